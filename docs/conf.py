@@ -31,7 +31,6 @@ extensions = [
 exclude_patterns = ["_templates", "interoperation_table.md"]  # a part of interoperation.md
 nitpicky = True
 nitpick_ignore = [  # docstrings that name what is not public, or another project's
-    ("py:func", "dspectral.cooccurrence.windows.count_contexts"),
     ("py:func", "token_lists"),
     ("py:data", "SOLVERS"),
     ("py:attr", "trial"),

@@ -24,7 +24,7 @@ from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
 from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownClustering
-from .methods.embeddings.context_vectors import EmbeddingRecipe as EmbeddingRecipe
+from .methods.embeddings.word_embedding import EmbeddingRecipe as EmbeddingRecipe
 from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
 from .methods.hmm.anchor.estimator import AnchorHMM as AnchorHMM
 from .methods.hmm.anchor.points import AnchorRecipe as AnchorRecipe

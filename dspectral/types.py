@@ -19,6 +19,9 @@ JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 """A value that JSON can hold."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
+Doubles: TypeAlias = NDArray[np.float64]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | np.integer[Any]
 """A whole number of Python or out of an array, as compiled loops take both."""
 CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"

@@ -14,13 +14,13 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.exploring.documents import Best
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
-from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
+from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
 from dspectral.methods.lsi.document_products import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments, StateStatistics
-from dspectral.methods.tmpca.moments import KeptNodes, PairCounts, Trees
+from dspectral.methods.tmpca.levels import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
 from dspectral.store.anndata import ColumnTotals
 from dspectral.store.from_text.texts import OfPartitions

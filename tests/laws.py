@@ -15,7 +15,7 @@ import dspectral
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.lsi.local_regions import LocalSpaces
-from dspectral.methods.tmpca.moments import KeptNodes
+from dspectral.methods.tmpca.levels import KeptNodes
 from tests.law_cases import CASES, SKETCHES, SLACK
 from tests.strategies import cuts, matrices, split
 

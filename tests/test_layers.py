@@ -75,9 +75,9 @@ USERS = {
 STEPS = {
     "decomposition": {"estimators", "spectrum"},
     "brown": {"clustering", "adjacent_pairs"},
-    "embeddings": {"word_embedding", "context_vectors", "queries"},
+    "embeddings": {"word_embedding", "queries"},
     "hmm": {"em", "quantizer", "decoding"},
-    "anchor": {"estimator", "points", "word_types"},
+    "anchor": {"estimator", "points"},
     "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions", "document_products"},
     "multilabel": {"choosing", "classifier", "passes", "prediction", "recipe"},

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.cooccurrence.contexts import UNIT
-from dspectral.cooccurrence.windows import CSRParts, RowSums, add_to_row, take_row
+from dspectral.cooccurrence.contexts import UNIT, CSRParts, RowSums, add_to_row, take_row
+from dspectral.types import Doubles, Int32s, Int64s
 
 N_CODES = 256
 """Codes of one byte; 0 stands for a value without one."""
@@ -25,16 +25,15 @@ HEAD = 3
 class Coding(NamedTuple):
     """The byte for each of the values that most counts of one block have.
 
-    `values` (256,): value of each code; `codes`: code of each multiple of ``quantum``, 0 where it has none;
-    `quantum`: number that divides all weights.
+    `codes`: code of each multiple of ``quantum``, which divides all weights, 0 where it has none.
     """
 
-    values: NDArray[np.float64]
+    values: Doubles
     codes: NDArray[np.uint8]
     quantum: float
 
     @classmethod
-    def of(cls, weights: NDArray[np.float64]) -> "Coding":
+    def of(cls, weights: Doubles) -> "Coding":
         """Return the coding of counts that are sums of weights.
 
         >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
@@ -61,11 +60,7 @@ def _coding_of(weights: bytes) -> Coding:
 
 
 def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
-    """Return rows of counts as a piece.
-
-    Two passes over the rows. 2.2 bytes an entry for rows of some hundred words among 94,000, less for longer ones;
-    14 bytes at most.
-    """
+    """Return rows of counts as a piece, of 14 bytes an entry at most: 2.2 for rows of some hundred words in 94,000."""
     data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
     head = _measured(data, indices, indptr, coding)
     n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in head)
@@ -77,18 +72,11 @@ def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
 
 
 def sum_of_packed(
-    before: CSRParts,
-    pieces: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    coding: Coding,
-    room: int,
-    row: RowSums,
+    before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, room: int, row: RowSums
 ) -> CSRParts:
-    """Add pieces of the same rows to sums.
+    """Add pieces of the same rows to sums, which are exact: any order of the pieces gives the same bits.
 
-    Linear in the entries of the pieces and of the sums so far. Sums are exact, so any order of the pieces gives the
-    same bits. Memory: 12 bytes for each entry of the result beside the arguments; what ``room`` is too large by is
-    never touched.
+    Memory: 12 bytes for each entry of the result beside the arguments; what ``room`` is too large by is never touched.
     """
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     places = np.concatenate(
@@ -103,7 +91,7 @@ def sum_of_packed(
     return found
 
 
-def _places(pieces: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+def _places(pieces: Int64s, start: int) -> Int64s:
     """Return where the sizes, gaps, codes and rare values of a piece begin; the last in numbers, else in bytes."""
     n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + HEAD])
     gaps = 8 * (start + HEAD + n_rare)
@@ -140,9 +128,7 @@ def _code_of(value: float, coding: Coding) -> int:
 
 
 @compiled
-def _measured(
-    data: NDArray[np.float64], indices: NDArray[np.int32], indptr: NDArray[np.int64], coding: Coding
-) -> NDArray[np.int64]:
+def _measured(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding) -> Int64s:
     """Return the numbers of entries, bytes of gaps, rare values, and bytes of sizes."""
     found = np.zeros(4, dtype=np.int64)
     for i in range(indptr.size - 1):
@@ -162,13 +148,13 @@ def _measured(
 # Invariant: the four places are behind what was written of rows 0, ..., i - 1.
 @compiled
 def _pack(
-    data: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    data: Doubles,
+    indices: Int32s,
+    indptr: Int64s,
     coding: Coding,
     content: NDArray[np.uint8],
-    numbers: NDArray[np.float64],
-    places: NDArray[np.int64],
+    numbers: Doubles,
+    places: Int64s,
 ) -> None:
     size, gap, code, rare = places[0, 0], places[0, 1], places[0, 2], places[0, 3]
     for i in range(indptr.size - 1):
@@ -194,12 +180,12 @@ def _pack(
 # Invariant: the places of each piece are behind what it says of rows 0, ..., i - 1, and `row` is zero.
 @compiled
 def _add(
-    data: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    data: Doubles,
+    indices: Int32s,
+    indptr: Int64s,
     content: NDArray[np.uint8],
-    numbers: NDArray[np.float64],
-    places: NDArray[np.int64],
+    numbers: Doubles,
+    places: Int64s,
     coding: Coding,
     room: int,
     row: RowSums,

@@ -3,12 +3,11 @@
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.panels import cut_runs
 from dspectral.linalg.sparse_products import divide_entries
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray
 
 CountTransform: TypeAlias = Literal["sqrt", "log", "none"] | float
 """Function that tames large counts: a square root, ``log(1 + count)``, none, or a power above 0."""
@@ -23,60 +22,47 @@ CACHED_ENTRIES = 1 << 16
 class ContextScaling(NamedTuple):
     """The map from a row of counts to a row to decompose.
 
-    `transform`: T, the transform of counts; `scaling`: with N the counts, r and c their sums by word and by
-    context, and n the sum of all; `columns` (n_contexts,): c, smoothed, before T is applied; `total`: sum n
-    of all counts; `shift`: number whose logarithm ``"ppmi"`` subtracts.
+    With T the transform, N the counts, r and c their sums by word and by context (``columns``, smoothed), and n the
+    ``total``: ``"cca"`` is ``T(N) / sqrt(T(r) T(c))``, ``"ppmi"`` is ``max(0, log(T(N) T(n) / (T(r) T(c))))``, and
+    ``"reg"`` is ``T(N) / T(r)``.
     """
 
     transform: CountTransform
     scaling: Scaling
-    columns: NDArray[np.float64]
+    columns: Doubles
     total: float
-    shift: float = 1.0
 
     @classmethod
     def of(
         cls,
-        column_sums: NDArray[np.float64],
+        column_sums: Doubles,
         *,
         transform: CountTransform = "sqrt",
         scaling: Scaling = "cca",
         smoothing: float = 1.0,
-        shift: float = 1.0,
     ) -> "ContextScaling":
-        """Choose a scaling, given the sums of the columns.
-
-        Shapes: `column_sums` (n_contexts,).
-        """
+        """Choose a scaling, given the sums of the columns, shape (n_contexts,)."""
         check_transform(transform)
         if scaling not in SCALINGS:
             raise ValueError(f"scaling is {scaling!r}, but it must be 'cca', 'ppmi', 'reg' or 'none'")
         if not 0 <= smoothing <= 1:
             raise ValueError(f"context_smoothing is {smoothing}, but it is an exponent from 0 to 1")
-        if not shift > 0:
-            raise ValueError(f"shift is {shift}, but it must be above 0")
         # c'_j = c_j^a * sum(c) / sum(c^a): a context that never occurs stays at 0 also for a = 0, where 0^0 is 1.
         total = float(column_sums.sum())
         smoothed = np.where(column_sums > 0, column_sums, 0.0)
         if smoothing != 1:
             smoothed = np.where(smoothed > 0, np.power(smoothed, smoothing), 0.0)
             smoothed *= total / smoothed.sum() if total else 1.0
-        return cls(transform, scaling, smoothed, total, shift)
+        return cls(transform, scaling, smoothed, total)
 
     @property
     def dtype(self) -> type[np.float32] | type[np.float64]:
-        """Type of the scaled counts: double precision for ``"reg"`` and ``"none"``.
-
-        Frequent words are not tamed there, and half the digits of single precision would drown the rest.
-        """
+        """Type of the scaled counts."""
+        # Frequent words are not tamed by "reg" and "none": single precision would drown the rest.
         return np.float32 if self.scaling in ("cca", "ppmi") else np.float64
 
     def apply(self, rows: CSRRows) -> CSRRows:
-        """Transform and scale whole rows of counts.
-
-        Shapes: `rows` (n, n_contexts); returns (n, n_contexts).
-
-        A row needs no other row, so blocks of rows are scaled apart. Memory: one number for each count.
+        """Transform and scale whole rows of counts, shape (n, n_contexts).
 
         >>> counts = sparse.csr_array([[0.0, 4.0], [4.0, 0.0]])
         >>> ContextScaling.of(np.array([4.0, 4.0])).apply(counts).toarray()
@@ -93,7 +79,7 @@ class ContextScaling(NamedTuple):
             by_column = np.where(columns > 0, columns, 1.0)
         if self.scaling == "cca":
             by_row, by_column = np.sqrt(by_row), np.sqrt(by_column)
-        factor = float(self.transformed(np.array([self.total]))[0]) / self.shift
+        factor = float(self.transformed(np.array([self.total]))[0])
         data = np.empty(rows.nnz, dtype=self.dtype)
         # Some rows at a time, whose entries in double precision fit the cache.
         for start, stop in cut_runs(np.diff(rows.indptr), CACHED_ENTRIES):
@@ -112,7 +98,7 @@ class ContextScaling(NamedTuple):
             scaled.eliminate_zeros()
         return scaled
 
-    def transformed(self, values: FloatArray | IntArray) -> NDArray[np.float64]:
+    def transformed(self, values: FloatArray | IntArray) -> Doubles:
         """Return transformed counts, or transformed sums of counts."""
         values = np.asarray(values, dtype=np.float64)
         if self.transform == "none":
@@ -136,10 +122,8 @@ def check_transform(transform: CountTransform) -> None:
         )
 
 
-def most_entries(counts: NDArray[np.int64], *, n_positions: int, n_contexts: int) -> NDArray[np.int64]:
-    """Return a bound on the number of distinct contexts of each word type.
-
-    Shapes: `counts` (n_types,); returns (n_types,).
+def most_entries(counts: Int64s, *, n_positions: int, n_contexts: int) -> Int64s:
+    """Return a bound on the number of distinct contexts of each word type, given its tokens.
 
     >>> most_entries(np.array([100, 2]), n_positions=4, n_contexts=50)
     array([50,  8])

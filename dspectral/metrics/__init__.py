@@ -1,6 +1,5 @@
 """Scores of predictions against the truth: plain functions of arrays, and nothing that scikit-learn has already."""
 
-from dspectral.metrics.mutual_information import average_mutual_information, cluster_counts
 from dspectral.metrics.ranking import (
     document_auc,
     label_propensities,
@@ -9,6 +8,8 @@ from dspectral.metrics.ranking import (
     propensity_precision_at,
 )
 from dspectral.metrics.sequences import (
+    average_mutual_information,
+    cluster_counts,
     edit_distance,
     frame_accuracy,
     label_error_rate,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.types import is_sparse
+from dspectral.types import Doubles, is_sparse
 
 
 def list_of(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
@@ -37,26 +37,19 @@ def hashable(name: str, values: list[Any]) -> list[Hashable]:
 
 def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
     """Return an argument as an array of real numbers, CSR if it is sparse."""
-    if is_sparse(values):
-        found: Any = values.tocsr()
-    else:
-        try:
-            found = np.asarray(values)
-        except ValueError as error:  # rows of different lengths
-            raise ValueError(f"{name} must be an array of numbers: {error}") from error
-    if found.ndim != n_dimensions or found.dtype.kind not in "biuf":
-        shown = (
-            f"of type {type(values).__name__}" if found.dtype.kind == "O" else f"an array of {found.dtype}"
-        )
+    try:
+        found: Any = values.tocsr() if is_sparse(values) else np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    if found.ndim != n_dimensions or found.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):
+        kind = f"of type {type(values).__name__}, {found.dtype} in {found.ndim} dimension(s)"
         raise ValueError(
-            f"{name} is {shown} in {found.ndim} dimension(s), but it must be real numbers in {n_dimensions}"
+            f"{name} is {kind}, but it must be real numbers in {n_dimensions}, none of them masked"
         )
-    if np.ma.isMaskedArray(values):
-        raise ValueError(f"{name} is a masked array: fill its missing entries first")
     return found
 
 
-def finite(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+def finite(name: str, values: NDArray[Any]) -> Doubles:
     """Return numbers as float64."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(numbers)):
@@ -68,7 +61,13 @@ def checked_lengths(
     true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
 ) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
     """Return sequences as lists, once they are known to correspond."""
-    true, found = _lists("true", true), _lists("found", found)
+    true, found = (
+        [
+            hashable(name, list_of(f"{name}[{i}]", one, "labels"))
+            for i, one in enumerate(list_of(name, every, "sequences"))
+        ]
+        for name, every in (("true", true), ("found", found))
+    )
     if len(true) != len(found):
         raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")
     for i, (one, other) in enumerate(zip(true, found, strict=True)):
@@ -77,8 +76,3 @@ def checked_lengths(
     if not any(len(sequence) for sequence in true):
         raise ValueError("there is nothing to compare: all sequences are empty")
     return true, found
-
-
-def _lists(name: str, sequences: object) -> list[list[Hashable]]:
-    every = list_of(name, sequences, "sequences")
-    return [hashable(name, list_of(f"{name}[{i}]", one, "labels")) for i, one in enumerate(every)]

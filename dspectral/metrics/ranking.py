@@ -12,13 +12,13 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from dspectral.metrics.arguments import finite, matrix_of
-from dspectral.types import CSRRows, FloatArray, is_sparse
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, is_sparse
 
 Scores: TypeAlias = "NDArray[np.number] | CSRRows"
 """Score of each label: dense or CSR rows, shape ``(n_documents, n_labels)``."""
 Truth: TypeAlias = "NDArray[np.number] | NDArray[np.bool_] | CSRRows"
 """Dense or CSR rows that are not zero where a document has a label, shape ``(n_documents, n_labels)``."""
-Numbers = NDArray[np.float64]
+Numbers = Doubles
 
 
 def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
@@ -232,7 +232,7 @@ def label_propensities(
     return np.asarray(1.0 / (1.0 + scale * (totals + b) ** -a))
 
 
-def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
+def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, Int64s, Int64s]:
     """Mark which of the k best labels are true, best first; ties go to the lower column.
 
     Shapes: returns `hits` (n, k), `n_true` (n,), `columns` (n, k).
@@ -252,7 +252,7 @@ def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, NDArray[np.i
     return (found & predicted).astype(np.float64), n_true, best
 
 
-def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _best(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
     """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
@@ -268,9 +268,7 @@ def _best(scores: Scores, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     return best, predicted
 
 
-def _checked(
-    scores: Scores, truth: Truth
-) -> tuple[Any, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+def _checked(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, Int64s]]:
     """Return the scores, and rows and columns of the true labels with the number of each row's, once checked."""
     scores, truth = matrix_of("scores", scores), matrix_of("truth", truth)
     if scores.dtype.kind == "b":  # bools have no order that can be turned round
@@ -283,5 +281,5 @@ def _checked(
     return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 
 
-def _where_true(values: Numbers, n_true: NDArray[np.int64]) -> Numbers:
+def _where_true(values: Numbers, n_true: Int64s) -> Numbers:
     return np.asarray(np.where(n_true > 0, values, np.nan))

@@ -1,26 +1,30 @@
-"""How well states agree with tags, and labels of frames with the true labels."""
+"""How well states agree with tags, labels of frames with the true labels, and clusters of words with each other."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, groupby
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from dspectral.metrics.arguments import checked_lengths, hashable, list_of
+from dspectral.metrics.arguments import checked_lengths, hashable, list_of, matrix_of
+from dspectral.types import CSRRows, Int64s
+
+Counts: TypeAlias = "ArrayLike | CSRRows"
+"""Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
 
 
-def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Count pairs of values, in the order of first appearance.
-
-    Shapes: returns (n_true_values, n_found_values).
+def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
+    """Count pairs of values, in the order of first appearance, shape (n_true_values, n_found_values).
 
     >>> contingency("NNV", [2, 2, 5])
     array([[2, 0],
            [0, 1]])
     """
     rows, columns = (
-        numbered(hashable(name, list_of(name, values))) for name, values in (("true", true), ("found", found))
+        _numbers(hashable(name, list_of(name, values))) for name, values in (("true", true), ("found", found))
     )
     if len(rows) != len(columns):
         raise ValueError(f"there are {len(rows)} true values, but {len(columns)} found ones")
@@ -32,12 +36,10 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> NDArray[
     return table
 
 
-def numbered(values: Iterable[Hashable]) -> NDArray[np.int64]:
+def _numbers(values: list[Hashable]) -> Int64s:
     """Return the number of each value, in the order of first appearance."""
-    # Python's own numbers hash faster than NumPy's scalars.
-    plain: Iterable[Hashable] = values.tolist() if isinstance(values, np.ndarray) else values
     numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(value, len(numbers)) for value in plain], dtype=np.int64)
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
 def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
@@ -129,16 +131,11 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     """
     table = contingency(true, found) / 1.0
     joint = table / table.sum()
-    of_true, of_found = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
+    parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
+    of_true, of_found, of_both = (float(-np.sum(part * np.log(part))) for part in parts)  # entropies in nats
     # V = 2 I / (H(true) + H(found)), with the mutual information from entropies; rounding may leave it below 0.
-    shared = max(0.0, of_true + of_found - entropy(joint.ravel()))
+    shared = max(0.0, of_true + of_found - of_both)
     return 1.0 if of_true + of_found == 0 else 2.0 * shared / (of_true + of_found)
-
-
-def entropy(shares: NDArray[np.float64]) -> float:
-    """Return the entropy, in nats, of shares that sum to 1."""
-    some = shares[shares > 0]
-    return float(-np.sum(some * np.log(some)))
 
 
 def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
@@ -258,3 +255,101 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
         for j, candidate in enumerate(other, start=1):
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (value != candidate)))
     return row[-1]
+
+
+def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) -> float:
+    """Return the mutual information, in bits, of the clusters of two adjacent words.
+
+    Parameters
+    ----------
+    counts : ndarray or SciPy sparse, shape (n_types, n_types)
+        How often the second type directly follows the first.
+    labels : array of int, shape (n_types,), optional
+        Cluster of each type; by default each type is a cluster, which bounds the value from above.
+
+    Returns
+    -------
+    float
+        Bits, at least 0 up to rounding.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not square, hold nothing, or do not have one label a type.
+
+    References
+    ----------
+    Brown, Della Pietra, deSouza, Lai and Mercer 1992, "Class-based n-gram models of natural language", section 3.
+
+    Examples
+    --------
+    >>> average_mutual_information([[0, 4], [4, 0]])
+    1.0
+    >>> average_mutual_information([[0, 4], [4, 0]], [0, 0])
+    0.0
+    """
+    matrix = _as_csr(counts).astype(np.float64)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
+    if labels is not None:
+        matrix = cluster_counts(matrix, labels)
+    total = matrix.sum()
+    if not total > 0:
+        raise ValueError("the counts hold no adjacent pair")
+    # I = sum p(a, b) log2(p(a, b) / (p(a) p(b))) over the cells that are not zero, with p = counts / total.
+    cells = matrix.tocoo()
+    # A stored zero has no logarithm, and its share of the sum is 0.
+    cells.eliminate_zeros()
+    first, second = matrix.sum(axis=1), matrix.sum(axis=0)
+    row, column = cells.coords
+    ratios = cells.data * total / (first[row] * second[column])
+    return float(np.sum(cells.data / total * np.log2(ratios)))
+
+
+def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
+    """Return how often one cluster directly follows another.
+
+    Parameters
+    ----------
+    counts : ndarray or SciPy sparse, shape (n_types, n_types)
+        How often the second type directly follows the first.
+    labels : array of int, shape (n_types,)
+        Cluster of each type, 0 or more.
+
+    Returns
+    -------
+    csr_array, shape (n_clusters, n_clusters)
+        Sums of the counts over the types of each pair of clusters.
+
+    Raises
+    ------
+    ValueError
+        If there is not one label, 0 or more, for each type.
+
+    Examples
+    --------
+    >>> cluster_counts([[0, 1, 2], [3, 0, 0], [0, 4, 0]], [0, 1, 1]).toarray()
+    array([[0., 3.],
+           [3., 4.]])
+    """
+    matrix = _as_csr(counts)
+    numbers = matrix_of("labels", labels, 1)
+    if numbers.dtype.kind not in "iu":
+        raise ValueError(f"labels are {numbers.dtype}, but each must be the number of a cluster")
+    n_types = matrix.shape[0]
+    if matrix.shape[1] != n_types:
+        raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
+    if numbers.shape != (n_types,) or (n_types and numbers.min() < 0):
+        raise ValueError(
+            f"there are labels of shape {numbers.shape}, but each of {n_types} types needs one from 0"
+        )
+    # With M the indicator of clusters, M' C M sums the counts over the types of two clusters.
+    members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), numbers)))
+    return sparse.csr_array(members.T @ matrix @ members)
+
+
+def _as_csr(counts: Counts) -> CSRRows:
+    matrix: CSRRows = sparse.csr_array(matrix_of("counts", counts))
+    if not np.all(np.isfinite(matrix.data)) or matrix.data.min(initial=0) < 0:
+        raise ValueError("counts hold a number that is negative, NaN or infinite, but each must be 0 or more")
+    return matrix

@@ -9,7 +9,9 @@ from scipy.stats import spearmanr
 
 from dspectral._compiled import compiled
 from dspectral.metrics.arguments import finite, hashable, list_of, matrix_of
-from dspectral.types import FloatArray, is_sparse
+from dspectral.types import Doubles, FloatArray, Int64s, is_sparse
+
+REAL = int | float | np.integer | np.floating
 
 
 class Similarity(NamedTuple):
@@ -58,7 +60,7 @@ def word_similarity(
     (1.0, 2, 0.667)
     """
     row_of = row_of_word(words, vectors)
-    pairs = entries_of("pairs", pairs, ("a word", "a word", "a number"))
+    pairs = entries_of("pairs", pairs, 2, 1)
     if not pairs:
         raise ValueError("there is no pair of words to compare")
     known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
@@ -85,24 +87,19 @@ def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
     return {word: i for i, word in enumerate(known)}
 
 
-def entries_of(name: str, entries: object, kinds: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """Return a list of entries of some words and numbers each."""
-    found = []
-    for i, entry in enumerate(list_of(name, entries, "tuples")):
-        fits = isinstance(entry, list | tuple) and len(entry) == len(kinds)
-        if not fits or not all(_is(value, kind) for value, kind in zip(entry, kinds, strict=True)):
-            raise ValueError(f"{name}[{i}] is {entry!r:.60}, but it must be ({', '.join(kinds)})")
-        found.append(tuple(entry))
+def entries_of(name: str, entries: object, n_words: int, n_numbers: int = 0) -> list[tuple[Any, ...]]:
+    """Return a list of entries of some words, then some numbers each."""
+    found = list_of(name, entries, "tuples")
+    for i, entry in enumerate(found):
+        fits = isinstance(entry, list | tuple) and len(entry) == n_words + n_numbers
+        fits = fits and all(isinstance(word, Hashable) for word in entry[:n_words])
+        if not fits or not all(isinstance(x, REAL) and np.isfinite(x) for x in entry[n_words:]):
+            wanted = ", ".join(["a word"] * n_words + ["a number"] * n_numbers)
+            raise ValueError(f"{name}[{i}] is {entry!r:.60}, but it must be ({wanted})")
     return found
 
 
-def _is(value: object, kind: str) -> bool:
-    if kind == "a word":
-        return isinstance(value, Hashable)
-    return isinstance(value, int | float | np.integer | np.floating) and bool(np.isfinite(value))
-
-
-def unit(vectors: FloatArray) -> NDArray[np.float64]:
+def unit(vectors: FloatArray) -> Doubles:
     """Scale vectors to length 1 in double precision; zeros stay zero."""
     vectors = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -116,17 +113,16 @@ EPSILON = 1e-3
 @compiled
 def better_answers(
     cosines: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    given: NDArray[np.int64],
+    rows: Int64s,
+    given: Int64s,
     first: int,
     multiply: bool,
     best: NDArray[np.float32],
-    answers: NDArray[np.int64],
+    answers: Int64s,
 ) -> None:
     """Replace answers by words of a tile that score higher.
 
-    Shapes: `cosines` (n_given, n_tile), `rows` (n_questions, 3), `given` (n_questions, 3), `best`
-    (n_questions,), `answers` (n_questions,).
+    Shapes: `cosines` (n_given, n_tile), `rows, given` (n_questions, 3), `best, answers` (n_questions,).
     """
     # Invariant: answers[q] is the best word before column j for question q, best[q] its score. 3CosAdd is
     # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score, whose
@@ -210,7 +206,7 @@ def analogy_accuracy(
     Analogies(accuracy=1.0, n_questions=1, coverage=1.0)
     """
     row_of = row_of_word(words, vectors)
-    questions = entries_of("questions", questions, ("a word",) * 4)
+    questions = entries_of("questions", questions, 4)
     if not questions:
         raise ValueError("there is no analogy question to answer")
     if method not in ("add", "mul"):
@@ -224,7 +220,7 @@ def analogy_accuracy(
     return Analogies(float(np.mean(answers == asked[:, 3])), len(asked), share)
 
 
-def _answers(vectors: NDArray[np.float32], given: NDArray[np.int64], *, multiply: bool) -> NDArray[np.int64]:
+def _answers(vectors: NDArray[np.float32], given: Int64s, *, multiply: bool) -> Int64s:
     """Answer all questions tile by tile: a word that is in many questions is compared with the others once."""
     # Cost: one product of the distinct given words with each tile, and TILE numbers for each of them in memory, in
     # place of all cosines of all words.

@@ -12,9 +12,8 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import ContextSettings, window_of
+from dspectral.cooccurrence.contexts import ContextSettings, CSRParts, RowSums, count_runs, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.cooccurrence.windows import CSRParts, RowSums, count_runs
 from dspectral.engine import Blocks, numbered, run_tasks
 from dspectral.engine.retrying import retried
 from dspectral.linalg.panels import cut_runs

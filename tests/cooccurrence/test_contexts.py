@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import UNIT, ContextCounts, window_of
+from dspectral.cooccurrence.contexts import UNIT, ContextCounts, RowSums, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.cooccurrence.windows import RowSums
 from dspectral.engine import Blocks, summarize
 from dspectral.types import Sentences
 

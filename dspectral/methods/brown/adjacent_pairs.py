@@ -4,7 +4,6 @@ from functools import partial
 from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
@@ -14,6 +13,7 @@ from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.location import Location
+from dspectral.types import Int32s, Int64s
 
 PAIR_BYTES = 260
 """Peak memory of a fit for each distinct pair: its counts from both sides, scaled, and in merges."""
@@ -22,18 +22,11 @@ ENTRY_BYTES = 100
 
 
 def adjacent_counts(
-    sentences: Blocks,
-    counts: NDArray[np.int64],
-    *,
-    where: Location | None = None,
-    numbers: NDArray[np.int32] | None = None,
+    sentences: Blocks, counts: Int64s, *, where: Location | None = None, numbers: Int32s | None = None
 ) -> PairCounts:
-    """Count in one pass how often each type directly follows each.
+    """Count in one pass how often each type directly follows each, given the tokens of each, shape (n_types,).
 
-    Shapes: `counts` (n_types,).
-
-    One pass over the sentences, and one over what was counted in the store. There, a pair takes some ten bytes twice,
-    and again 24 bytes in a temporary folder while clusters are found.
+    In a store, a pair takes some ten bytes twice, and again 24 bytes in a temporary folder while clusters are found.
     """
     if where is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > memory_limit():
         pairs = _stored_counts(sentences, counts, where, numbers)
@@ -51,9 +44,7 @@ def adjacent_counts(
     return PairCounts.of(found)
 
 
-def _stored_counts(
-    sentences: Blocks, counts: NDArray[np.int64], where: Location, numbers: NDArray[np.int32] | None
-) -> PairCounts:
+def _stored_counts(sentences: Blocks, counts: Int64s, where: Location, numbers: Int32s | None) -> PairCounts:
     n_types = len(counts)
     settings = ContextSettings(n_types, 1, "list")
     entries = most_entries(counts, n_positions=2, n_contexts=2 * n_types)

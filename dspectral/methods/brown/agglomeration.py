@@ -1,14 +1,68 @@
 """Bottom-up merging, in compiled loops: of points in a window of active clusters, of clusters by mutual information."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.registry import saved
+from dspectral.types import Doubles, Int32s
 
 
-def merge_window(
-    points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+@saved
+class ClusterTree(NamedTuple):
+    """A binary tree over n leaves: the nodes that merge into node ``n + i``, nodes below n being leaves, and the costs.
+
+    Shapes: `merges` (n - 1, 2), `costs` (n - 1,).
+
+    >>> tree = ClusterTree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0))
+    >>> tree.codes(), tree.codes(2), tree.cut(2)
+    (['00', '10', '01', '11'], ['0', '1', '0', '1'], array([0, 1, 0, 1], dtype=int32))
+    """
+
+    merges: Int32s
+    costs: Doubles
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.merges) + 1
+
+    def cut(self, n_clusters: int) -> Int32s:
+        """Return the cluster of each leaf, shape (n,), when the last ``n_clusters - 1`` merges are undone."""
+        n = self._check_cut(n_clusters)
+        # From the last merge that is kept down: a node belongs to the root of the node that it was merged into.
+        roots = np.arange(2 * n - 1)
+        for i in range(n - n_clusters - 1, -1, -1):
+            roots[self.merges[i]] = roots[n + i]
+        # Roots are numbered by merges; clusters by their first leaf, so that the numbers do not depend on n_clusters.
+        _, first, inverse = np.unique(roots[:n], return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int32)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return np.asarray(rank[inverse], dtype=np.int32)
+
+    def codes(self, n_clusters: int | None = None) -> list[str]:
+        """Return the way to each leaf from the root, or to its subtree of ``n_clusters``, as a bit string."""
+        n_clusters = self.n_leaves if n_clusters is None else n_clusters
+        n = self._check_cut(n_clusters)
+        # From the root down: a merge adds a bit while it is among the last n_clusters - 1, which a cut undoes.
+        codes = [""] * (2 * n - 1)
+        for i in range(n - 2, -1, -1):
+            split = i >= n - n_clusters
+            # A node has the code of its parent already, because parents have higher numbers and are visited first.
+            for bit, child in zip("01", self.merges[i], strict=True):
+                codes[child] = codes[n + i] + (bit if split else "")
+        return codes[:n]
+
+    def _check_cut(self, n_clusters: int) -> int:
+        n = self.n_leaves
+        if not 1 <= n_clusters <= n:
+            raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
+        return n
+
+
+def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int32s, Doubles]:
     """Merge points in their order whenever more than ``n_active`` clusters are active, then merge what is left.
 
     Shapes: `points` (n, k), `weights` (n,); returns `merges` (n - 1, 2), `costs` (n - 1,).
@@ -18,8 +72,7 @@ def merge_window(
     ``O(n_active * k)`` for each point and each tightening, memory ``n_active`` means.
 
     Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
-    language"; Franti, Kaukoranta, Shen and Chang 2000, "Fast and memory efficient implementation of the exact PNN",
-    for the lazily tightened bounds.
+    language"; Franti et al. 2000, "Fast and memory efficient implementation of the exact PNN", for the bounds.
 
     >>> merge_window(np.array([[0.0], [5.0], [0.1], [5.2]]), np.ones(4), 2)[0]
     array([[0, 2],
@@ -31,7 +84,7 @@ def merge_window(
 
 
 @compiled
-def _cost(x: NDArray[np.float64], y: NDArray[np.float64], w: float, v: float) -> float:
+def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
     """Return Ward's cost of merging two clusters: the rise of the weighted sum of squared distances to the mean."""
     total = 0.0
     for j in range(len(x)):
@@ -40,14 +93,7 @@ def _cost(x: NDArray[np.float64], y: NDArray[np.float64], w: float, v: float) ->
 
 
 @compiled
-def _tighten(
-    i: int,
-    n: int,
-    means: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    bounds: NDArray[np.float64],
-    twins: NDArray[np.int32],
-) -> None:
+def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s) -> None:
     """Find the cheapest merge of an active cluster: its bound becomes tight, and the other cluster its twin."""
     # O(n k), the cost that the lower bounds save for clusters that never become the lowest.
     bounds[i], twins[i] = np.inf, -1
@@ -59,13 +105,7 @@ def _tighten(
 
 
 @compiled
-def _cheapest(
-    n: int,
-    means: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    bounds: NDArray[np.float64],
-    twins: NDArray[np.int32],
-) -> int:
+def _cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s) -> int:
     """Return the cluster with the cheapest merge; bounds are tightened, the lowest first, until the lowest is tight."""
     # Each turn makes one more bound tight, at O(n k), so the loop ends. The others are bounds from below: once the
     # lowest is tight, no pair is cheaper.
@@ -80,14 +120,14 @@ def _cheapest(
 
 
 @compiled
-def _write(point: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def _write(point: Doubles, out: Doubles) -> None:
     """Write a point, number by number: Numba takes seconds to compile what would say that shapes differ."""
     for c in range(len(point)):
         out[c] = point[c]
 
 
 @compiled
-def _join(mean: NDArray[np.float64], other: NDArray[np.float64], mass: float, others: float) -> None:
+def _join(mean: Doubles, other: Doubles, mass: float, others: float) -> None:
     """Replace a mean by that of two clusters by mass."""
     for c in range(len(mean)):
         mean[c] = (mass * mean[c] + others * other[c]) / (mass + others)
@@ -95,13 +135,7 @@ def _join(mean: NDArray[np.float64], other: NDArray[np.float64], mass: float, ot
 
 @compiled
 def _drop(
-    gone: int,
-    n: int,
-    means: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    bounds: NDArray[np.float64],
-    twins: NDArray[np.int32],
-    names: NDArray[np.int32],
+    gone: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s, names: Int32s
 ) -> None:
     """Move the last active cluster to the place of one that is gone."""
     # Active clusters stay packed in the first places, so every scan runs over active clusters alone. Twins are places,
@@ -122,9 +156,7 @@ def _drop(
 # of Ward's cost, given that a and b are the cheapest pair). So the lowest bound, once tight, is the cheapest merge.
 # Few bounds are ever tightened, as most never are the lowest.
 @compiled
-def _merge_window(
-    points: NDArray[np.float64], weights: NDArray[np.float64], n_active: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int32s, Doubles]:
     n_points, k = points.shape
     merges, costs = np.empty((n_points - 1, 2), dtype=np.int32), np.empty(n_points - 1)
     # There is one place more than the window holds: a point enters first, and a merge then makes room.
@@ -163,9 +195,7 @@ def _merge_window(
     return merges, costs
 
 
-def merge_by_information(
-    counts: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
     """Merge all clusters, at each step the pair whose merge loses the least mutual information.
 
     Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
@@ -188,7 +218,7 @@ def _nlogn(x: float) -> float:
 
 
 @compiled
-def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
+def _third(C: Doubles, i: int, j: int, e: int) -> float:
     """Return what merging i and j loses in the four cells with a third cluster e."""
     # With f(x) = x log x: f(C[i, e]) + f(C[j, e]) - f(C[i, e] + C[j, e]), and the same for the cells C[e, .].
     return (
@@ -202,9 +232,7 @@ def _third(C: NDArray[np.float64], i: int, j: int, e: int) -> float:
 
 
 @compiled
-def _own(
-    C: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], i: int, j: int
-) -> float:
+def _own(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> float:
     """Return what merging i and j loses in the cells among themselves and in their row and column sums."""
     # The loss is the objective before the merge less that after it. The margins have the other sign, as they do in the
     # objective: sum of f over cells, less f of the row sums, less f of the column sums.
@@ -216,12 +244,7 @@ def _own(
 
 @compiled
 def _pair_loss(
-    C: NDArray[np.float64],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    alive: NDArray[np.bool_],
-    i: int,
-    j: int,
+    C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int
 ) -> float:
     """Return what merging i and j loses in all, in O(m)."""
     # L(i, j) = own(i, j) + sum_e third(i, j, e), which `_add_third` keeps up to date for all pairs but those of the
@@ -234,9 +257,7 @@ def _pair_loss(
 
 
 @compiled
-def _add_third(
-    losses: NDArray[np.float64], C: NDArray[np.float64], alive: NDArray[np.bool_], e: int, sign: float
-) -> None:
+def _add_third(losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float) -> None:
     """Add the part of a third cluster e to the losses of all pairs, or subtract it (sign -1)."""
     # Six logarithms for each of m^2 / 2 pairs: the cost of a step, which calls this three times.
     for i in range(len(C)):
@@ -247,7 +268,7 @@ def _add_third(
 
 
 @compiled
-def _join_counts(C: NDArray[np.float64], a: int, b: int) -> None:
+def _join_counts(C: Doubles, a: int, b: int) -> None:
     """Add row and column b to row and column a, and leave zeros."""
     # Cell by cell: Numba takes seconds to compile what would say that the shapes of slices differ.
     for j in range(len(C)):
@@ -259,7 +280,7 @@ def _join_counts(C: NDArray[np.float64], a: int, b: int) -> None:
 
 
 @compiled
-def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple[int, int]:
+def _lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
     """Return the pair with the least loss, the first of equals."""
     # A scan of m^2 / 2 numbers. A heap would gain nothing: each step changes all of them, by logarithms.
     a, b, lowest = -1, -1, np.inf
@@ -277,7 +298,7 @@ def _lowest_pair(losses: NDArray[np.float64], alive: NDArray[np.bool_]) -> tuple
 # of all other pairs and adds that of the new cluster; pairs with the new cluster itself are computed anew.
 # Cost: O(m^2) for each step, O(m^3) in all, against O(m^5) if all losses were computed anew.
 @compiled
-def _merge_by_information(C: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
     m = len(C)
     merges, costs = np.empty((m - 1, 2), dtype=np.int32), np.empty(m - 1)
     names, alive = np.arange(m).astype(np.int32), np.ones(m, dtype=np.bool_)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,13 +14,12 @@ from dspectral.inputs.parameters import RandomState, check_integer, check_option
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, word_numbers
 from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
-from dspectral.methods.brown.cluster_tree import ClusterTree
+from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.metrics.mutual_information import average_mutual_information
+from dspectral.metrics import average_mutual_information
 from dspectral.registry import saved
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 
 @saved
@@ -183,17 +181,17 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         counts = adjacent_counts(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
         self.labels_ = self.clusters(counts, word_counts)
         table = cluster_table(bigrams_of(counts), self.labels_, int(self.n_clusters))
-        self.tree_: ClusterTree = ClusterTree(*merge_by_information(table.astype(np.float64)))
+        self.tree_ = ClusterTree(*merge_by_information(table.astype(np.float64)))
         self.words_, self.word_counts_ = list(corpus.words), word_counts
         self.n_passes_ = 1
         return self
 
-    def clusters(self, counts: "CSRRows | PairCounts", word_counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    def clusters(self, pairs: PairCounts, word_counts: Int64s) -> Int32s:
         """Return the cluster of each type, given how often types are adjacent, without building a tree.
 
         Parameters
         ----------
-        counts : csr_array or PairCounts, shape (n_types, n_types)
+        pairs : PairCounts
             How often the column's type directly follows the row's.
         word_counts : ndarray of int64, shape (n_types,)
             Number of tokens of each type.
@@ -209,7 +207,6 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
             If no type has a neighbor, or fewer than ``n_clusters`` have one.
         """
         self.random_state_ = resolve_seed(self.random_state)
-        pairs = counts if isinstance(counts, PairCounts) else PairCounts.of(counts)
         beside = np.flatnonzero(pairs.n_following + pairs.n_preceding)
         if not len(beside):
             raise ValueError("no word has a neighbor: every sentence is one word, or none")
@@ -235,7 +232,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         check_is_fitted(self)
         return word in word_numbers(self)
 
-    def predict(self, X: Iterable[str]) -> NDArray[np.int32]:
+    def predict(self, X: Iterable[str]) -> Int32s:
         """Return the cluster of each word.
 
         Parameters
@@ -262,7 +259,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         numbers = word_numbers(self)
         return np.asarray(self.labels_[[numbers.get(word, 0) for word in words]], dtype=np.int32)
 
-    def cut(self, n_clusters: int) -> NDArray[np.int32]:
+    def cut(self, n_clusters: int) -> Int32s:
         """Return the cluster of each word type when the tree is cut to fewer clusters.
 
         Parameters
@@ -333,7 +330,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         table = cluster_table(bigrams_of(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)
 
-    def _start(self, pairs: PairCounts, weights: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _start(self, pairs: PairCounts, weights: Doubles) -> Int32s:
         """Cluster the points, the most frequent first."""
         both = self.start == "weighted"
         # A context is a word on a side, so words after and words before have columns of their own.
@@ -355,7 +352,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         n_clusters, weights = int(self.n_clusters), weights if both else np.ones(len(weights))
         return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)
 
-    def _exchange(self, pairs: PairCounts, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _exchange(self, pairs: PairCounts, labels: Int32s) -> Int32s:
         """Sweep until no word moves, or ``n_sweeps`` times."""
         bigrams, m = bigrams_of(pairs), int(self.n_clusters)
         self.history_ = [average_mutual_information(cluster_table(bigrams, labels, m))]

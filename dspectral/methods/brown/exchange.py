@@ -8,34 +8,162 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.brown.cluster_bigrams import (
-    ClusterBigrams,
-    add_bigrams,
-    cells_of,
-    nlogn_table,
-    put_type,
-    write_gains,
-)
 from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s
+
+TABLE = 1 << 16
+"""Number of counts whose ``n log n`` is looked up; that of larger counts is computed."""
+
+
+class ClusterBigrams(NamedTuple):
+    """Bigram counts between m clusters, updated in place: how often a word of cluster b follows one of cluster a.
+
+    `back` is the transpose of ``forth``, so that both a row and a column lie together in memory; `worth` and
+    `worth_back` are ``n log n`` of both, `first` and `second` the row and column sums of ``forth``.
+    """
+
+    forth: Int64s
+    back: Int64s
+    worth: Doubles
+    worth_back: Doubles
+    first: Int64s
+    second: Int64s
+
+
+def nlogn_table() -> Doubles:
+    """Return ``n log n`` of the counts below :data:`TABLE`."""
+    table = np.zeros(TABLE)
+    table[1:] = np.arange(1, TABLE) * np.log(np.arange(1, TABLE))
+    return table
+
+
+@compiled
+def _nlogn(n: int, table: Doubles) -> float:
+    return table[n] if n < TABLE else n * np.log(n)  # type: ignore[no-any-return]
+
+
+@compiled
+def add_bigrams(
+    first: int, starts: Int64s, others: Int32s, counts: Int64s, labels: Int32s, forth: Int64s
+) -> None:
+    """Add to the bigrams of clusters those of some types, given the words that follow each of them (CSR)."""
+    for row in range(len(starts) - 1):
+        label = labels[first + row]
+        for at in range(starts[row], starts[row + 1]):
+            forth[label, labels[others[at]]] += counts[at]
+
+
+@compiled
+def cells_of(forth: Int64s, table: Doubles) -> ClusterBigrams:
+    """Return the bigrams of m clusters with what follows from them."""
+    # Counts are whole numbers, so any order of moves leaves the same cells, and only the logarithms are rounded.
+    m = len(forth)
+    worth, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
+    for a in range(m):
+        for b in range(m):
+            worth[a, b] = _nlogn(forth[a, b], table)
+            first[a] += forth[a, b]
+            second[b] += forth[a, b]
+    return ClusterBigrams(forth, forth.T.copy(), worth, worth.T.copy(), first, second)
+
+
+@compiled
+def _shift(cells: ClusterBigrams, a: int, b: int, by: int, table: Doubles) -> None:
+    """Change one count, in all four matrices."""
+    cells.forth[a, b] += by
+    cells.back[b, a] = cells.forth[a, b]
+    cells.worth[a, b] = _nlogn(cells.forth[a, b], table)
+    cells.worth_back[b, a] = cells.worth[a, b]
+
+
+# Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` are the counts of the type with cluster c on either
+# side, without the type itself, whose count with itself is `alone`.
+@compiled
+def put_type(
+    cells: ClusterBigrams,
+    cluster: int,
+    sign: int,
+    after: Int64s,
+    seen_after: Int32s,
+    before: Int64s,
+    seen_before: Int32s,
+    alone: int,
+    table: Doubles,
+) -> None:
+    """Add the bigrams of a type to those of a cluster (sign 1), or take them out (-1)."""
+    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. The sums
+    # of the neighbors' clusters stay as they are: they count all neighbors, also a type that is in no cluster. Where a
+    # neighbor is in the same cluster, both loops change the one cell, since "type, neighbor" and "neighbor, type" are
+    # different bigrams.
+    for c in seen_after:
+        _shift(cells, cluster, c, sign * after[c], table)
+        cells.first[cluster] += sign * after[c]
+    for c in seen_before:
+        _shift(cells, c, cluster, sign * before[c], table)
+        cells.second[cluster] += sign * before[c]
+    _shift(cells, cluster, cluster, sign * alone, table)
+    cells.first[cluster] += sign * alone
+    cells.second[cluster] += sign * alone
+
+
+@compiled
+def _add_gains(
+    sums: Int64s, seen: Int32s, matrix: Int64s, worth: Doubles, gains: Doubles, table: Doubles
+) -> None:
+    """Add to the gain of each cluster what its counts with the neighbors on one side gain."""
+    # The innermost loop reads a row of each matrix from end to end, which is why the transposes are kept.
+    for c in seen:
+        more, row, old = sums[c], matrix[c], worth[c]
+        for b in range(len(gains)):
+            gains[b] += _nlogn(row[b] + more, table) - old[b]
+
+
+# The objective is  sum_ab n(a, b) log n(a, b) - sum_a n(a, .) log n(a, .) - sum_b n(., b) log n(., b):  mutual
+# information times the number of bigrams, up to a constant. A type that joins cluster b changes row and column b
+# alone, and there only the cells of its k neighboring clusters, so all m gains cost O(k m) look-ups.
+@compiled
+def write_gains(
+    cells: ClusterBigrams,
+    after: Int64s,
+    seen_after: Int32s,
+    before: Int64s,
+    seen_before: Int32s,
+    alone: int,
+    gains: Doubles,
+    table: Doubles,
+) -> None:
+    """Write what each cluster would gain by a type that is in no cluster."""
+    gains[:] = 0.0
+    _add_gains(after, seen_after, cells.back, cells.worth_back, gains, table)
+    _add_gains(before, seen_before, cells.forth, cells.worth, gains, table)
+    total_after, total_before = alone, alone
+    for b in seen_after:
+        total_after += after[b]
+    for b in seen_before:
+        total_before += before[b]
+    for b in range(len(gains)):
+        # The count of a cluster with itself changes at once by both sides and by the type itself: replace what each
+        # side added for it alone. The sums of rows and columns count with the opposite sign.
+        cell, first, second = cells.forth[b, b], cells.first[b], cells.second[b]
+        gains[b] += _nlogn(cell + after[b] + before[b] + alone, table) + _nlogn(cell, table)
+        gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
+        gains[b] -= _nlogn(first + total_after, table) - _nlogn(first, table)
+        gains[b] -= _nlogn(second + total_before, table) - _nlogn(second, table)
 
 
 class BigramCounts(NamedTuple):
-    """Bigram counts of some neighboring types, in CSR layout by the first and by the second word.
+    """Bigram counts of some neighboring types, in CSR layout by the first and (``back``) by the second word.
 
-    `first`: number of the first of these types; `starts` (n + 1,): words after type ``first + i`` are
-    ``others[starts[i]:starts[i + 1]]``, with the same slice of ``counts``; `others` (n_bigrams,): second word
-    of each bigram; `counts` (n_bigrams,): how often each bigram occurs; `starts_back, others_back,
-    counts_back`: the same by the second word.
+    Words after type ``first + i`` are ``others[starts[i]:starts[i + 1]]``, as often as the same slice of ``counts``.
     """
 
     first: int
-    starts: NDArray[np.int64]
-    others: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    starts_back: NDArray[np.int64]
-    others_back: NDArray[np.int32]
-    counts_back: NDArray[np.int64]
+    starts: Int64s
+    others: Int32s
+    counts: Int64s
+    starts_back: Int64s
+    others_back: Int32s
+    counts_back: Int64s
 
     @classmethod
     def of(cls, block: PairBlock) -> "BigramCounts":
@@ -45,29 +173,23 @@ class BigramCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredBigrams:
-    """Bigram counts that are read again at each iteration.
-
-    `pairs`: counts of adjacent types.
-    """
+    """Bigram counts that are read again at each iteration."""
 
     pairs: PairCounts
 
     def __iter__(self) -> Iterator[BigramCounts]:
-        """Read one block after the other."""
         return map(BigramCounts.of, self.pairs)
 
 
 class TypeFeatures(NamedTuple):
-    """Binary features of word types in CSR layout, for example spelling features.
+    """Binary features of word types, for example of their spelling: type i has ``features[starts[i]:starts[i + 1]]``.
 
-    `starts` (n_types + 1,): type i has the features ``features[starts[i]:starts[i + 1]]``, without
-    repetition; `features` (n_entries,): feature numbers below ``n_features``; `weights` (n_types,): weight of
-    each feature of a type; `n_features`: number of different features.
+    `weights` (n_types,): weight of each feature of a type; `n_features`: number of different features.
     """
 
-    starts: NDArray[np.int64]
-    features: NDArray[np.int32]
-    weights: NDArray[np.float64]
+    starts: Int64s
+    features: Int32s
+    weights: Doubles
     n_features: int
 
     @classmethod
@@ -81,9 +203,7 @@ def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
     return list(map(BigramCounts.of, pairs)) if pairs.in_memory else StoredBigrams(pairs)
 
 
-def cluster_table(
-    bigrams: Iterable[BigramCounts], labels: NDArray[np.int32], n_clusters: int
-) -> NDArray[np.int64]:
+def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
     """Return how often one cluster directly follows another.
 
     Shapes: `labels` (n_types,); returns (n_clusters, n_clusters).
@@ -102,21 +222,18 @@ def cluster_table(
 
 def exchange_sweep(
     bigrams: Iterable[BigramCounts],
-    labels: NDArray[np.int32],
+    labels: Int32s,
     n_clusters: int,
     features: TypeFeatures | None = None,
     *,
-    fixed: NDArray[np.int64] | None = None,
+    fixed: Int64s | None = None,
 ) -> int:
     """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
 
     Shapes: `labels` (n_types,).
 
-    A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Memory: four square matrices over the
-    clusters, one of clusters by features, and a block.
-
-    Martin, Liermann and Ney 1998, "Algorithms for bigram and trigram word clustering"; Clark 2003, "Combining
-    distributional and morphological information for part of speech induction".
+    A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Martin, Liermann and Ney 1998, "Algorithms
+    for bigram and trigram word clustering"; with features, Clark 2003.
 
     >>> from scipy import sparse
     >>> counts = sparse.csr_array(np.array([[0, 0, 5, 5], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]]))
@@ -125,11 +242,8 @@ def exchange_sweep(
     (1, array([0, 0, 1, 1], dtype=int32))
     """
     given = TypeFeatures.none(len(labels)) if features is None else features
-    seen = given._replace(
-        starts=read_only(given.starts),
-        features=read_only(given.features),
-        weights=read_only(given.weights),
-    )
+    starts, rows, weights = read_only(given.starts), read_only(given.features), read_only(given.weights)
+    seen = TypeFeatures(starts, rows, weights, given.n_features)
     moves = np.ones(len(labels), dtype=np.bool_)
     moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
     nlogn = read_only(nlogn_table())
@@ -141,20 +255,18 @@ def exchange_sweep(
 
 
 class SweepState(NamedTuple):
-    """Clusters in the middle of a sweep, changed in place.
+    """Clusters in the middle of a sweep, changed in place: bigrams, weights of features with their sums, and sizes.
 
-    `cells`: bigrams of the clusters; `table` (n_clusters, n_features): weight of each feature in each
-    cluster; `sums` (n_clusters,): row sums of ``table``; `sizes` (n_clusters,): number of types of each
-    cluster.
+    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,), `sizes` (n_clusters,).
     """
 
     cells: ClusterBigrams
-    table: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    sizes: NDArray[np.int64]
+    table: Doubles
+    sums: Doubles
+    sizes: Int64s
 
 
-def _csr_parts(counts: CSRRows) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+def _csr_parts(counts: CSRRows) -> tuple[Int64s, Int32s, Int64s]:
     # Counts arrive as floating-point numbers. As integers they are added and taken away without rounding, so a million
     # moves leave the cells exact. Read-only, so that the loops are compiled once, whether an array of the caller can be
     # written to or not.
@@ -169,12 +281,12 @@ def _csr_parts(counts: CSRRows) -> tuple[NDArray[np.int64], NDArray[np.int32], N
 def _gather(
     start: int,
     stop: int,
-    others: NDArray[np.int32],
-    counts: NDArray[np.int64],
+    others: Int32s,
+    counts: Int64s,
     word: int,
-    labels: NDArray[np.int32],
-    sums: NDArray[np.int64],
-    seen: NDArray[np.int32],
+    labels: Int32s,
+    sums: Int64s,
+    seen: Int32s,
 ) -> tuple[int, int]:
     """Add up the neighbors of a type by cluster; return how many clusters there are, and the count with itself."""
     # A cluster is new where its sum is still 0, as counts are above 0. The pair of a word with itself moves along with
@@ -193,7 +305,7 @@ def _gather(
 
 
 @compiled
-def _best(gains: NDArray[np.float64], home: int) -> int:
+def _best(gains: Doubles, home: int) -> int:
     """Return the cluster that gains most; home, if others gain no more."""
     best = home
     for b in range(len(gains)):
@@ -212,17 +324,8 @@ def _xlogx(x: float) -> float:
 # sum_bf F log F - sum_b F[b] log F[b]: the part of their mutual information with the clusters that a move changes.
 # Cost: O(n_clusters) logarithms for each feature of the type.
 @compiled
-def add_feature_gains(
-    row: NDArray[np.int32],
-    weight: float,
-    table: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    gains: NDArray[np.float64],
-) -> None:
-    """Add to the gain of each cluster what the features of a type are worth there.
-
-    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,), `gains` (n_clusters,).
-    """
+def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles, gains: Doubles) -> None:
+    """Add to the gain of each cluster what the features of a type are worth there."""
     # What the objective gains if the type goes to cluster b: its features add to F[b, f], and all of them to F[b].
     for b in range(len(gains)):
         gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
@@ -232,13 +335,8 @@ def add_feature_gains(
 
 
 @compiled
-def put_features(
-    row: NDArray[np.int32], weight: float, table: NDArray[np.float64], sums: NDArray[np.float64], b: int
-) -> None:
-    """Add the features of a type to a cluster, or take them out if the weight is negative.
-
-    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,).
-    """
+def put_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: int) -> None:
+    """Add the features of a type to a cluster, or take them out if the weight is negative."""
     # Rounding may leave less than nothing of what was put in and taken out.
     for f in row:
         table[b, f] = max(0.0, table[b, f] + weight)
@@ -246,9 +344,7 @@ def put_features(
 
 
 @compiled
-def _feature_sums(
-    features: TypeFeatures, labels: NDArray[np.int32], m: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubles, Doubles]:
     """Return the weight of each feature in each cluster, and the sum over the features."""
     table, sums = np.zeros((m, features.n_features)), np.zeros(m)
     for word in range(len(labels)):
@@ -266,9 +362,9 @@ def _sweep(
     bigrams: BigramCounts,
     features: TypeFeatures,
     moves: NDArray[np.bool_],
-    labels: NDArray[np.int32],
+    labels: Int32s,
     state: SweepState,
-    nlogn: NDArray[np.float64],
+    nlogn: Doubles,
 ) -> int:
     first, starts, others, counts, starts_back, others_back, counts_back = bigrams
     cells, table, sums, sizes = state

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 
 class PairBlock(NamedTuple):
-    """Counts of some neighboring types.
+    """How often the column's type stands directly after, and before, that of the row: of n types from number ``first``.
 
-    `first`: number of the first of these types; `after` (n, n_types): how often the column's type directly
-    follows the row's; `before` (n, n_types): how often the column's type stands directly before the row's.
+    Shapes: `after, before` (n, n_types).
     """
 
     first: int
@@ -44,25 +43,21 @@ class PairBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """How often types are adjacent, read block by block as often as asked.
+    """How often types are adjacent, read block by block as often as asked, each by ``read(item)``.
 
-    `read`: ``read(item)`` returns a :class:`PairBlock`; `items`: one item for each block, in the order of the
-    types; `n_following` (n_types,): how often a type has another one after it; `n_preceding` (n_types,): how
-    often a type has another one before it; `nnz`: number of distinct pairs.
+    `n_following, n_preceding` (n_types,): how often a type has another one after it, and before it; `nnz`: number of
+    distinct pairs.
     """
 
     read: Callable[[Any], PairBlock]
     items: Sequence[Any]
-    n_following: NDArray[np.float64]
-    n_preceding: NDArray[np.float64]
+    n_following: Doubles
+    n_preceding: Doubles
     nnz: int
 
     @classmethod
     def of(cls, counts: CSRRows) -> "PairCounts":
-        """Take a matrix in memory, which is one block.
-
-        Shapes: `counts` (n_types, n_types).
-        """
+        """Take a matrix in memory, shape (n_types, n_types), as one block."""
         rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
         block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
         return cls(_given, (block,), rows, columns, counts.nnz)
@@ -95,11 +90,8 @@ class PairCounts:
         return after[0] if len(after) == 1 else _rows(after)
 
     @contextmanager
-    def ordered(self, order: NDArray[np.int64]) -> "Iterator[PairCounts]":
-        """Give types other numbers while a block of code runs.
-
-        Shapes: `order` (n,).
-        """
+    def ordered(self, order: Int64s) -> "Iterator[PairCounts]":
+        """Give types other numbers while a block of code runs: that at place i of ``order`` becomes i."""
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:
             yield PairCounts.of(sparse.csr_array(self.whole()[order][:, order]))
@@ -126,7 +118,7 @@ def _rows(parts: "Sequence[CSRRows]") -> CSRRows:
     return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
 
 
-def _staying(order: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _staying(order: Int64s) -> NDArray[np.bool_]:
     """Return which numbers are of a longest rising subsequence: all others stand elsewhere in the new order."""
     ends: list[int] = []  # the least last number of a rising subsequence of each length
     lengths = np.empty(len(order), dtype=np.int64)
@@ -142,7 +134,7 @@ def _staying(order: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 # Types come in nearly the order of the store, which is that of falling counts: the few that stand elsewhere are read
 # once before, and put where they belong. A block of the result ends where one of the store ends.
-def _reordered(pairs: PairCounts, order: NDArray[np.int64]) -> Iterator[PairBlock]:
+def _reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, in which columns have their new numbers."""
     stays, number = _staying(order), np.full(pairs.n_types, -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
@@ -170,14 +162,14 @@ def _reordered(pairs: PairCounts, order: NDArray[np.int64]) -> Iterator[PairBloc
         start = stop
 
 
-def _picked(block: PairBlock, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], CSRRows, CSRRows]:
+def _picked(block: PairBlock, numbers: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
     """Return those of some types that are in a block, and their rows."""
     rows = numbers - block.first
     rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
     return rows + block.first, block.after[rows], block.before[rows]
 
 
-def _renumbered(rows: CSRRows, number: NDArray[np.int32], n: int) -> CSRRows:
+def _renumbered(rows: CSRRows, number: Int32s, n: int) -> CSRRows:
     return sparse.csr_array((rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], n))
 
 

@@ -1,17 +1,29 @@
-"""Questions to word vectors, under our names and under gensim's."""
+"""What fitted word vectors answer: nearest words, analogies (also under gensim's names), and means of sentences."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dspectral.engine import collect_rows, map_rows
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.sequences import word_numbers
+from dspectral.inputs.rows import LazyOutputMixin
+from dspectral.inputs.sequences import (
+    HoldsSentences,
+    TokenLists,
+    encode,
+    is_corpus,
+    token_lists,
+    word_numbers,
+)
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.types import FloatArray
+from dspectral.types import CSRRows, FloatArray, Int32s, Int64s, Sentences
 
 EPSILON = 1e-3
 """Number that 3CosMul adds to each denominator, so that nothing is divided by zero."""
@@ -25,7 +37,7 @@ def nearest(
     n: int = 10,
     method: Literal["add", "mul"] = "add",
     hidden: Sequence[int] = (),
-) -> tuple[NDArray[np.int64], FloatArray]:
+) -> tuple[Int64s, FloatArray]:
     """Return the vectors nearest to those given, which are not among the answers.
 
     Shapes: `vectors` (n_types, k); returns `ids` (n,), `scores` (n,).
@@ -56,12 +68,34 @@ def nearest(
     return order, scores[order]
 
 
+def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the mean vector of the words of each sentence, shape (n_sentences, k).
+
+    >>> sentence_means(Sentences.of([[1, 2, 0], [0]]), np.array([[9], [1], [3]], dtype=np.float32))
+    array([[2.],
+           [0.]], dtype=float32)
+    """
+    # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
+    known = (sentences.ids > 0).astype(np.float32)
+    shape = (sentences.n_sentences, len(vectors))
+    words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
+    n_known = np.asarray(words.sum(axis=1))
+    return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
+
+
+def renumbered_means(
+    sentences: Sentences, *, places: Int32s, vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the mean vectors of sentences of another vocabulary."""
+    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)
+
+
 D = TypeVar("D")
 _REQUIRED: Any = object()
 """Default of a word that must be in the vocabulary."""
 
 
-class WordQueries(TopTermsMixin):
+class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Questions that need only words and their vectors: ``words_`` and ``vectors_``."""
 
     words_: list[str]
@@ -183,6 +217,46 @@ class WordQueries(TopTermsMixin):
         check_is_fitted(self)
         return self.words_
 
+    def transform(self, X: HoldsSentences | TokenLists) -> Any:
+        """Return the mean vector of the words of each sentence.
+
+        Parameters
+        ----------
+        X : Corpus, or iterable of token lists
+            Sentences; words that are not in ``words_`` do not count.
+
+        Returns
+        -------
+        ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
+            Mean vectors; zeros for a sentence without a known word.
+
+        Raises
+        ------
+        ValueError
+            If a sentence is not a list of strings.
+        TypeError
+            If X is not a list of sentences.
+        """
+        check_is_fitted(self)
+        if not is_corpus(X):
+            return sentence_means(encode(token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
+        # Word ids of a corpus are those of its own vocabulary.
+        corpus, numbers = cast("HoldsSentences", X), word_numbers(self)
+        places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
+        means = map_rows(
+            corpus.sentences,
+            partial(renumbered_means, places=places, vectors=self.vectors_),
+            n_columns=self._n_features_out,
+            dtype=np.float32,
+            name="means",
+            n_rows=[block.n_sentences for block in corpus.sentences.items],
+        )
+        return collect_rows(means) if corpus.sentences.in_memory else means
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.vectors_.shape[1])
+
     def _term_weights(self) -> NDArray[np.float32]:
         return self.vectors_.T
 
@@ -195,5 +269,5 @@ class WordQueries(TopTermsMixin):
                 raise KeyError(f"{word!r} is not among the {len(numbers)} words of the embedding")
         return [numbers[word] for word in asked]
 
-    def _answers(self, ids: NDArray[np.int64], scores: FloatArray) -> list[tuple[str, float]]:
+    def _answers(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
         return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]

@@ -1,44 +1,82 @@
 """Word vectors from a decomposition of context counts: one template for its many named variants."""
 
+import warnings
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
-from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling
-from dspectral.decomposition.spectrum import Certificate, Plan
-from dspectral.engine import collect_rows, emits_events, map_rows
+from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, window_of
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, most_entries
+from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, reads_of, spectrum
+from dspectral.engine import (
+    collect_rows,
+    emits_events,
+    expect_passes,
+    map_rows,
+    memory_limit,
+    numbered,
+    summarize,
+)
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin
-from dspectral.inputs.sequences import (
-    HoldsSentences,
-    TokenLists,
-    as_corpus,
-    encode,
-    is_corpus,
-    token_lists,
-    word_numbers,
-)
-from dspectral.methods.embeddings.context_vectors import EmbeddingRecipe, count_corpus, word_vectors
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, is_corpus, token_lists
+from dspectral.linalg import sparse_products
+from dspectral.linalg.dense import unit_rows
 from dspectral.methods.embeddings.queries import WordQueries
 from dspectral.registry import saved
-from dspectral.types import CSRRows, Sentences
+from dspectral.store.context_counts import spill_contexts
+from dspectral.store.counts import CountStore
+from dspectral.types import CSRRows, Doubles
+
+ENTRY_BYTES = 36
+"""Bytes of a count while two matrices are merged: 12 in each of them and in the result."""
 
 
 @saved
-class WordEmbedding(
-    FittedFactsMixin,
-    LazyOutputMixin,
-    WordQueries,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class EmbeddingRecipe(NamedTuple):
+    """How :class:`~dspectral.WordEmbedding` counts and decomposes contexts, beyond what a user would set.
+
+    Attributes
+    ----------
+    context : {"bag", "list", "zones"}, default="bag"
+        Whether a context is a word wherever it stands in the window, a word at a position, or a word within two words
+        or farther: with ``"zones"`` each word is two contexts, so that what stands close by says its own.
+    distance_weighting : bool, default=True
+        Whether a context at distance d counts 1/d instead of 1.
+    context_smoothing : float in [0, 1], default=0.75
+        Exponent of the sums of contexts, for ``scaling="cca"`` and ``"ppmi"``.
+    n_skipped : int, default=1
+        Number of leading singular vectors that are left out. The first says little but how frequent a word is; with
+        ``count_transform="none"`` and ``"cca"`` it is the trivial pair of correspondence analysis, which says
+        nothing else.
+    n_contexts : int, optional
+        Number of columns that contexts are hashed to; by default each context has its own column.
+    sketch_size : int, optional
+        Columns of all products of the block Krylov solver together; by default ``4 * (n_components + n_skipped)``,
+        more than :class:`~dspectral.TruncatedSVD` takes, because spectra of contexts are flat.
+    n_passes : int, default=6
+        Number of passes of the block Krylov solver over the counts; 1 is taken as 2, the fewest that it needs.
+
+    Examples
+    --------
+    >>> EmbeddingRecipe(context="list", n_skipped=0).distance_weighting
+    True
+    """
+
+    context: Context = "bag"
+    distance_weighting: bool = True
+    context_smoothing: float = 0.75
+    n_skipped: int = 1
+    n_contexts: int | None = None
+    sketch_size: int | None = None
+    n_passes: int = 6
+
+
+@saved
+class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 
     Parameters
@@ -220,42 +258,6 @@ class WordEmbedding(
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
 
-    def transform(self, X: HoldsSentences | TokenLists) -> Any:
-        """Return the mean vector of the words of each sentence.
-
-        Parameters
-        ----------
-        X : Corpus, or iterable of token lists
-            Sentences; words that are not in ``words_`` do not count.
-
-        Returns
-        -------
-        ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
-            Mean vectors; zeros for a sentence without a known word.
-
-        Raises
-        ------
-        ValueError
-            If a sentence is not a list of strings.
-        TypeError
-            If X is not a list of sentences.
-        """
-        check_is_fitted(self)
-        if not is_corpus(X):
-            return sentence_means(encode(token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
-        # Word ids of a corpus are those of its own vocabulary.
-        corpus, numbers = cast("HoldsSentences", X), word_numbers(self)
-        places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
-        means = map_rows(
-            corpus.sentences,
-            partial(renumbered_means, places=places, vectors=self.vectors_),
-            n_columns=self._n_features_out,
-            dtype=np.float32,
-            name="means",
-            n_rows=[block.n_sentences for block in corpus.sentences.items],
-        )
-        return collect_rows(means) if corpus.sentences.in_memory else means
-
     def fit_transform(self, X: HoldsSentences | TokenLists, y: object = None) -> Any:
         """Fit to sentences, and return the mean vector of the words of each.
 
@@ -275,10 +277,6 @@ class WordEmbedding(
         sentences = X if is_corpus(X) else token_lists(cast("TokenLists", X))
         return self.fit(sentences).transform(sentences)
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.vectors_.shape[1])
-
     def _check(self) -> EmbeddingRecipe:
         """Refuse wrong parameters, and return the recipe."""
         recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
@@ -295,28 +293,84 @@ class WordEmbedding(
         return recipe
 
 
-def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the mean vector of the words of each sentence.
+class Counted(NamedTuple):
+    """Context counts in memory or in a store, rows of shape (n_types, n_contexts), with the sum of each column."""
 
-    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
+    rows: "CSRRows | CountStore"
+    column_sums: Doubles
+    out_of_core: bool
 
-    >>> sentence_means(Sentences.of([[1, 2, 0], [0]]), np.array([[9], [1], [3]], dtype=np.float32))
-    array([[2.],
-           [0.]], dtype=float32)
+
+def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> Counted:
+    """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory.
+
+    One pass over the sentences; one more over counts in a store, for their sums. The bound on memory is the entry
+    ``dspectral.memory-limit`` of Dask's configuration.
     """
-    # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
-    known = (sentences.ids > 0).astype(np.float32)
-    shape = (sentences.n_sentences, len(vectors))
-    words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
-    n_known = np.asarray(words.sum(axis=1))
-    return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
+    # bool(), as the settings name the folder of counts in a store, and numpy.bool is no JSON.
+    settings = ContextSettings(
+        len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts
+    )
+    near = window_of(**settings._asdict())
+    entries = most_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
+    where, limit = getattr(corpus, "where", None), memory_limit()
+    # A bound, from the counts of words alone: the sentences are not read to decide where their contexts go.
+    if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
+        most = max(1, limit // ENTRY_BYTES)
+        store = spill_contexts(corpus.sentences, where, entries, settings, most=most)
+        return Counted(store, store.column_sums, out_of_core=True)
+    of = partial(ContextCounts.of, **settings._asdict())
+    counts = summarize(corpus.sentences, of=of, name="contexts").counts
+    return Counted(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
 
-def renumbered_means(
-    sentences: Sentences, *, places: NDArray[np.int32], vectors: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return the mean vectors of sentences of another vocabulary.
+class WordVectors(NamedTuple):
+    """Vectors of word types, shape (n_types, k), and how they were found, as the attributes of the estimator say."""
 
-    Shapes: `vectors` (n_types, k); returns (n_sentences, k).
+    vectors: NDArray[np.float32]
+    singular_values: Doubles
+    certificate: Certificate
+    n_passes: int
+
+
+def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -> WordVectors:
+    """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1.
+
+    Shapes: `rows` (n_types, n_contexts).
+
+    The passes of the solver, and one for the products A V, which are U S.
     """
-    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)
+    # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
+    # only blocks of it are ever in the memory of a task.
+    possible = plan._replace(n_components=min(plan.n_components, *rows.shape))
+    expect_passes(reads_of(rows, possible) + 1)
+    with warnings.catch_warnings():  # of directions that are missing: they are named below
+        warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
+        leading = spectrum(rows, possible)
+    found = _all_components(leading, plan.n_components, recipe.n_skipped)
+    values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
+    project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
+    with numbered(is_pass=True):
+        products = map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors")
+        vectors = collect_rows(products)
+    # The products are U S: one power less is wanted, and 0 where there is no direction.
+    weights = np.zeros_like(values)
+    np.power(values, power - 1.0, out=weights, where=values > 0)
+    return WordVectors(
+        unit_rows(vectors * weights).astype(np.float32), values, found.certificate, found.n_passes + 1
+    )
+
+
+def _all_components(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
+    """Put zeros in the place of directions that the counts do not have, and warn of them."""
+    n_asked, n_found = n_wanted - n_skipped, max(0, int(np.sum(found.values > 0)) - n_skipped)
+    if n_found < n_asked:
+        warnings.warn(
+            f"n_components is {n_asked}, but the context counts have only {n_found} direction(s) beside the first "
+            f"n_skipped = {n_skipped}: the other components are zeros",
+            UserWarning,
+            stacklevel=4,
+        )
+    missing = n_wanted - len(found.values)
+    values, axes = np.pad(found.values, (0, missing)), np.pad(found.axes, ((0, missing), (0, 0)))
+    return found._replace(values=values, axes=axes)

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dspectral._compiled import read_only
 from dspectral.registry import saved
+from dspectral.types import Doubles, Int32s
 
 
 @saved
@@ -17,18 +18,14 @@ class HiddenMarkov(NamedTuple):
     h'; `emission` (n_types, n_states): ``p(x | h)`` in row x, column h; `final` (n_states,): ``p(stop | h)``.
     """
 
-    initial: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    emission: NDArray[np.float64]
-    final: NDArray[np.float64]
+    initial: Doubles
+    transition: Doubles
+    emission: Doubles
+    final: Doubles
 
     @classmethod
     def of(
-        cls,
-        initial: ArrayLike,
-        transition: ArrayLike,
-        emission: ArrayLike,
-        final: ArrayLike | None = None,
+        cls, initial: ArrayLike, transition: ArrayLike, emission: ArrayLike, final: ArrayLike | None = None
     ) -> "HiddenMarkov":
         """Check shapes and signs, and fill in ``final`` where lengths are not modeled.
 
@@ -85,7 +82,7 @@ def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True
     )
 
 
-def normalize(counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+def normalize(counts: Doubles, axis: int) -> Doubles:
     """Divide by the sums along an axis; where a sum is 0, write the uniform distribution."""
     # What was never counted could be anything; zeros would make every sentence that comes there impossible.
     totals = counts.sum(axis=axis, keepdims=True)
@@ -94,17 +91,8 @@ def normalize(counts: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     )
 
 
-def check_ids(ids: NDArray[np.int32], n_types: int) -> None:
-    """Raise a ValueError if an id is not below ``n_types``: compiled loops do not check."""
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n_types:
-        bad = int(np.flatnonzero((ids < 0) | (ids >= n_types))[0])
-        raise ValueError(
-            f"token {bad} has the id {ids[bad]}, but the model knows ids from 0 to {n_types - 1}"
-        )
-
-
-def check_labels(labels: NDArray[np.int32], n_labels: int) -> None:
-    """Raise a ValueError if a label is not below ``n_labels``: compiled loops do not check."""
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < n_labels:
-        bad = int(np.flatnonzero((labels < 0) | (labels >= n_labels))[0])
-        raise ValueError(f"token {bad} has label {labels[bad]}, but labels go from 0 to {n_labels - 1}")
+def check_numbers(numbers: Int32s, n: int, what: str = "id") -> None:
+    """Raise a ValueError if the id or label of a token is not below ``n``: compiled loops do not check."""
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
+        bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
+        raise ValueError(f"token {bad} has the {what} {numbers[bad]}, but {what}s go from 0 to {n - 1}")

@@ -25,7 +25,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
 from dspectral.methods.hmm.inference import smooth, viterbi
-from dspectral.types import IntArray, LabelledSentences, Sentences
+from dspectral.types import Doubles, Int32s, IntArray, LabelledSentences, Sentences
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
@@ -44,23 +44,23 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     _tokens_are_strings = True
 
     @abstractmethod
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
         """Return the type of each token, 0 where it is unknown."""
 
     @property
-    def startprob_(self) -> NDArray[np.float64]:
+    def startprob_(self) -> Doubles:
         """Probability of each state at the first token, shape (n_states,), read-only, as in hmmlearn."""
         check_is_fitted(self)
         return read_only(self.model_.initial)
 
     @property
-    def transmat_(self) -> NDArray[np.float64]:
+    def transmat_(self) -> Doubles:
         """Probability of each state (column) after each (row), shape (n_states, n_states), as in hmmlearn."""
         check_is_fitted(self)
         return read_only(self.model_.transition)
 
     @property
-    def emissionprob_(self) -> NDArray[np.float64]:
+    def emissionprob_(self) -> Doubles:
         """Probability of each word type (column) in each state (row), shape (n_states, n_types), as in hmmlearn."""
         check_is_fitted(self)
         return read_only(self.model_.emission.T)
@@ -101,7 +101,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return renumber(corpus.sentences, self._type_numbers(corpus.words))
 
-    def _term_weights(self) -> NDArray[np.float64]:
+    def _term_weights(self) -> Doubles:
         return self.model_.emission.T
 
     def _as_blocks(self, X: HoldsBlocks | TokenLists) -> Blocks:
@@ -117,7 +117,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         blocks = map_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
         return [part for parts in blocks for part in parts]
 
-    def _best_paths(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[IntArray]]:
+    def _best_paths(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the log-probability and the states of the most probable path through each sentence."""
         check_is_fitted(self)
         paths = map_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
@@ -149,7 +149,7 @@ class StateDecoder(ChainDecoder):
         check_is_fitted(self)
         return self._each_sentence(X, self.states)
 
-    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[NDArray[np.float64]]:
+    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[Doubles]:
         """Return the posterior probability of each state at each token of each sentence.
 
         Parameters
@@ -165,7 +165,7 @@ class StateDecoder(ChainDecoder):
         check_is_fitted(self)
         return self._each_sentence(X, self._posteriors)
 
-    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[IntArray]]:
+    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the most probable path through each sentence.
 
         Parameters
@@ -224,11 +224,11 @@ class StateDecoder(ChainDecoder):
         check_is_fitted(self)
         return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
 
-    def _posteriors(self, sentences: Sentences) -> NDArray[np.float64]:
+    def _posteriors(self, sentences: Sentences) -> Doubles:
         return smooth(sentences, self.model_).posterior
 
 
-def renumber(blocks: Blocks, numbers: NDArray[np.int32]) -> Blocks:
+def renumber(blocks: Blocks, numbers: Int32s) -> Blocks:
     """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read.
 
     Shapes: `numbers` (n_types,).
@@ -253,7 +253,7 @@ def split(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
 
 
 def _read_renumbered(
-    item: object, *, read: Callable[[object], Sentences | LabelledSentences], numbers: NDArray[np.int32]
+    item: object, *, read: Callable[[object], Sentences | LabelledSentences], numbers: Int32s
 ) -> Sentences:
     block = read(item)
     return Sentences(numbers[block.ids], block.offsets)
@@ -271,6 +271,6 @@ def _apply_and_split(
     return split(function(sentences), sentences)
 
 
-def _best_paths(sentences: Sentences, *, model: HiddenMarkov) -> tuple[NDArray[np.float64], list[IntArray]]:
+def _best_paths(sentences: Sentences, *, model: HiddenMarkov) -> tuple[Doubles, list[IntArray]]:
     path = viterbi(sentences, model)
     return path.log_joint, list(split(path.states, sentences))

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
@@ -14,6 +13,7 @@ from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.registry import saved
+from dspectral.types import Int32s, Int64s
 
 
 @saved
@@ -128,7 +128,7 @@ class EMHMM(StateDecoder):
         self.n_passes_ = len(self.log_likelihoods_)
         return self
 
-    def _start(self, counts: NDArray[np.int64]) -> HiddenMarkov:
+    def _start(self, counts: Int64s) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""
         # Equal parameters are a fixed point of EM, so states must differ from the first pass on. Exponential draws,
         # normalized, are uniform on the simplex; adding 1 keeps words without tokens possible.
@@ -141,5 +141,5 @@ class EMHMM(StateDecoder):
         )
         return m_step(start, lengths=False)
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
         return encode([tokens], self.words_).ids

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine.summary import add_fields
-from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, check_labels
+from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers
 from dspectral.methods.hmm.inference import log_likelihoods
 from dspectral.methods.hmm.recursions import (
     SEEN,
@@ -17,17 +16,13 @@ from dspectral.methods.hmm.recursions import (
     forward_sentence,
     longest_sentence,
 )
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentences
 
 
 class ExpectedCounts(NamedTuple):
     """Expected counts of starts, steps, emissions and ends (Baum-Welch), and the log-likelihood.
 
-    `counts`: counts in place of probabilities; `log_likelihood`: sum over the sentences that are possible;
-    `n_sentences`: number of sentences that are possible; `n_impossible`: number of sentences without
-    probability under the model.
-
-    Baum, Petrie, Soules and Weiss 1970, "A maximization technique".
+    The log-likelihood is that of the sentences that are possible, ``n_sentences`` of them.
 
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> whole = ExpectedCounts.of(Sentences.of([[0, 0, 1], [1]]), model=model)
@@ -42,22 +37,12 @@ class ExpectedCounts(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        sentences: Sentences | LabelledSentences,
-        *,
-        model: HiddenMarkov,
-        bounds: NDArray[np.int64] | None = None,
+        cls, sentences: Sentences | LabelledSentences, *, model: HiddenMarkov, bounds: Int64s | None = None
     ) -> Self:
-        """Summarize one block by the forward and the backward recursion over each sentence.
-
-        Shapes: `bounds` (n_labels + 1,).
-
-        Memory beside the block: the counts, ``8 n_types n_states`` bytes, and a few numbers for each token of the
-        longest sentence.
-        """
-        check_ids(sentences.ids, model.n_types)
+        """Summarize one block by the forward and the backward recursion over each sentence."""
+        check_numbers(sentences.ids, model.n_types)
         if bounds is not None and isinstance(sentences, LabelledSentences):
-            check_labels(sentences.labels, len(bounds) - 1)
+            check_numbers(sentences.labels, len(bounds) - 1, "label")
             own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
         else:  # one label owns every state
             own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
@@ -83,10 +68,7 @@ class ExpectedCounts(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihood of sentences under a model.
-
-    `log_likelihood`: sum over all sentences, minus infinity if one is impossible; `n_tokens`: number of
-    tokens.
+    """Log-likelihood of all sentences under a model, minus infinity if one is impossible, and number of tokens.
 
     >>> import math
     >>> model = HiddenMarkov.of([1.0], [[1.0]], [[0.25], [0.75]])
@@ -123,19 +105,15 @@ def has_converged(log_likelihoods: Sequence[float], tol: float) -> bool:
 
 @compiled
 def expected_block(
-    ids: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    bounds: NDArray[np.int64],
+    ids: Int32s,
+    labels: Int32s,
+    offsets: Int64s,
+    bounds: Int64s,
     model: HiddenMarkov,
-    transposed: NDArray[np.float64],
+    transposed: Doubles,
     counts: HiddenMarkov,
 ) -> tuple[float, int, int]:
-    """Add the expected counts of each sentence, given its tokens and labels.
-
-    Shapes: `ids, labels` (n_tokens,), `offsets` (n_sentences + 1,), `bounds` (n_labels + 1,), `transposed`
-    (n_states, n_states).
-    """
+    """Add the expected counts of each sentence, given its tokens and labels."""
     # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
     longest, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
     alpha, scale = np.empty((longest, width)), np.empty(longest)
@@ -158,14 +136,14 @@ def expected_block(
 
 @compiled
 def expected_sentence(
-    words: NDArray[np.int32],
-    tags: NDArray[np.int32],
-    bounds: NDArray[np.int64],
+    words: Int32s,
+    tags: Int32s,
+    bounds: Int64s,
     model: HiddenMarkov,
-    transposed: NDArray[np.float64],
-    alpha: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    rows: NDArray[np.float64],
+    transposed: Doubles,
+    alpha: Doubles,
+    scale: Doubles,
+    rows: Doubles,
     counts: HiddenMarkov,
 ) -> None:
     """Go back over a filtered sentence, and add to the counts; rows are those of ``backward_step``."""

@@ -3,50 +3,38 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.hmm.chain import HiddenMarkov, check_ids
+from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers
 from dspectral.methods.hmm.recursions import likelihood_block, longest_sentence, posterior_block
-from dspectral.types import Sentences
+from dspectral.types import Doubles, Int32s, Int64s, Sentences
 
 
 class Smoothed(NamedTuple):
-    """Posteriors of the hidden states of sentences.
+    """Posteriors ``p(h_i = h | sentence)``, shape (n_tokens, n_states), and the log-likelihood of each sentence."""
 
-    `posterior` (n_tokens, n_states): ``p(h_i = h | sentence)``; `log_likelihood` (n_sentences,): ``log
-    p(sentence)``, minus infinity where it is impossible.
-    """
-
-    posterior: NDArray[np.float64]
-    log_likelihood: NDArray[np.float64]
+    posterior: Doubles
+    log_likelihood: Doubles
 
 
 class Path(NamedTuple):
-    """The most probable path of states through each sentence.
+    """The state of each token on the most probable path, and ``log p(sentence, path)`` of each sentence."""
 
-    `states` (n_tokens,): state of each token; `log_joint` (n_sentences,): ``log p(sentence, path)``, minus
-    infinity where the sentence is impossible.
-    """
-
-    states: NDArray[np.int32]
-    log_joint: NDArray[np.float64]
+    states: Int32s
+    log_joint: Doubles
 
 
 def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
     """Return the posterior of each token's state, and each sentence's log-likelihood.
 
-    ``O(n_tokens n_states^2)`` time, by the forward and the backward recursion, scaled at each token: no logarithm of
-    a sum, no underflow. Memory: the posterior itself. How impossible sentences are read:
-    :mod:`dspectral.methods.hmm.recursions`.
-
-    Rabiner 1989, "A tutorial on hidden Markov models", section V A.
+    ``O(n_tokens n_states^2)`` time, by the forward and the backward recursion, scaled at each token. How impossible
+    sentences are read: :mod:`dspectral.methods.hmm.recursions`. Rabiner 1989, section V A.
 
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> smooth(Sentences.of([[0, 0, 1, 1]]), model).posterior.argmax(axis=1)
     array([0, 0, 1, 1])
     """
-    check_ids(sentences.ids, model.n_types)
+    check_numbers(sentences.ids, model.n_types)
     out = Smoothed(np.empty((len(sentences.ids), model.n_states)), np.empty(sentences.n_sentences))
     posterior_block(
         read_only(sentences.ids),
@@ -59,16 +47,14 @@ def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
     return out
 
 
-def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> NDArray[np.float64]:
-    """Return the log-likelihood of each sentence.
-
-    Shapes: returns (n_sentences,).
+def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> Doubles:
+    """Return the log-likelihood of each sentence, minus infinity where it is impossible.
 
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[1.0, 0.0], [0.0, 1.0]])
     >>> np.exp(log_likelihoods(Sentences.of([[0, 1]]), model)).round(3)
     array([0.05])
     """
-    check_ids(sentences.ids, model.n_types)
+    check_numbers(sentences.ids, model.n_types)
     out = np.empty(sentences.n_sentences)
     likelihood_block(read_only(sentences.ids), read_only(sentences.offsets), model.read_only(), out)
     return out
@@ -77,14 +63,13 @@ def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> NDArray[np.flo
 def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     """Return the most probable sequence of states of each sentence; of equal ones, that with the first states.
 
-    ``O(n_tokens n_states^2)`` time, in logarithms. Memory: 8 bytes for each token and state of the longest
-    sentence.
+    ``O(n_tokens n_states^2)`` time, in logarithms.
 
     >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
     >>> viterbi(Sentences.of([[0, 1, 0], [1]]), model).states
     array([0, 0, 0, 1], dtype=int32)
     """
-    check_ids(sentences.ids, model.n_types)
+    check_numbers(sentences.ids, model.n_types)
     # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
     with np.errstate(divide="ignore"):
         logs = HiddenMarkov(*(read_only(np.log(part)) for part in model))
@@ -95,16 +80,9 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
 
 @compiled
 def viterbi_block(
-    ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    log_model: HiddenMarkov,
-    states: NDArray[np.int32],
-    log_joint: NDArray[np.float64],
+    ids: Int32s, offsets: Int64s, log_model: HiddenMarkov, states: Int32s, log_joint: Doubles
 ) -> None:
-    """Find the most probable path of each sentence.
-
-    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `states` (n_tokens,), `log_joint` (n_sentences,).
-    """
+    """Find the most probable path of each sentence."""
     n_states = len(log_model.initial)
     reached = np.empty((longest_sentence(offsets), n_states))
     # reached[t, j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t). The maxima alone are kept, as a
@@ -135,7 +113,7 @@ def viterbi_block(
 
 
 @compiled
-def best_steps(t: int, transition: NDArray[np.float64], reached: NDArray[np.float64]) -> None:
+def best_steps(t: int, transition: Doubles, reached: Doubles) -> None:
     """Write row ``t``: the log-probability of the best way into each state from the row before."""
     # reached[t, j] = max_i reached[t - 1, i] + log A[i, j]: O(k^2). The inner loop runs along rows of A, without a
     # branch, and takes four of them at a time, so that the row is read and written a quarter as often.
@@ -161,7 +139,7 @@ def larger(x: float, y: float) -> float:
 
 
 @compiled
-def state_before(t: int, state: int, transition: NDArray[np.float64], reached: NDArray[np.float64]) -> int:
+def state_before(t: int, state: int, transition: Doubles, reached: Doubles) -> int:
     """Return where at token ``t`` the best way into the next token's state comes from; of equal ones, the first."""
     top, found = -np.inf, -1
     for i in range(len(transition)):
@@ -173,7 +151,7 @@ def state_before(t: int, state: int, transition: NDArray[np.float64], reached: N
 
 
 @compiled
-def add_log_emission(t: int, token: int, emission: NDArray[np.float64], reached: NDArray[np.float64]) -> bool:
+def add_log_emission(t: int, token: int, emission: Doubles, reached: Doubles) -> bool:
     """Add a token's log-probabilities to row ``t``; return whether a path was left and the token is possible on one.
 
     A token that is impossible everywhere is skipped; where no path was left, all states start anew from 0.

@@ -14,6 +14,7 @@ from dspectral.engine import emits_events, is_lazy
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.registry import saved
+from dspectral.types import Doubles, Int32s
 
 BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
@@ -102,7 +103,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.centers_ = means.fit((frames - self.mean_) / self.scale_).cluster_centers_
         return self
 
-    def transform(self, X: Frames) -> list[NDArray[np.int32]] | NDArray[np.int32]:
+    def transform(self, X: Frames) -> list[Int32s] | Int32s:
         """Return the code of each frame; of equally near centers, the first.
 
         Parameters
@@ -130,14 +131,14 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         codes = self._codes(self._stack(X, reset=False))
         return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
 
-    def _codes(self, frames: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _codes(self, frames: Doubles) -> Int32s:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_
         # |x|^2 is the same for all centers and left out.
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
         return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
 
-    def _stack(self, X: Frames, *, reset: bool) -> NDArray[np.float64]:
+    def _stack(self, X: Frames, *, reset: bool) -> Doubles:
         """Return the frames of all sequences as one matrix, and refuse what k-means cannot take."""
         if is_lazy(X) or hasattr(X, "sentences"):
             raise TypeError(
@@ -170,7 +171,7 @@ def _is_matrix(X: Frames) -> bool:
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
 
 
-def _joined(X: Iterable[ArrayLike]) -> NDArray[np.float64]:
+def _joined(X: Iterable[ArrayLike]) -> Doubles:
     """Return the frames of all sequences, one after the other."""
     try:
         parts = [np.asarray(frames, dtype=np.float64) for frames in X]

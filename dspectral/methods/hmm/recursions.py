@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 from dspectral.methods.hmm.chain import HiddenMarkov
+from dspectral.types import Doubles, Int32s, Int64s
 
 SEEN, BLIND, BROKEN = 0, 1, 2
 """Kinds of tokens: one that a reachable state emits, one that none emits, one before which no state is reachable."""
 
 
 @compiled
-def normalize_row(row: NDArray[np.float64], width: int) -> float:
+def normalize_row(row: Doubles, width: int) -> float:
     """Divide the first entries of a row by their sum, in place, and return the sum; 0 leaves them as they are."""
     total = 0.0
     for j in range(width):
@@ -38,18 +39,17 @@ def normalize_row(row: NDArray[np.float64], width: int) -> float:
 
 @compiled
 def forward_sentence(
-    ids: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    bounds: NDArray[np.int64],
+    ids: Int32s,
+    labels: Int32s,
+    bounds: Int64s,
     model: HiddenMarkov,
-    alpha: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    alpha: Doubles,
+    scale: Doubles,
     kind: NDArray[np.int8],
 ) -> float:
     """Filter one sentence, and return its log-likelihood; that of a sentence without tokens is 0.
 
-    Shapes: `ids, labels` (n,), `bounds` (n_labels + 1,), `alpha` (n, at least the most states of a label),
-    `scale` (n,), `kind` (n,).
+    Shapes: `ids, labels, scale, kind` (n,), `bounds` (n_labels + 1,), `alpha` (n, at least the most states of a label).
     """
     n, log_likelihood, possible = len(ids), 0.0, True
     # alpha[t, j] = B[x_t, j] * sum_i alpha[t - 1, i] A[i, j] / scale[t], and pi[j] in place of the sum at t = 0.
@@ -85,18 +85,9 @@ ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 
 @compiled
 def weigh_rows(
-    weights: NDArray[np.float64],
-    n: int,
-    matrix: NDArray[np.float64],
-    first: int,
-    low: int,
-    out: NDArray[np.float64],
-    width: int,
+    weights: Doubles, n: int, matrix: Doubles, first: int, low: int, out: Doubles, width: int
 ) -> None:
-    """Write the weighted sum of ``n`` rows of a matrix, in ``width`` of its columns.
-
-    The rows begin at row ``first`` and the columns at column ``low``; row ``i`` of them has the weight ``weights[i]``.
-    """
+    """Write the weighted sum of ``n`` rows of a matrix from row ``first``, in ``width`` columns from column ``low``."""
     # out[j] = sum_i weights[i] M[first + i, low + j], added in the order of i: O(k^2). Indices without a sign need no
     # check for negative ones, so that the inner loop runs on whole registers; four rows are added at a time, so that
     # ``out`` is read and written a quarter as often.
@@ -118,9 +109,7 @@ def weigh_rows(
 
 
 @compiled
-def weigh_by_emission(
-    row: NDArray[np.float64], width: int, emission: NDArray[np.float64], low: int
-) -> tuple[int, float]:
+def weigh_by_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tuple[int, float]:
     """Multiply predicted states by a token's emission and normalize, in place; return its kind and probability."""
     # The sum is taken before anything is written: where it is 0, the predicted states are kept as they are.
     total = 0.0
@@ -142,12 +131,7 @@ def weigh_by_emission(
 
 @compiled
 def backward_start(
-    n: int,
-    labels: NDArray[np.int32],
-    bounds: NDArray[np.int64],
-    model: HiddenMarkov,
-    alpha: NDArray[np.float64],
-    beta: NDArray[np.float64],
+    n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha: Doubles, beta: Doubles
 ) -> None:
     """Write the last row of beta: ``f[j] / sum_i alpha[n - 1, i] f[i]``, or ones where the sum is 0."""
     # ``ending`` is p(stop | x_1 .. x_n); divided by it, alpha * beta sums to 1 at the last token as at all others.
@@ -164,17 +148,14 @@ def backward_step(
     token: int,
     label: int,
     before: int,
-    bounds: NDArray[np.int64],
+    bounds: Int64s,
     model: HiddenMarkov,
-    transposed: NDArray[np.float64],
+    transposed: Doubles,
     scale: float,
     kind: int,
-    rows: NDArray[np.float64],
+    rows: Doubles,
 ) -> None:
-    """Step back over a token.
-
-    Shapes: `bounds` (n_labels + 1,), `transposed` (n_states, n_states), `rows` (3, width).
-    """
+    """Step back over a token: from beta in ``rows[0]`` to that of the token before in ``rows[2]``."""
     low, start = bounds[label], bounds[before]
     width = bounds[before + 1] - start
     # After a broken token the chain starts anew, so it says nothing about the states before it.
@@ -193,18 +174,14 @@ def backward_step(
 
 @compiled
 def posterior_block(
-    ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
+    ids: Int32s,
+    offsets: Int64s,
     model: HiddenMarkov,
-    transposed: NDArray[np.float64],
-    out: NDArray[np.float64],
-    log_likelihood: NDArray[np.float64],
+    transposed: Doubles,
+    out: Doubles,
+    log_likelihood: Doubles,
 ) -> None:
-    """Smooth each sentence.
-
-    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `transposed` (n_states, n_states), `out`
-    (n_tokens, n_states), `log_likelihood` (n_sentences,).
-    """
+    """Smooth each sentence: write its posterior, shape (n_tokens, n_states), and its log-likelihood."""
     n_states, longest = len(model.initial), longest_sentence(offsets)
     bounds, labels = np.array([0, n_states]), np.zeros(longest, dtype=np.int32)
     scale, kind, rows = np.empty(longest), np.empty(longest, dtype=np.int8), np.empty((3, n_states))
@@ -227,7 +204,7 @@ def posterior_block(
 
 
 @compiled
-def longest_sentence(offsets: NDArray[np.int64]) -> int:
+def longest_sentence(offsets: Int64s) -> int:
     """Return the number of tokens of the longest sentence."""
     # Buffers are made once a block, for this many tokens, rather than for each sentence.
     longest = 0
@@ -237,12 +214,7 @@ def longest_sentence(offsets: NDArray[np.int64]) -> int:
 
 
 @compiled
-def likelihood_block(
-    ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    model: HiddenMarkov,
-    log_likelihood: NDArray[np.float64],
-) -> None:
+def likelihood_block(ids: Int32s, offsets: Int64s, model: HiddenMarkov, log_likelihood: Doubles) -> None:
     """Write the log-likelihood of each sentence by the forward recursion alone, with memory for one sentence."""
     longest = longest_sentence(offsets)
     bounds, labels = np.array([0, len(model.initial)]), np.zeros(longest, dtype=np.int32)

@@ -5,10 +5,9 @@ from functools import partial
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.linalg.panels import cut_runs
-from dspectral.types import FloatArray, Sentences
+from dspectral.types import FloatArray, Int32s, Int64s, Sentences
 
 Output: TypeAlias = Literal["root", "levels", "pooled", "sliding"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
@@ -23,27 +22,14 @@ class Nodes(NamedTuple):
     """
 
     rows: FloatArray
-    sizes: NDArray[np.int64]
+    sizes: Int64s
 
 
-def leaves(sentences: Sentences, table: FloatArray, length: int) -> Nodes:
-    """Return the vectors of the first ``length`` tokens of each sentence.
+def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
+    """Return the ids of the first ``length`` tokens of each sentence, and how many of them each has.
 
-    Shapes: `table` (n_types, d).
-
-    >>> leaves(Sentences.of([[1, 1, 0], []]), np.array([[1.0, 0.0], [0.0, 2.0]]), length=2).sizes
+    >>> first_tokens(Sentences.of([[1, 1, 0], []]), 2, length=2)[1]
     array([2, 0])
-    """
-    ids, sizes = first_tokens(sentences, len(table), length)
-    return Nodes(table[ids], sizes)
-
-
-def first_tokens(
-    sentences: Sentences, n_types: int, length: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the ids of the first ``length`` tokens of each sentence, and how many these are.
-
-    Shapes: returns `ids` (n_tokens,), `sizes` (n_sentences,).
     """
     # Negative ids would index the table from its end without a word.
     ids = sentences.ids
@@ -55,10 +41,8 @@ def first_tokens(
     return ids[places(full) < length], sizes
 
 
-def places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of each node in its tree.
-
-    Shapes: `sizes` (n_trees,); returns (n_nodes,).
+def places(sizes: Int64s) -> Int64s:
+    """Return the place of each node in its tree, shape (n_nodes,).
 
     >>> places(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])
@@ -101,10 +85,9 @@ Block: TypeAlias = Sentences | Nodes | FloatArray
 
 
 class Trees(NamedTuple):
-    """Shape of the trees, and how a block becomes their leaves.
+    """Shape of the trees, N leaves and P children of a node, and how a block becomes their leaves.
 
-    `length`: N, the number of leaves of a tree; `arity`: P, the number of children of a node; `n_dimensions`:
-    length of the vector of a leaf; `table` (n_types, n_dimensions): vectors of token types.
+    `table` (n_types, n_dimensions): vectors of token types.
     """
 
     length: int
@@ -113,10 +96,7 @@ class Trees(NamedTuple):
     table: FloatArray | None = None
 
     def pieces(self, block: Block) -> Iterator[Nodes]:
-        """Yield the leaves of a block, a few sentences at a time.
-
-        Shapes: `block` (n, length * n_dimensions).
-        """
+        """Yield the leaves of a block, a few sentences at a time."""
         # The vectors of a block take some hundred times the memory of its ids, so they are never there all at once.
         most = max(1, PIECE // self.n_dimensions)
         if isinstance(block, Nodes):
@@ -140,7 +120,8 @@ class Trees(NamedTuple):
         for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), most):
             ids = block.ids[offsets[begin] : offsets[end]]
             part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
-            yield leaves(part, self.table, self.length)
+            ids, sizes = first_tokens(part, len(self.table), self.length)
+            yield Nodes(self.table[ids], sizes)
 
     def _check(self, rows: FloatArray, begin: int) -> None:
         bad = np.argwhere(~np.isfinite(rows))
@@ -156,8 +137,6 @@ class Trees(NamedTuple):
 def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
     """Return how many numbers are left of a sentence.
 
-    Shapes: `axes` (k, arity * d).
-
     >>> axes = [np.ones((3, 4)), np.ones((3, 6))]
     >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled", "sliding")]
     [3, 9, 32, 32]
@@ -171,10 +150,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 
 
 def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
-    """Return the numbers that each sentence of a block becomes; zeros for an empty one.
-
-    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d); returns (n, n_columns).
-    """
+    """Return the numbers that each sentence of a block becomes, shape (n, n_columns); zeros for an empty one."""
     if output == "root":
         return roots(block, trees=trees, axes=axes)
     of = in_places if output == "levels" else partial(pooled, sliding=output == "sliding")
@@ -184,10 +160,7 @@ def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], outp
 
 
 def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the one vector that is left of each sentence.
-
-    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d); returns (n, k).
-    """
+    """Return the one vector that is left of each sentence, shape (n, k)."""
     # Empty sentences have no node at all: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
@@ -200,9 +173,7 @@ def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArr
 
 
 def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the nodes of all levels side by side, the lowest level first, each in its place.
-
-    Shapes: `axes` (k, arity * d); returns (n_trees, k * (length - 1) / (arity - 1)).
+    """Return the nodes of all levels side by side, shape (n_trees, k * (length - 1) / (arity - 1)), the lowest first.
 
     >>> sums = [np.ones((1, 2))] * 2
     >>> in_places(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)

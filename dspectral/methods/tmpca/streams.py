@@ -42,12 +42,7 @@ WordVectors: TypeAlias = HoldsVectors | tuple[Sequence[str] | Documents, FloatAr
 
 
 class TreeSettings(NamedTuple):
-    """Settings that turn sentences into trees.
-
-    `length`: N, the number of leaves of a tree; `arity`: P, the number of children of a node; `vectors`:
-    vectors of words, as for :func:`token_table`; `n_hashed`: number of dimensions that words are hashed to
-    where there are no vectors.
-    """
+    """Settings that turn sentences into trees; without vectors, words are hashed to ``n_hashed`` dimensions."""
 
     length: int
     arity: int
@@ -56,17 +51,16 @@ class TreeSettings(NamedTuple):
 
     def trees(self, words: Sequence[str]) -> Trees:
         """Return the trees of sentences of these words."""
-        d = n_dimensions_of(self.vectors, self.n_hashed)
+        d = self.n_hashed if self.vectors is None else int(_pair(self.vectors)[1].shape[1])
+        if d is None:
+            raise ValueError(
+                "n_components is None and there are no vectors: one of them must say how long a vector is"
+            )
         return Trees(self.length, self.arity, d, token_table(self.vectors, words, d))
 
 
 class Stream(NamedTuple):
-    """Sentences in blocks.
-
-    `blocks`: the blocks, as :func:`dspectral.summarize` takes them; `trees`: shape of the trees, and the
-    vectors of their leaves; `n_rows`: number of sentences of each block, where the blocks do not say it
-    themselves; `n_tokens`: number of tokens of all texts, before they are cut.
-    """
+    """Sentences in blocks, with the number of each block's where it is known, and that of all tokens of texts."""
 
     blocks: "Blocks | RowsLike"
     trees: Trees
@@ -77,10 +71,9 @@ class Stream(NamedTuple):
         """Return the largest possible number of nodes of a level, without those of padding alone."""
         # In each tree at most one node of a level is filled in part, so a level has at most one node for each P^level
         # tokens, and one more for each tree.
-        full: int = n_trees * (self.trees.length // self.trees.arity**level)
-        return (
-            full if self.n_tokens is None else min(full, self.n_tokens // self.trees.arity**level + n_trees)
-        )
+        width: int = self.trees.arity**level
+        full = n_trees * (self.trees.length // width)
+        return full if self.n_tokens is None else min(full, self.n_tokens // width + n_trees)
 
 
 def is_lists(X: object) -> bool:
@@ -97,10 +90,7 @@ def is_lists(X: object) -> bool:
 
 
 def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
-    """Return a corpus, lists of tokens or an array of vectors as a stream.
-
-    Shapes: `X` (n, length, d).
-    """
+    """Return a corpus, lists of tokens or an array of vectors, shape (n, length, d), as a stream."""
     if not is_corpus(X) and not is_lists(X):
         return _of_array(X, settings)
     corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
@@ -149,17 +139,6 @@ def _of_array(X: Any, settings: TreeSettings) -> Stream:
     # One row a sentence: blocks are then rows, which every reduction takes, and no number is moved.
     rows = X if joined else X.reshape(X.shape[0], length * X.shape[2])
     return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))
-
-
-def n_dimensions_of(vectors: WordVectors | None, n_hashed: int | None) -> int:
-    """Return the length of the vectors that :func:`token_table` gives."""
-    if vectors is not None:
-        return int(_pair(vectors)[1].shape[1])
-    if n_hashed is None:
-        raise ValueError(
-            "n_components is None and there are no vectors: one of them must say how long a vector is"
-        )
-    return n_hashed
 
 
 def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions: int) -> FloatArray:

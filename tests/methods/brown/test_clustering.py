@@ -1,22 +1,13 @@
 """Brown clusters: recovery of a sampled model, and what happens at the edges."""
 
-from functools import cache
-from uuid import uuid4
-
 import dask
-import fsspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from dspectral import AnchorHMM
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.store.from_text.corpus_build import build_corpus
-from tests.schedulers import scheduled
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
 
@@ -64,43 +55,6 @@ def test_bit_strings_name_the_clusters_and_are_cut_at_any_number():
         assert len(set(codes)) == n == len(set(labels.tolist()))
         assert len(set(zip(codes, labels.tolist(), strict=True))) == n
         assert all(long.startswith(short) for long, short in zip(brown.codes(), codes, strict=True))
-
-
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2), block_bytes=st.integers(400, 800), scheduler=st.sampled_from(["sync", "threads"])
-)
-def test_any_blocks_under_any_scheduler_give_the_same_clusters(seed, block_bytes, scheduler):
-    sentences, whole = _in_one_block(seed)
-    corpus = _stored(sentences, block_bytes)
-    assert corpus.n_blocks > 1
-    with dask.config.set(scheduler=scheduler):
-        cut = SpectralBrownClustering(3).fit(corpus)
-    assert cut.codes() == whole.codes()
-    assert cut.history_ == whole.history_
-
-
-@cache
-def _in_one_block(seed):
-    """Sentences, and their clusters as one block gives them."""
-    sentences = brown_model_sentences(40, seed=seed).sentences
-    return sentences, SpectralBrownClustering(3).fit(_stored(sentences, 1 << 20))
-
-
-@pytest.mark.slow
-def test_other_processes_give_the_same_clusters(tmp_path):
-    corpus = _stored(brown_model_sentences(80, seed=1).sentences, 800, str(tmp_path))
-    assert corpus.n_blocks > 2
-    with scheduled("processes"):
-        elsewhere = SpectralBrownClustering(3).fit(corpus)
-    assert elsewhere.codes() == SpectralBrownClustering(3).fit(corpus).codes()
-
-
-def _stored(sentences, block_bytes, folder="memory://brown"):
-    name = f"{folder}/{uuid4().hex}"
-    with fsspec.open(f"{name}.txt", "w") as file:
-        file.write("".join(" ".join(sentence) + "\n" for sentence in sentences))
-    return build_corpus(f"{name}.txt", name, block_bytes=block_bytes)
 
 
 def test_a_word_without_neighbours_joins_the_largest_cluster():
@@ -153,14 +107,6 @@ def test_the_setting_of_the_paper_takes_other_parameters_too():
     brown = SpectralBrownClustering.as_published(3, min_count=2, n_sweeps=1).fit(TOY)
     assert (brown.n_dimensions, brown.n_sweeps, brown.start) == (3, 1, "published")
     assert clone(brown).get_params() == brown.get_params()
-
-
-def test_a_search_over_clusters_is_scored_by_mutual_information():
-    sentences = brown_model_sentences(60, seed=1).sentences
-    grid = {"n_clusters": [1, 3], "start": ["weighted", "published"]}
-    search = GridSearchCV(SpectralBrownClustering(), grid, cv=2, error_score="raise").fit(sentences)
-    assert search.best_params_["n_clusters"] == 3
-    assert search.score(sentences) == search.best_estimator_.score(sentences)
 
 
 def test_one_word_again_and_again_is_one_cluster():

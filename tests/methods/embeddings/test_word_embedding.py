@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from dspectral import WordEmbedding, build_corpus
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
-from dspectral.methods.embeddings.context_vectors import EmbeddingRecipe, count_corpus
 from dspectral.methods.embeddings.queries import nearest
+from dspectral.methods.embeddings.word_embedding import EmbeddingRecipe, count_corpus
 from dspectral.store import context_counts as contexts
 
 ABC = [["a", "b", "c"]]
@@ -48,7 +48,7 @@ def corpus(sentences, tmp_path):
     return build_corpus(str(tmp_path / "text.txt"), str(tmp_path / "corpus"), block_bytes=2000)
 
 
-def dense(counts, transform, scaling, smoothing, shift):
+def dense(counts, transform, scaling, smoothing):
     """The template, cell by cell of a dense matrix."""
     T = {"sqrt": np.sqrt, "log": np.log1p, "none": lambda x: x}.get(
         transform, lambda x: x ** float(transform)
@@ -63,7 +63,7 @@ def dense(counts, transform, scaling, smoothing, shift):
         elif scaling == "reg":
             value /= T(r[i])
         elif scaling == "ppmi":
-            value = max(0.0, np.log(value * T(n) / (T(r[i]) * T(c[j]))) - np.log(shift))
+            value = max(0.0, np.log(value * T(n) / (T(r[i]) * T(c[j]))))
         out[i, j] = value
     return out
 
@@ -73,12 +73,10 @@ def dense(counts, transform, scaling, smoothing, shift):
 def test_counts_are_scaled_as_the_template_says(transform, scaling):
     counts = np.random.default_rng(0).poisson(0.7, size=(20, 15)).astype(float)
     counts[3] = counts[:, 4] = 0
-    how = ContextScaling.of(
-        counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75, shift=1.5
-    )
+    how = ContextScaling.of(counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75)
     rows = sparse.csr_array(counts)
     before = rows.data.copy()
-    expected = dense(counts, transform, scaling, 0.75, 1.5)
+    expected = dense(counts, transform, scaling, 0.75)
     scaled = [how.apply(rows[:7]), how.apply(rows[7:])]
     np.testing.assert_allclose(sparse.vstack(scaled).toarray(), expected, rtol=1e-5)
     np.testing.assert_array_equal(rows.data, before)
@@ -96,7 +94,7 @@ def test_vectors_are_those_of_a_dense_decomposition():
         recipe = EmbeddingRecipe(context=context, n_contexts=n_contexts)
         model = WordEmbedding(3, window=window, power=0.5, recipe=recipe).fit(sentences)
         counts = count_corpus(as_corpus(sentences), window, recipe).rows.toarray()
-        U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75, 1.0))
+        U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75))
         np.testing.assert_allclose(model.singular_values_, s[1:4], rtol=1e-4)
         expected = U[:, 1:4] * np.sqrt(s[1:4])
         expected /= np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-9)
@@ -270,7 +268,7 @@ def test_the_setting_of_the_paper_is_a_plain_decomposition(sentences):
     assert clone(model).get_params() == model.get_params()
     recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
     counts = count_corpus(as_corpus(sentences), 5, recipe).rows.toarray()
-    U, s, _ = np.linalg.svd(dense(counts, "none", "cca", 0.75, 1.0))
+    U, s, _ = np.linalg.svd(dense(counts, "none", "cca", 0.75))
     expected = U[:, :3] / np.maximum(np.linalg.norm(U[:, :3], axis=1, keepdims=True), 1e-9)
     np.testing.assert_allclose(model.singular_values_, s[:3], rtol=1e-4)
     np.testing.assert_allclose(

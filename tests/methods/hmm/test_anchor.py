@@ -7,10 +7,7 @@ import pytest
 from dspectral import AnchorHMM, AnchorRecipe
 from dspectral.datasets import anchor_sentences
 from dspectral.engine import Blocks
-from dspectral.inputs.sequences import as_corpus
 from dspectral.methods.hmm.anchor import estimator, points
-from dspectral.methods.hmm.inference import smooth
-from dspectral.types import Sentences
 
 PLAIN = AnchorRecipe(count_transform="none")
 SENTENCES = [
@@ -71,43 +68,6 @@ def test_a_sampled_anchor_hmm_is_recovered_at_the_rate_of_a_mean(reduction, modu
     assert gaps[-1] < np.log(0.04)
 
 
-def test_passes_of_em_and_those_for_transitions_never_lower_the_likelihood_and_are_counted():
-    stream = anchor_sentences(2_000, n_states=3, n_types=20, seed=4)
-    hmm = AnchorHMM(
-        3, spelling=0.0, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4), n_em_iter=6
-    ).fit(stream)
-    assert hmm.n_passes_ == 11
-    assert len(hmm.log_likelihoods_) == 10
-    assert (np.diff(hmm.log_likelihoods_[:4]) > -1e-8).all()
-    assert (np.diff(hmm.log_likelihoods_[4:]) > -1e-8).all()
-    with_o_fixed = AnchorHMM(3, spelling=0.0, min_count=1, recipe=AnchorRecipe(n_transition_em_iter=4)).fit(
-        stream
-    )
-    plain = AnchorHMM(3, spelling=0.0, min_count=1).fit(stream)
-    assert np.array_equal(with_o_fixed.model_.emission, plain.model_.emission)
-
-
-def test_blocks_of_a_corpus_are_decoded_as_the_solvers_do():
-    stream = anchor_sentences(300, n_states=3, n_types=20, block_sentences=100, seed=2)
-    hmm = AnchorHMM(3, spelling=0.0, min_count=3).fit(stream)
-    blocks = hmm.blocks(stream)
-    for item in blocks.items:
-        block = blocks.read(item)
-        assert np.array_equal(hmm.states(block), smooth(block, hmm.model_).posterior.argmax(axis=1))
-    words = [[stream.words[i] for i in stream.sentences.read((0, 100)).sentence(n)] for n in range(100)]
-    assert np.array_equal(np.concatenate(hmm.predict(words)), hmm.states(blocks.read(blocks.items[0])))
-
-
-def test_cuts_into_blocks_do_not_matter():
-    corpus = as_corpus(SENTENCES)
-    whole = corpus.sentences.read(corpus.sentences.items[0])
-    parts = [Sentences.of([whole.sentence(i) for i in range(a, a + 5)]) for a in (0, 5, 10)]
-    cut = corpus._replace(sentences=Blocks(lambda block: block, parts))
-    one, two = (AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=3).fit(c) for c in (corpus, cut))
-    np.testing.assert_allclose(one.model_.emission, two.model_.emission, rtol=1e-12)
-    assert one.anchors_ == two.anchors_
-
-
 def test_given_anchors_are_the_first_states_and_stay_there():
     hmm = AnchorHMM(3, spelling=0.0, min_count=1, anchors=["cat", "a"]).fit(SENTENCES)
     assert hmm.anchors_[:2] == ["cat", "a"]
@@ -159,12 +119,6 @@ def test_every_reduction_gives_distributions(reduction, context, monkeypatch):
     for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
         np.testing.assert_allclose(part.sum(axis=axis), 1.0)
     assert len(set(hmm.anchors_)) == 3
-
-
-def test_identical_sentences_of_as_many_words_as_states_give_each_word_a_state():
-    hmm = AnchorHMM(3, spelling=0.0, min_count=1).fit([["a", "b", "c"]] * 4)
-    assert sorted(hmm.predict([["a", "b", "c"]])[0].tolist()) == [0, 1, 2]
-    assert sorted(hmm.anchors_) == ["a", "b", "c"]
 
 
 def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():

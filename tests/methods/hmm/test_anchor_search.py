@@ -1,7 +1,5 @@
 """Anchors, convex coefficients and chains, exact where moments are expectations; points by dense algebra."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,18 +7,22 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.datasets.hidden_markov import anchor_model
-from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.anchor import points
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
     context_points,
+    feature_table,
     join_points,
     spelling_points,
 )
-from dspectral.methods.hmm.anchor.search import chain_from_moments, emissions, find_anchors
-from dspectral.methods.hmm.anchor.word_types import feature_table
+from dspectral.methods.hmm.anchor.search import (
+    chain_from_moments,
+    emissions,
+    find_anchors,
+    nearest_in_simplex,
+)
 
 
 def volume(points, rows):
@@ -112,12 +114,6 @@ def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states)
     np.testing.assert_allclose(found.transition[np.ix_(order, order)], inner, atol=1e-7)
 
 
-def test_the_largest_simplex_of_few_points_is_found_as_by_trying_all():
-    points = np.random.default_rng(3).standard_normal((9, 2))
-    best = max(volume(points, rows) for rows in permutations(range(9), 3))
-    assert volume(points, find_anchors(points, np.arange(9), 3, reselect=10)) == pytest.approx(best)
-
-
 @pytest.fixture
 def near():
     rng = np.random.default_rng(0)
@@ -164,12 +160,6 @@ def test_each_reduction_is_the_projection_it_says(near, context, transform, monk
         distances(found), distances(rows / np.sqrt(columns) @ directions[:8].T), atol=1e-4
     )
     assert reduced(near, "random", transform=transform).shape == (12, 4)
-
-
-def test_clusters_are_columns_of_their_own_and_rows_add_up(near):
-    found = reduced(near, "clusters", transform="none")
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    assert found.shape == (12, 2 * (3 + 1))
 
 
 def test_parts_weigh_as_much_as_is_said_whatever_their_units():

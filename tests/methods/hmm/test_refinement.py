@@ -1,18 +1,13 @@
 from collections import Counter
 from itertools import pairwise
-from types import SimpleNamespace
 
-import dask
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer, load, save
+from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
-from dspectral.engine import Blocks
-from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.methods.hmm.inference import smooth
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.types import Sentences
 
 
 def lists(stream):
@@ -93,88 +88,6 @@ def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
     assert -0.75 < slope < -0.35
 
 
-def joint_log_likelihood(sentences, model, bounds):
-    return ExpectedCounts.of(sentences, model=model, bounds=bounds).log_likelihood
-
-
-def test_held_out_joint_probabilities_approach_those_of_the_true_model():
-    stream = refinement_sequences(20000, mean_length=8.0, seed=5)
-    held_out = refinement_sequences(20400, mean_length=8.0, seed=5).sentences.read((20, 400))
-    true = joint_log_likelihood(held_out, stream.model, stream.bounds)
-    plain, spectral = (
-        RefinementHMM(m, n_em_iter=0, recipe=RefinementRecipe(run_memory=()), smoothing=0.5).fit(stream)
-        for m in (1, 2)
-    )
-    gap = true - joint_log_likelihood(held_out, spectral.model_, spectral.bounds_)
-    assert 0 < gap < 0.15 * (true - joint_log_likelihood(held_out, plain.model_, plain.bounds_))
-
-
-def test_by_itself_it_polishes_moments_by_three_passes_where_there_is_something_to_polish(data):
-    model = RefinementHMM(2, recipe=RefinementRecipe(tol=-1.0)).fit(*data)
-    assert len(model.log_likelihoods_) == 3
-    assert RefinementHMM(2, n_em_iter=0).fit(*data).log_likelihoods_ == []
-    assert RefinementHMM(1).fit(*data).n_passes_ == 1
-    assert RefinementHMM(2, recipe=RefinementRecipe(decoding="operators")).fit(*data).n_passes_ == 2
-
-
-@pytest.mark.parametrize("start", ["spectral", "random"])
-def test_em_never_lowers_the_likelihood(data, start):
-    model = RefinementHMM(3, start=start, smoothing=0.0, n_em_iter=25, recipe=RefinementRecipe(tol=-1.0)).fit(
-        *data
-    )
-    assert len(model.log_likelihoods_) == 25
-    assert np.all(np.diff(model.log_likelihoods_) > -1e-7)
-    assert model.n_passes_ == 25 + 2 * (start == "spectral")
-
-
-def recut(X, y, sizes, reads=None):
-    """The same sequences in other blocks; reads are counted."""
-    words, labels = sorted({x for s in X for x in s}), sorted({a for s in y for a in s})
-
-    def read(part):
-        if reads is not None:
-            reads[part] += 1
-        ids = Sentences.of([[1 + words.index(x) for x in s] for s in X[part[0] : part[1]]])
-        tags = Sentences.of([[labels.index(a) for a in s] for s in y[part[0] : part[1]]])
-        return LabelledSentences(ids.ids, tags.ids, ids.offsets)
-
-    borders = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    return SimpleNamespace(
-        words=["<?>", *words], labels=labels, sentences=Blocks(read, list(pairwise(borders)))
-    )
-
-
-@pytest.mark.parametrize("scheduler", ["sync", "threads"])
-def test_blocks_and_schedulers_do_not_matter(data, scheduler):
-    one = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [300]))
-    with dask.config.set({"scheduler": scheduler, "dspectral.fan-in": 3}):
-        other = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [10, 0, 200, 60, 30]))
-    for ours, expected in zip(other.model_, one.model_, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=1e-7)
-    with dask.config.set({"dspectral.fan-in": 3}):
-        again = RefinementHMM(2, n_em_iter=2).fit(recut(*data, [10, 0, 200, 60, 30]))
-    for ours, expected in zip(again.model_, other.model_, strict=True):
-        np.testing.assert_array_equal(ours, expected)
-
-
-def test_each_block_is_read_once_a_pass(data):
-    reads = Counter()
-    model = RefinementHMM(2, n_em_iter=3, recipe=RefinementRecipe(tol=-1.0)).fit(
-        recut(*data, [100, 100, 100], reads)
-    )
-    assert set(reads.values()) == {model.n_passes_} == {5}
-
-
-@pytest.mark.parametrize("decoding", ["parameters", "operators"])
-def test_a_model_is_saved_and_cloned(data, tmp_path, decoding):
-    model = RefinementHMM(2, recipe=RefinementRecipe(decoding=decoding)).fit(*data)
-    save(model, str(tmp_path / "model"))
-    for other in (load(str(tmp_path / "model")), clone(model).fit(*data)):
-        for one, two in zip(model.predict_proba(data[0]), other.predict_proba(data[0]), strict=True):
-            np.testing.assert_array_equal(one, two)
-    assert model.score(*data) > 0.5
-
-
 def test_sequences_of_length_one_and_unseen_tokens_are_decoded(data):
     model = RefinementHMM(2).fit(*data)
     (share,) = model.predict_proba([["never seen"]])
@@ -234,13 +147,6 @@ def test_bad_sequences_are_named(X, y, message):
 def test_bad_parameters_are_named(data, options, message):
     with pytest.raises(ValueError, match=message):
         RefinementHMM(**options).fit(*data)
-
-
-def test_a_label_out_of_range_names_its_block(data):
-    stream = recut(*data, [200, 100])
-    stream.labels = stream.labels[:1]
-    with pytest.raises(ValueError, match=r"row block \d: token \d+ has label"):
-        RefinementHMM().fit(stream)
 
 
 def test_a_quantizer_gives_the_nearest_centre():

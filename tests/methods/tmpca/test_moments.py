@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral.decomposition.moments import Moments
-from dspectral.methods.tmpca import moments as summaries
 from dspectral.methods.tmpca import nodes as kernel
-from dspectral.methods.tmpca.moments import PairCounts, level_moments
-from dspectral.methods.tmpca.nodes import Nodes, Trees, join_neighbors, places, roots
+from dspectral.methods.tmpca.levels import PairCounts, level_moments
+from dspectral.methods.tmpca.nodes import Trees, roots
 from dspectral.types import Sentences
 
 N_TYPES, D = 7, 3
@@ -89,13 +88,6 @@ def test_counts_of_pairs_are_the_first_level_whatever_the_cut(cut):
     np.testing.assert_allclose(ours.gram, theirs.gram, atol=1e-10)
 
 
-def test_moments_of_pairs_do_not_depend_on_the_panel(monkeypatch):
-    pairs = PairCounts.of(Sentences.of([[0, 1, 6, 3, 5], [2, 6, 6]]), n_types=N_TYPES, length=4)
-    whole = pairs.moments(table_of())
-    monkeypatch.setattr(summaries, "PANEL", 2)
-    np.testing.assert_allclose(pairs.moments(table_of()).gram, whole.gram, atol=1e-12)
-
-
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(cut=texts(), most=st.integers(1, 30))
 def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
@@ -130,11 +122,3 @@ def test_a_word_type_out_of_range_is_named(wrong, named):
         level_moments(block, trees=Trees(4, 2, D, table_of()), axes=())
     with pytest.raises(ValueError, match=f"word type {named}, but there are 7"):
         PairCounts.of(block, n_types=N_TYPES, length=4)
-
-
-def test_trees_of_full_size_are_joined_without_a_copy():
-    rows = np.ones((8, 3))
-    above = join_neighbors(Nodes(rows, np.array([4, 4])), 2)
-    assert np.shares_memory(above.rows, rows)
-    assert above.rows.shape == (4, 6)
-    assert places(np.array([], dtype=np.int64)).shape == (0,)

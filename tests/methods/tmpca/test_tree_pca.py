@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA
 
-from dspectral import TreePCA, WordEmbedding, build_corpus, read_word2vec, write_word2vec
+from dspectral import TreePCA, WordEmbedding, read_word2vec, write_word2vec
 from dspectral.engine import Blocks
 from dspectral.types import Sentences
 from tests.reference import tree_pca
@@ -84,22 +84,6 @@ def test_one_level_is_the_pca_of_scikit_learn_but_for_a_constant(arity, whiten):
     assert_same_up_to_sign(ours - ours.mean(axis=0), pca.transform(flat))
 
 
-def test_one_level_not_centered_is_the_truncated_svd_of_scikit_learn():
-    X = arrays(length=2)
-    tree = TreePCA(3, length=2, center=False)
-    svd = TruncatedSVD(3, algorithm="arpack", random_state=0)
-    assert_same_up_to_sign(tree.fit_transform(X), svd.fit_transform(X.reshape(len(X), -1)))
-
-
-@pytest.mark.parametrize("k", [None, 2, 6])
-def test_every_level_has_an_orthonormal_basis(k):
-    tree = TreePCA(k, length=16).fit(arrays(length=16))
-    k = k or 4
-    assert [level.shape for level in tree.components_] == [(k, 8), *[(k, 2 * k)] * 3]
-    for level in tree.components_:
-        np.testing.assert_allclose(level @ level.T, np.eye(k), atol=1e-12)
-
-
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
@@ -140,14 +124,6 @@ def test_texts_give_what_their_padded_vectors_give(pairs_at_arity, length, monke
     assert tree.n_sentences_ == len(sentences)
 
 
-def test_what_is_after_the_length_does_not_matter():
-    tree = TreePCA(length=4, vectors=vectors()).fit(texts())
-    np.testing.assert_array_equal(
-        tree.transform([["the", "cat", "sat", "on", "a", "mat"]]),
-        tree.transform([["the", "cat", "sat", "on"]]),
-    )
-
-
 def test_unknown_words_have_the_vector_of_rare_ones_or_zeros():
     words, matrix = vectors()
     tree = TreePCA(length=4, vectors=(words, matrix)).fit(texts())
@@ -184,26 +160,6 @@ def test_a_level_with_few_directions_gives_zeros_and_says_how_many_there_are():
         assert np.isfinite(tree.transform(X)).all()
         assert np.isfinite(tree.explained_variance_ratio_).all()
         assert not tree.transform(X)[:, int(ranks[-1]) :].any()
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    (folder / "text.txt").write_text("\n".join(" ".join(words) for words in texts(300)) + "\n")
-    return build_corpus(str(folder / "text.txt"), str(folder / "corpus.zarr"), block_bytes=500)
-
-
-def test_a_corpus_is_read_by_blocks_and_gives_what_lists_give(corpus):
-    tree = TreePCA(length=8, vectors=vectors()).fit(corpus)
-    lists = clone(tree).fit(texts(300))
-    assert corpus.n_blocks > 5
-    for ours, theirs in zip(tree.components_, lists.components_, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    lazy = tree.transform(corpus)
-    assert isinstance(lazy, da.Array)
-    assert lazy.shape == (300, 4)
-    assert len(lazy.chunks[0]) == corpus.n_blocks
-    np.testing.assert_allclose(lazy.compute(), lists.transform(texts(300)), atol=1e-9)
 
 
 LEVEL_2 = 8 * 4 * (100 + 600 // 4)
@@ -277,13 +233,6 @@ def test_what_cannot_be_transformed_is_said_in_a_sentence():
         tree.transform(Counted(texts(), 5))
     assert tree.transform([]).shape == (0, 4)
     assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)
-
-
-def test_names_of_features_and_the_tags_say_what_comes_out_and_goes_in():
-    tree = TreePCA(3, length=8).fit(arrays())
-    assert tree.get_feature_names_out().tolist() == ["treepca0", "treepca1", "treepca2"]
-    tags = tree.__sklearn_tags__().input_tags
-    assert (tags.three_d_array, tags.two_d_array) == (True, False)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "bool", "float16", "float64"])

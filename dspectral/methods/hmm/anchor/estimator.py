@@ -5,26 +5,25 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, blas_in_one_thread, emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
-from dspectral.linalg.simplex import nearest_in_simplex
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, word_points
+from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, word_points
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
     emissions,
     find_anchors,
     mixed_emissions,
+    nearest_in_simplex,
     sweep_types,
 )
-from dspectral.methods.hmm.anchor.word_types import WordTypes
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import saved
+from dspectral.types import Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
 """Anchors are chosen among so many of the most frequent words."""
@@ -236,7 +235,7 @@ class AnchorHMM(StateDecoder):
             weights = self.spelling * near.counts
             labels = sweep_types(near.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps)
             membership = np.eye(self.n_states)[labels]
-        self.anchors_ = [types.name(i) for i in anchors]
+        self.anchors_ = [(types.words + types.classes)[i] for i in anchors]
         self._set_model(near, membership)
         self._run_em(sentences, near)
         return self
@@ -245,10 +244,10 @@ class AnchorHMM(StateDecoder):
     def _recipe(self) -> AnchorRecipe:
         return AnchorRecipe() if self.recipe is None else self.recipe
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
         return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
-    def _candidates(self, types: WordTypes, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
+    def _candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
         """Return the types that may be anchors, and those that are given."""
         candidates = types.by_frequency(counts)[:N_CANDIDATES]
         given = [types.own(word) for word in self.anchors or ()]
@@ -259,7 +258,7 @@ class AnchorHMM(StateDecoder):
             )
         return candidates, given
 
-    def _set_model(self, near: NeighborCounts, membership: NDArray[np.float64]) -> None:
+    def _set_model(self, near: NeighborCounts, membership: Doubles) -> None:
         """Set the model from moments."""
         counts = near.counts.astype(np.float64)
         emission, marginal = emissions(membership, counts)

@@ -1,18 +1,20 @@
-"""Word types as points: their contexts in few coordinates, and their spelling in some more."""
+"""Word types, frequent words and classes by spelling, as points: contexts in few coordinates, spelling in some more."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
 from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.inputs.sequences import HoldsSentences
 from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.registry import saved
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 N_CLUSTERS = 30
@@ -21,6 +23,8 @@ CONTEXT: Literal["list", "bag"] = "list"
 """Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag")."""
 SMOOTHING = 0.0
 """Tokens with average contexts that are added to each word's."""
+LONGEST_ENDING = 3
+"""Largest number of letters of an ending."""
 ROUNDING = 1e-20
 """Fraction of the mean square below which a variance is rounding: all points are then the same."""
 
@@ -60,23 +64,176 @@ class AnchorRecipe(NamedTuple):
         check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0)
 
 
-class NeighborCounts(NamedTuple):
-    """How often types stand beside each other, and at the ends of sentences.
+class WordTypes(NamedTuple):
+    """Types that words are counted as: words with a type of their own, then classes of rare words by their names."""
 
-    `pairs` (n_types, n_types): number of times that the type of the column directly follows that of the row;
-    `counts` (n_types,): number of tokens of each type.
-    """
+    words: list[str]
+    classes: list[str]
 
-    pairs: PairCounts
-    counts: NDArray[np.int64]
+    @classmethod
+    def of(cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool) -> "WordTypes":
+        """Keep frequent words, and put the others into classes by spelling if that is asked for.
+
+        >>> WordTypes.of(["<?>", "the", "cat", "1989"], np.array([0, 5, 1, 1]), 2, spelled=True)
+        WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
+        """
+        # Words are in order of falling count: those with a type of their own are the first.
+        # Type 0 is "<?>", which keeps its place however few tokens it has.
+        n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
+        classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
+        return cls(list(words[:n_own]), sorted(set(classes)))
 
     @property
-    def first(self) -> NDArray[np.float64]:
+    def n_types(self) -> int:
+        """Number of words and classes."""
+        return len(self.words) + len(self.classes)
+
+    def own(self, word: str) -> int:
+        """Return the number of a word that is a type of its own."""
+        if word not in self.words[1:]:
+            raise ValueError(
+                f"the anchor {word!r} is no word type: it does not occur in the corpus, or less than min_count times"
+            )
+        return self.words.index(word, 1)
+
+    def numbers(self, words: Sequence[str]) -> Int32s:
+        """Return the type of each word."""
+        known = {word: i for i, word in enumerate(self.words)}
+        classes = {name: len(self.words) + i for i, name in enumerate(self.classes)}
+        return np.array([_number(word, known, classes) for word in words], dtype=np.int32)
+
+    def counts(self, corpus: HoldsSentences) -> Int64s:
+        """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
+        # Several words may be of one class: add.at adds them all, where fancy indexing would keep the last.
+        tokens = np.zeros(self.n_types, dtype=np.int64)
+        np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
+        return tokens
+
+    def by_frequency(self, counts: Int64s) -> Int64s:
+        """Return the types that have tokens: words in order of falling count, then classes and ``"<?>"``."""
+        # Words come first, as an anchor should be a word that can be read; classes serve where words are few.
+        rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
+        order = np.concatenate(
+            [np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]]
+        )
+        return np.asarray(order[counts[order] > 0])
+
+    def features(self) -> CSRRows:
+        """Return the spelling features of each type, shape (n_types, n_features); ``"<?>"`` has none."""
+        words = (spelling(word) for word in self.words[1:])
+        # A class is named by its shape and its ending: "<A-*ing>", or "<0>" without an ending.
+        classes = (name[1:-1].partition("*")[::2] for name in self.classes)
+        return feature_table([None, *words, *classes])
+
+
+def _number(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
+    # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
+    found = known.get(word)
+    if found is None:
+        found = classes.get(class_of(*spelling(word), classes), 0) if classes and word else 0
+    return found
+
+
+def spelling(word: str) -> tuple[str, str]:
+    """Return the shape of a word and its ending.
+
+    >>> [spelling(word) for word in ("sat", "Semi-colons", "IBM", "1990s", "...")]
+    [('a', 'at'), ('A-', 'ons'), ('AA', 'bm'), ('0', ''), ('.', '')]
+    """
+    if any(letter.isdigit() for letter in word):
+        return "0", ""
+    if not any(letter.isalpha() for letter in word):
+        return ".", ""
+    capitals = word.isupper() and len(word) > 1
+    shape = "AA" if capitals else "A" if word[0].isupper() else "a"
+    # The first letter is no part of the ending, so that short words share it with longer ones.
+    ending = word.lower()[max(1, len(word) - LONGEST_ENDING) :]
+    return shape + ("-" if "-" in word[1:-1] else ""), ending
+
+
+def spelling_features(shape: str, ending: str) -> list[str]:
+    """Return the names of the features of a spelling: one or two for its shape, and one for each length of its ending.
+
+    >>> spelling_features("A-", "ons")
+    ['A', '-', '*s', '*ns', '*ons']
+    """
+    features = ["A", "AA"] if shape.startswith("AA") else [shape[0]]
+    features += ["-"] if shape.endswith("-") else []
+    return features + ["*" + ending[-n:] for n in range(1, len(ending) + 1)]
+
+
+def class_name(shape: str, ending: str) -> str:
+    """Name a class of words: ``<a*ing>`` are those in lower case that end so.
+
+    >>> class_name("a", "ing"), class_name("0", "")
+    ('<a*ing>', '<0>')
+    """
+    return f"<{shape}*{ending}>" if ending else f"<{shape}>"
+
+
+def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int = 20) -> list[str]:
+    """Return the class of each word: that of its longest ending with enough tokens, or else of its shape.
+
+    >>> spelling_classes(["going", "sing", "thing", "1989", "odd"], [4, 3, 3, 1, 1], least=7)
+    ['<a*ing>', '<a*ing>', '<a*ing>', '<0>', '<a>']
+    """
+    spelled = [spelling(word) for word in words]
+    tokens: Counter[tuple[str, str]] = Counter()
+    for (shape, ending), count in zip(spelled, counts, strict=True):
+        for n in range(1, len(ending) + 1):
+            tokens[shape, ending[-n:]] += count
+    # An ending is a class of its own only if it has the tokens that its contexts need to be estimated from.
+    enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
+    return [class_of(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
+
+
+def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
+    """Return the known class of the longest ending, or that of the shape, or nothing.
+
+    >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
+    ('<a*g>', '')
+    """
+    # The longest known ending says most; the bare shape, at n = 0, comes last.
+    for n in range(len(ending), -1, -1):
+        name = class_name(shape, ending[len(ending) - n :])
+        if name in known:
+            return name
+    return ""
+
+
+def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
+    """Return the features of each spelling as ones in a matrix, shape (n_types, n_features); None has no feature.
+
+    >>> feature_table([None, ("a", "t"), ("a", "s")]).toarray()
+    array([[0., 0., 0.],
+           [1., 1., 0.],
+           [1., 0., 1.]])
+    """
+    numbers: dict[str, int] = {}
+    starts, columns = np.zeros(len(spellings) + 1, dtype=np.int64), []
+    for i, spelled in enumerate(spellings):
+        features = spelling_features(*spelled) if spelled is not None else []
+        columns += sorted(numbers.setdefault(feature, len(numbers)) for feature in features)
+        starts[i + 1] = len(columns)
+    indices: Int32s = np.array(columns, dtype=np.int32)
+    return sparse.csr_array(
+        (np.ones(len(indices)), indices, starts), shape=(len(spellings), max(len(numbers), 1))
+    )
+
+
+class NeighborCounts(NamedTuple):
+    """How often types are adjacent, and the number of tokens of each, shape (n_types,)."""
+
+    pairs: PairCounts
+    counts: Int64s
+
+    @property
+    def first(self) -> Doubles:
         """Number of sentences that begin with each type."""
         return np.asarray(self.counts - self.pairs.n_preceding, dtype=np.float64)
 
     @property
-    def last(self) -> NDArray[np.float64]:
+    def last(self) -> Doubles:
         """Number of sentences that end with each type."""
         return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
@@ -103,11 +260,8 @@ def word_points(
     n_dimensions: int,
     spelling: float,
     random_state: int,
-) -> NDArray[np.float64]:
-    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling.
-
-    A point is shrunk to the mean where a word has few tokens beside :data:`SMOOTHING`.
-    """
+) -> Doubles:
+    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
     parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
         parts.append((spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling))
@@ -120,11 +274,8 @@ def word_points(
 
 def context_points(
     near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
-) -> NDArray[np.float64]:
-    """Return a point for each type from the types beside it.
-
-    Shapes: returns (n_types, n_coordinates).
-    """
+) -> Doubles:
+    """Return a point for each type from the types beside it, shape (n_types, n_coordinates)."""
     clustered = recipe.reduction == "clusters"
     n_types = len(near.counts)
     # Contexts are counted by cluster or by type. Clusters are few, so their rows are dense and need no further
@@ -157,18 +308,14 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     # Clusters are of words that stand beside another word: no more than those can be asked for.
     n_beside = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
-        max(1, min(N_CLUSTERS, n_beside)),
-        count_transform=recipe.count_transform,
-        random_state=random_state,
+        max(1, min(N_CLUSTERS, n_beside)), count_transform=recipe.count_transform, random_state=random_state
     )
     labels = brown.clusters(near.pairs, near.counts)
     ones = np.ones(n_types)
     return sparse.csr_array((ones, labels, np.arange(n_types + 1)), shape=(n_types, int(labels.max()) + 1))
 
 
-def leading_points(
-    rows: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
-) -> NDArray[np.float64]:
+def leading_points(rows: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
     """Project rows on their leading right singular vectors, each row weighted by its count."""
     # Rows times the roots of their counts: least squares then weigh a type by its tokens, not as one of many types.
     weights = np.sqrt(counts)
@@ -177,9 +324,7 @@ def leading_points(
     return vectors * values / np.where(weights > 0, weights, 1.0)[:, None]
 
 
-def spelling_points(
-    features: CSRRows, counts: NDArray[np.int64], k: int, random_state: int
-) -> NDArray[np.float64]:
+def spelling_points(features: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
     """Return a point for each type from its spelling: rows of unit length, in their leading directions."""
     # The features are ones, so a row's length is the root of their number.
     sizes = np.sqrt(np.diff(features.indptr))
@@ -187,9 +332,7 @@ def spelling_points(
     return leading_points(rows, counts, k, random_state)
 
 
-def join_points(
-    parts: list[tuple[NDArray[np.float64], float]], counts: NDArray[np.int64], n_dimensions: int
-) -> NDArray[np.float64]:
+def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions: int) -> Doubles:
     """Put points side by side and keep their principal components.
 
     Shapes: `parts` (n_types, d_i), `counts` (n_types,); returns (n_types, at most n_dimensions).

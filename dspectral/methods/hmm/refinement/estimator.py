@@ -12,7 +12,7 @@ from dspectral._compiled import read_only
 from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsLabelledSentences, TokenLists, as_labelled, encode
-from dspectral.methods.hmm.chain import check_ids, m_step
+from dspectral.methods.hmm.chain import check_numbers, m_step
 from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.methods.hmm.inference import smooth
@@ -25,7 +25,7 @@ from dspectral.methods.hmm.refinement.starts import (
     start_with_moments,
 )
 from dspectral.registry import saved
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentences
 
 MOST_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
@@ -236,7 +236,7 @@ class RefinementHMM(ChainDecoder):
         """
         return [[self.labels_[a] for a in share.argmax(axis=1)] for share in self.predict_proba(X)]
 
-    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[NDArray[np.float64]]:
+    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[Doubles]:
         """Return the probability of each label at each token of each sequence, ``p(a_i = a | x)``.
 
         Parameters
@@ -252,7 +252,7 @@ class RefinementHMM(ChainDecoder):
         check_is_fitted(self)
         return self._each_sentence(X, self.label_shares)
 
-    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[NDArray[np.float64], list[list[Hashable]]]:
+    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[list[Hashable]]]:
         """Return the labels on the most probable path of refinements through each sequence.
 
         Parameters
@@ -301,13 +301,11 @@ class RefinementHMM(ChainDecoder):
         n_right, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
         return float(n_right / n_tokens)
 
-    def _count_right(
-        self, block: LabelledSentences, *, types: NDArray[np.int32], labels: NDArray[np.int64]
-    ) -> tuple[int, int]:
+    def _count_right(self, block: LabelledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
         found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
         return int(np.sum(found == labels[block.labels])), len(block.ids)
 
-    def label_shares(self, sentences: Sentences) -> NDArray[np.float64]:
+    def label_shares(self, sentences: Sentences) -> Doubles:
         """Return the probability of each label at each token of a block.
 
         Parameters
@@ -324,34 +322,17 @@ class RefinementHMM(ChainDecoder):
         -----
         ``O(n_tokens (n_labels m)^2)`` time.
         """
-        return self.clipped_label_shares(sentences)[0]
-
-    def clipped_label_shares(self, sentences: Sentences) -> tuple[NDArray[np.float64], int]:
-        """Return what :meth:`label_shares` does, and how many shares came out negative and were set to 0.
-
-        Parameters
-        ----------
-        sentences : Sentences
-            A block of ids, as for :meth:`label_shares`.
-
-        Returns
-        -------
-        shares : ndarray of float64, shape (n_tokens, n_labels)
-            ``p(a_i = a | x)``; rows sum to 1.
-        n_negative : int
-            Number of negative shares, always 0 with ``decoding="parameters"``.
-        """
         check_is_fitted(self)
         if self._recipe.decoding == "parameters":
             posterior = smooth(sentences, self.model_).posterior
             # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
             # run is empty, as every label has at least one refinement.
-            return np.add.reduceat(posterior, self.bounds_[:-1], axis=1), 0
-        check_ids(sentences.ids, len(self.words_))
+            return np.add.reduceat(posterior, self.bounds_[:-1], axis=1)
+        check_numbers(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))
         chain = Operators(*(read_only(part) for part in self.operators_ or ()))
-        n_negative = decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
-        return out, int(n_negative)
+        decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
+        return out
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> NDArray[np.int32]:
+    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
         return encode([tokens], self.words_).ids

@@ -1,29 +1,27 @@
 """From moments of labeled sequences to the operators, or the parameters, of a refinement HMM."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from dspectral.linalg.tensors import joint_diagonalize
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.registry import saved
+from dspectral.types import Doubles, Int64s
 
 
 class Projections(NamedTuple):
-    """Projections of the views of a token to coordinates that tell its refinement.
+    """Projections of ``[view, 1]`` to coordinates that tell refinements apart, and how many of them each label has.
 
-    `past, future` (n_labels, width + 1, m): projections of ``[view, 1]``; `correlations` (n_labels, m - 1):
-    canonical correlations in falling order; `n_refinements` (n_labels,): number of refinements of each label
-    that the moments can tell apart.
+    Shapes: `past, future` (n_labels, width + 1, m), `correlations` (n_labels, m - 1), `n_refinements` (n_labels,).
     """
 
-    past: NDArray[np.float64]
-    future: NDArray[np.float64]
-    correlations: NDArray[np.float64]
-    n_refinements: NDArray[np.int64]
+    past: Doubles
+    future: Doubles
+    correlations: Doubles
+    n_refinements: Int64s
 
 
 @saved
@@ -35,33 +33,26 @@ class Operators(NamedTuple):
     m): ends of the products.
     """
 
-    emission: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    first: NDArray[np.float64]
-    last: NDArray[np.float64]
+    emission: Doubles
+    transition: Doubles
+    first: Doubles
+    last: Doubles
 
 
 class Recovered(NamedTuple):
-    """Expected counts of tokens, steps, starts and ends for each refinement.
-
-    `counts`: counts of all labels' refinements, one label's after the other's; `n_negative`: number of counts
-    that came out negative.
-    """
+    """Expected counts of all labels' refinements, one label's after the other's, and how many came out negative."""
 
     counts: HiddenMarkov
     n_negative: int
 
 
-def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e-2) -> Projections:
+def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
     """Find the directions in which past and future agree within each label.
 
     Shapes: `gram` (n_labels, 2 width + 1, 2 width + 1).
 
     Given a label and its refinement, past and future are independent, so their covariance within the label has
-    rank ``m - 1``, whatever the views and the scaling.
-
-    Stratos, Rush, Cohen and Collins 2013, "Spectral learning of refinement HMMs", section 4 (projections from the
-    covariance of past and future for each label); Hotelling 1936 (canonical correlations).
+    rank ``m - 1``, whatever the views and the scaling: Stratos et al. 2013, section 4; Hotelling 1936.
 
     >>> rows = np.array([[0.0, 0, 1], [1, 1, 1], [1, 1, 1], [0, 0, 1]])
     >>> projections((rows.T @ rows)[None], 2, regularization=0).correlations.round(6)
@@ -85,10 +76,8 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
             continue
         mean = gram[label, -1, :-1] / count
         covariance = gram[label, :-1, :-1] / count - np.outer(mean, mean)
-        sides = [
-            inverse_root(covariance[:width, :width], regularization),
-            inverse_root(covariance[width:, width:], regularization),
-        ]
+        blocks = covariance[:width, :width], covariance[width:, width:]
+        sides = [inverse_root(block, regularization) for block in blocks]
         left, values, right = scipy.linalg.svd(sides[1] @ covariance[width:, :width] @ sides[0])
         # A correlation of 0 tells nothing apart: the label gets fewer refinements than asked for.
         rank = min(m - 1, int(np.sum(values > 1e-9)))
@@ -103,7 +92,7 @@ def projections(gram: NDArray[np.float64], m: int, *, regularization: float = 1e
     return out
 
 
-def inverse_root(covariance: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
+def inverse_root(covariance: Doubles, regularization: float) -> Doubles:
     """Return the inverse square root of a covariance, 0 along the directions that do not vary."""
     values, vectors = scipy.linalg.eigh(covariance)
     floor = 1e-12 * max(values[-1], 0.0)
@@ -114,18 +103,9 @@ def inverse_root(covariance: NDArray[np.float64], regularization: float) -> NDAr
 
 
 def operators(
-    joint: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    first: NDArray[np.float64],
-    last: NDArray[np.float64],
-    n_refinements: NDArray[np.int64],
+    joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
 ) -> Operators:
-    """Divide moments by the moment of past and future: chain products of these give probabilities.
-
-    Shapes: `n_refinements` (n_labels,).
-
-    Hsu, Kakade and Zhang 2008, "A spectral algorithm for learning hidden Markov models"; Stratos et al. 2013.
-    """
+    """Divide moments by that of past and future: chain products of these give probabilities (Hsu et al. 2008)."""
     # With S_a the moment of future and past of label a: O[a][x] = joint[a, x] S_a^-1, T[a][b] = steps[a, b] S_a^-1 and
     # last[a] S_a^-1. Numbers of tokens cancel in these ratios; only the start is divided by the number of sequences,
     # which is the sum of its first coordinates. Cost: O(n_labels (n_types + n_labels) m^3).
@@ -144,15 +124,9 @@ def operators(
 
 
 def recover(
-    joint: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    first: NDArray[np.float64],
-    last: NDArray[np.float64],
-    n_refinements: NDArray[np.int64],
+    joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
 ) -> Recovered:
     """Find each refinement's own tokens, steps, starts and ends by the method of moments.
-
-    Shapes: `n_refinements` (n_labels,).
 
     Past, token and future are three independent views of a refinement: the third moment, symmetrized and
     whitened, is diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean
@@ -186,18 +160,14 @@ def recover(
 
 
 class Mixture(NamedTuple):
-    """The refinements of one label.
+    """The refinements of one label: maps of views to shares of them, (m, m), and tokens of each type, (n_types, m)."""
 
-    `past, future` (m, m): maps from a view to shares of refinements; `tokens` (n_types, m): number of tokens
-    of each type in each refinement.
-    """
-
-    past: NDArray[np.float64]
-    future: NDArray[np.float64]
-    tokens: NDArray[np.float64]
+    past: Doubles
+    future: Doubles
+    tokens: Doubles
 
     @classmethod
-    def of(cls, joint: NDArray[np.float64]) -> "Mixture":
+    def of(cls, joint: Doubles) -> "Mixture":
         """Solve for one label, given its ``joint`` moments of shape (n_types, m, m)."""
         m, count = joint.shape[2], float(joint[:, 0, 0].sum())
         # One refinement is the label itself: counts as they are, which is the supervised model.
@@ -226,7 +196,7 @@ class Mixture(NamedTuple):
         return cls(past[order], future[order], tokens[:, order])
 
 
-def token_view(joint: NDArray[np.float64], m: int) -> NDArray[np.float64]:
+def token_view(joint: Doubles, m: int) -> Doubles:
     """Return numbers for each type that tell refinements apart, shape (n_types, m); the first is 1.
 
     The others are leading left singular vectors of the sums of past and future at each type, scaled by its count.
@@ -248,18 +218,15 @@ def token_view(joint: NDArray[np.float64], m: int) -> NDArray[np.float64]:
     return view
 
 
-def ridge_inverse(between: NDArray[np.float64], count: float) -> NDArray[np.float64]:
+def ridge_inverse(between: Doubles, count: float) -> Doubles:
     """Invert the moment of past and future, whose noise is of the order ``count ** -0.5``."""
     # Directions whose correlation is below the noise are damped instead of amplified: s / (s^2 + 1 / n).
     left, values, right = scipy.linalg.svd(between)
     return np.asarray((right.T * (values / (values**2 + 1.0 / count))) @ left.T)
 
 
-def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of a view in each refinement.
-
-    Shapes: `pairs` (m, m), `triples` (m, m, m); returns (m, m).
-    """
+def component_means(pairs: Doubles, triples: Doubles) -> Doubles:
+    """Return the mean of a view in each refinement, shape (m, m), from moments of two and of three views."""
     # Whitening maps sqrt(w_h) y_h to orthonormal vectors v_h, so the whitened third moment is
     # sum_h v_h (x) v_h (x) v_h / sqrt(w_h): all its slices are diagonal in the basis of the v_h.
     values, vectors = scipy.linalg.eigh((pairs + pairs.T) / 2)
@@ -268,8 +235,7 @@ def component_means(pairs: NDArray[np.float64], triples: NDArray[np.float64]) ->
     white, color = vectors / np.sqrt(values), vectors * np.sqrt(values)
     whitened = np.einsum("ijk,ia,jb,kc->abc", triples, white, white, white, optimize=True)
     # Views differ by noise, so the estimate is symmetrized over all orders of the three axes.
-    orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-    slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in orders) / 6)
+    slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in permutations(range(3))) / 6)
     scaled = color @ joint_diagonalize(slices)
     heads = scaled[0]  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
     # A head near 0 is a refinement without weight; dividing by it would give a mean of any size.

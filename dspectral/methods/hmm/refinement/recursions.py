@@ -1,28 +1,23 @@
 """Loops over labeled sequences: sums before and after each token, products of the two, and products of operators."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 from dspectral.methods.hmm.refinement.operators import Operators
-from dspectral.types import LabelledSentences
+from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences
 
 
 @compiled
 def write_views(
     block: LabelledSentences,
-    vectors: NDArray[np.float64],
-    memory: NDArray[np.float64],
-    run_memory: NDArray[np.float64],
+    vectors: Doubles,
+    memory: Doubles,
+    run_memory: Doubles,
     n_labels: int,
     step: int,
-    out: NDArray[np.float64],
+    out: Doubles,
 ) -> None:
-    """Write decaying sums over the tokens on one side of each token, itself left out.
-
-    Shapes: `vectors` (n_types, k), `out` (n_tokens, len(memory) * (k + n_labels + 1) + len(run_memory) * (k +
-    1)).
-    """
+    """Write decaying sums over the tokens on one side of each token, itself left out, shape (n_tokens, width)."""
     k, width = vectors.shape[1], out.shape[1]
     # out[i] = decay * out[j] + [vector, label, 1] of token j, where j = i - step is the neighbor on the side that is
     # summed: one pass along the sentence, O(width) for each token. Invariant: row j is finished before row i.
@@ -57,18 +52,14 @@ def write_views(
 @compiled
 def add_products(
     block: LabelledSentences,
-    past: NDArray[np.float64],
-    future: NDArray[np.float64],
-    joint: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    first: NDArray[np.float64],
-    last: NDArray[np.float64],
+    past: Doubles,
+    future: Doubles,
+    joint: Doubles,
+    steps: Doubles,
+    first: Doubles,
+    last: Doubles,
 ) -> None:
-    """Add the products of projected views to the moments, O(m^2) for each token.
-
-    Shapes: `past, future` (n_tokens, m), `joint` (n_labels, n_types, m, m), `steps` (n_labels, n_labels, m,
-    m), `first` (n_labels, m), `last` (n_labels, m).
-    """
+    """Add the products of projected views, (n_tokens, m) each, to ``OperatorMoments``: O(m^2) for each token."""
     for s in range(len(block.offsets) - 1):
         start, stop = block.offsets[s], block.offsets[s + 1]
         # Each token adds one outer product to the moment of its label and type, and one to that of its label and the
@@ -85,7 +76,7 @@ def add_products(
 
 
 @compiled
-def add_outer(total: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+def add_outer(total: Doubles, left: Doubles, right: Doubles) -> None:
     """Add the outer product of two vectors."""
     for r in range(len(left)):
         for c in range(len(right)):
@@ -93,16 +84,8 @@ def add_outer(total: NDArray[np.float64], left: NDArray[np.float64], right: NDAr
 
 
 @compiled
-def decode_block(
-    ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    operators: Operators,
-    out: NDArray[np.float64],
-) -> int:
-    """Find the probability of each label at each token, by chain products of operators.
-
-    Shapes: `ids` (n_tokens,), `offsets` (n_sentences + 1,), `out` (n_tokens, n_labels).
-    """
+def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> int:
+    """Find the probability of each label at each token, shape (n_tokens, n_labels), by chain products of operators."""
     n_labels, _, m, _ = operators.emission.shape
     n_negative, longest = 0, 0
     for s in range(len(offsets) - 1):
@@ -131,9 +114,7 @@ def decode_block(
 
 
 @compiled
-def emit(
-    emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def emit(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
     """Apply a token's operators to column vectors, label by label."""
     # out[a] = O[a][x] s[a]: n_labels m^2 products, along the rows of each operator and so along memory.
     n_labels, m = states.shape
@@ -146,9 +127,7 @@ def emit(
 
 
 @compiled
-def absorb(
-    emission: NDArray[np.float64], token: int, states: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def absorb(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
     """Apply a token's operators to row vectors, label by label."""
     # out[a] = r[a] O[a][x]: as `emit`, down the columns of operators that fit into a cache.
     n_labels, m = states.shape
@@ -161,7 +140,7 @@ def absorb(
 
 
 @compiled
-def move(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def move(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to column vectors."""
     # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, which is what a token costs.
     n_labels, m = states.shape
@@ -175,7 +154,7 @@ def move(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDAr
 
 
 @compiled
-def retreat(transition: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def retreat(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to row vectors."""
     # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products, as on the way forward.
     n_labels, m = states.shape
@@ -189,7 +168,7 @@ def retreat(transition: NDArray[np.float64], states: NDArray[np.float64], out: N
 
 
 @compiled
-def rescale(states: NDArray[np.float64]) -> None:
+def rescale(states: Doubles) -> None:
     """Divide by the largest magnitude, in place: only the sign and the ratios count."""
     n_labels, m = states.shape
     # Not the sum, which may be 0 or negative: shares of operators have no sign.
@@ -204,7 +183,7 @@ def rescale(states: NDArray[np.float64]) -> None:
 
 
 @compiled
-def write(vectors: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def write(vectors: Doubles, out: Doubles) -> None:
     """Write vectors: Numba takes seconds to compile what would say that the shapes of slices differ."""
     for a in range(len(vectors)):
         for c in range(vectors.shape[1]):
@@ -212,9 +191,7 @@ def write(vectors: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 
 @compiled
-def write_label_shares(
-    back: NDArray[np.float64], states: NDArray[np.float64], out: NDArray[np.float64]
-) -> int:
+def write_label_shares(back: Doubles, states: Doubles, out: Doubles) -> int:
     """Write the share of each label, negative ones as 0, and return the number of negative ones."""
     n_labels, m = states.shape
     # Noise can make a probability negative. It is set to 0 and counted, so that a user sees how much was cut off.

@@ -1,21 +1,25 @@
 """Starts of a refinement HMM: from moments of labeled sequences in two passes, or at random."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dspectral._compiled import read_only
 from dspectral.engine import summarize
+from dspectral.engine.summary import add_fields
 from dspectral.inputs.parameters import check_option, check_real
 from dspectral.inputs.sequences import LabelledCorpus
-from dspectral.methods.hmm.chain import HiddenMarkov, m_step
-from dspectral.methods.hmm.refinement.moments import OperatorMoments, ViewMoments, Views
+from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers, m_step
 from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover
+from dspectral.methods.hmm.refinement.recursions import add_products, write_views
 from dspectral.registry import saved
+from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences
 
+PIECE = 1 << 12
+"""Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
 MIXING = 0.05
 """Weight of the mean over its label that is mixed into each refinement before EM, which never changes a zero."""
 N_DIMENSIONS = 12
@@ -36,7 +40,7 @@ class RefinementRecipe(NamedTuple):
         Decay rates of sums that restart where the label changes. There must be at least one rate in the two.
     decoding : {"parameters", "operators"}, default="parameters"
         Whether labels are found with the parameters recovered from the moments (all positive), or by chain
-        products of observable operators, whose negative shares are set to 0 and counted. Operators allow no EM.
+        products of observable operators, whose negative shares are set to 0. Operators allow no EM.
     tol : float, default=1e-5
         EM ends when a pass raises the log-likelihood by less than this fraction of it.
 
@@ -62,19 +66,152 @@ class RefinementRecipe(NamedTuple):
         check_real("tol", self.tol)
 
 
-class Start(NamedTuple):
-    """A refinement HMM before EM.
+class Views(NamedTuple):
+    """How the past and the future of a token become numbers: sums over its side that decay with distance.
 
-    `model`: parameters, one state for each refinement of each label; `n_refinements` (n_labels,): number of
-    refinements of each label; `operators`: observable operators; `correlations` (n_labels, m - 1): canonical
-    correlations of past and future within each label; `n_negative`: number of counts that came out of the
-    moments negative; `n_passes`: number of passes over the sequences.
+    `vectors` (n_types, k): vector of each type of token; `memory`: decay rates of sums of vectors, of labels
+    and of ones over the whole side of the sentence; `run_memory`: decay rates of sums of vectors and of ones
+    that restart where the label changes.
     """
 
+    vectors: Doubles
+    memory: Doubles
+    run_memory: Doubles
+    n_labels: int
+
+    @property
+    def width(self) -> int:
+        """Number of entries of one view."""
+        k = int(self.vectors.shape[1])
+        return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
+
+    def of(self, block: LabelledSentences) -> Doubles:
+        """Return ``[past, future, 1]`` of all tokens, shape (n_tokens, 2 width + 1)."""
+        width = self.width
+        rows = np.empty((len(block.ids), 2 * width + 1))
+        rows[:, -1] = 1.0
+        vectors, memory, run_memory = (read_only(part) for part in self[:3])
+        for step, out in ((1, rows[:, :width]), (-1, rows[:, width : 2 * width])):
+            write_views(block, vectors, memory, run_memory, self.n_labels, step, out)
+        return rows
+
+
+class ViewMoments(NamedTuple):
+    """Sums of ``row' row`` with ``row = [past, future, 1]``, shape (n_labels, 2 width + 1, 2 width + 1).
+
+    >>> views = Views(np.eye(2), np.array([0.0]), np.array([]), 1)
+    >>> one = np.zeros(3, dtype=np.int32)
+    >>> block = LabelledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
+    >>> ViewMoments.of(block, views=views).gram[0, -1]
+    array([1., 1., 2., 2., 0., 2., 2., 2., 3.])
+    """
+
+    gram: Doubles
+
+    @classmethod
+    def of(cls, block: LabelledSentences, *, views: Views) -> Self:
+        """Summarize one block."""
+        _check(block, views)
+        # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
+        width = 2 * views.width + 1
+        gram = np.zeros((views.n_labels, width, width))
+        for piece in cut_block(block):
+            rows = views.of(piece)
+            # Grouped by label, the moments are matrix products rather than a loop over tokens.
+            for label in np.unique(piece.labels):
+                own = rows[piece.labels == label]
+                gram[label] += own.T @ own
+        return cls(gram)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all sentences."""
+        return add_fields(self, *others)
+
+
+class OperatorMoments(NamedTuple):
+    """Second and third moments of projected past, token and projected future, whose first coordinates are 1.
+
+    `joint` (n_labels, n_types, m, m): sum of ``future past'`` at each token, by its label and type; `steps`
+    (n_labels, n_labels, m, m): sum of the next token's future times the token's past, by the token's label
+    and the next one's; `first, last` (n_labels, m): sum of the future of first tokens, and of the past of last ones.
+    """
+
+    joint: Doubles
+    steps: Doubles
+    first: Doubles
+    last: Doubles
+
+    @classmethod
+    def of(cls, block: LabelledSentences, *, views: Views, past: Doubles, future: Doubles) -> Self:
+        """Summarize one block, given projections, shape (n_labels, width + 1, m) each."""
+        n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
+        _check(block, views)
+        out = cls(
+            np.zeros((n_labels, n_types, m, m)),
+            np.zeros((n_labels, n_labels, m, m)),
+            np.zeros((n_labels, m)),
+            np.zeros((n_labels, m)),
+        )
+        # Past and future in one product of 2 width + 1 by 2 m, which costs O(n width m); the sums add O(n m^2).
+        both = join_projections(past, future)
+        for piece in cut_block(block):
+            rows = project(views.of(piece), piece.labels, both)
+            add_products(piece, rows[:, :m], rows[:, m:], *out)
+        return out
+
+    def merge(self, *others: Self) -> Self:
+        """Return the moments of all sentences."""
+        return add_fields(self, *others)
+
+
+def join_projections(past: Doubles, future: Doubles) -> Doubles:
+    """Return one projection of ``[past, future, 1]`` to both, shape (n_labels, 2 width + 1, 2 m)."""
+    # Block-diagonal, but for the last row, which both share: that of the constant, where means are taken off.
+    n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
+    both = np.zeros((n_labels, 2 * width + 1, 2 * m))
+    both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]
+    both[:, -1, :m], both[:, -1, m:] = past[:, -1], future[:, -1]
+    return both
+
+
+def project(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles:
+    """Project each row by its label's projection, shape (n_tokens, 2 m)."""
+    out = np.empty((len(rows), projections.shape[2]))
+    for label in np.unique(labels):
+        # One product for each label, as each has a projection of its own.
+        own = labels == label
+        out[own] = rows[own] @ projections[label]
+    return out
+
+
+def _check(block: LabelledSentences, views: Views) -> None:
+    check_numbers(block.ids, len(views.vectors), "id")
+    check_numbers(block.labels, views.n_labels, "label")
+
+
+def cut_block(block: LabelledSentences) -> Iterator[LabelledSentences]:
+    """Yield pieces of whole sentences with about ``PIECE`` tokens each."""
+    # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
+    start, n = 0, len(block.offsets) - 1
+    while start < n:
+        stop = int(np.searchsorted(block.offsets, block.offsets[start] + PIECE, side="right")) - 1
+        stop = min(n, max(start + 1, stop))
+        low, high = block.offsets[start], block.offsets[stop]
+        yield LabelledSentences(
+            read_only(block.ids[low:high]),
+            read_only(block.labels[low:high]),
+            read_only(block.offsets[start : stop + 1] - low),
+        )
+        start = stop
+
+
+class Start(NamedTuple):
+    """A refinement HMM before EM, as the attributes of the estimator describe it."""
+
     model: HiddenMarkov
-    n_refinements: NDArray[np.int64]
+    n_refinements: Int64s
     operators: Operators | None = None
-    correlations: NDArray[np.float64] | None = None
+    correlations: Doubles | None = None
     n_negative: int = 0
     n_passes: int = 0
 
@@ -117,7 +254,7 @@ def start_at_random(corpus: LabelledCorpus, m: int, *, random_state: int) -> Sta
     return Start(m_step(HiddenMarkov(*(rng.standard_exponential(shape) for shape in shapes))), n_refinements)
 
 
-def mix_refinements(model: HiddenMarkov, bounds: NDArray[np.int64]) -> HiddenMarkov:
+def mix_refinements(model: HiddenMarkov, bounds: Int64s) -> HiddenMarkov:
     """Mix the parameters of each refinement with a little of their mean over its label: EM never changes a zero."""
     initial, transition, emission = (np.array(part) for part in model[:3])
     for start, end in pairwise(bounds):
