@@ -76,16 +76,6 @@ def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
     assert len(repr(opened)) < 200
 
 
-def test_text_files_show_their_documents_only_once_they_are_counted():
-    with fsspec.open("memory://shown-files.txt", "w") as file:
-        file.write("a\nb\n")
-    files = dspectral.TextFiles("memory://shown-files.txt")
-    assert "not counted yet" in Page(files._repr_html_()).text
-    assert files.n_documents == 2
-    assert "2 in 1 block(s)" in Page(files._repr_html_()).text
-    assert "no such" in Page(dspectral.TextFiles("/no such/<file>.txt")._repr_html_()).text
-
-
 @pytest.mark.parametrize(
     "value", [Certificate(2.0, 0.125), FrequentDirections.of(np.eye(5), size=3), Moments.of(np.eye(3))]
 )
@@ -127,16 +117,6 @@ def test_every_estimator_shows_the_diagram_and_once_fitted_what_it_has_learned(n
 
 def _refused(*args, **kwargs):
     raise AssertionError("a representation must read nothing")
-
-
-def test_passes_certificate_and_spectrum_of_a_model_are_there():
-    rows = np.random.default_rng(0).standard_normal((60, 20))
-    model = dspectral.SketchedPCA(3, solver="frequent_directions", sketch_size=8).fit(rows)
-    page = Page(fitted_card(model))
-    assert "passes over the data1" in page.text
-    assert "squared singular values are at most" in page.text
-    assert "3 x 20 of float64, 480 bytes" in page.text
-    assert page.tags.count("rect") == 3
 
 
 def test_names_that_are_code_are_shown_as_text():

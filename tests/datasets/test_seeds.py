@@ -2,7 +2,6 @@
 
 import inspect
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -125,14 +124,6 @@ def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
     assert abs(expected.sum() - 1) < 1e-12
     # Three topics in a row make neighbouring words alike: at most 20 times a Poisson number's variance.
     assert np.all(np.abs(counts - counts.sum() * expected) <= 5 * np.sqrt(20 * counts.sum() * expected) + 5)
-
-
-def test_nothing_is_drawn_before_it_is_computed(monkeypatch):
-    def refuse(*_arguments, **_options):
-        raise AssertionError("computed")
-
-    monkeypatch.setattr(dask.base, "get_scheduler", refuse)
-    assert isinstance(small(), da.Array)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

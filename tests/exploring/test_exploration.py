@@ -168,12 +168,6 @@ def test_what_is_no_text_is_refused():
         dspectral.explore("a.txt", texts=["a"])
 
 
-def test_texts_may_come_from_a_generator_and_hold_line_ends():
-    made = dspectral.explore(texts=(text.replace(". ", ".\n") for text in two_subjects(60)), sizes=SMALL)
-    assert made.size["documents"] == 60
-    assert repr(made) == "Exploration('60 texts': 60 documents, 660 words)"
-
-
 def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):
     scratch = tmp_path / "scratch"
     made = dspectral.explore(texts=two_subjects(60), sizes=SMALL, scratch=scratch)

@@ -18,7 +18,6 @@ from dspectral.exploring.documents import (
 from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.pictures import roomy
-from dspectral.exploring.steps import nearest_words
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.planned_text import Reading, plan_text
 from tests.exploring.texts import two_subjects
@@ -109,15 +108,6 @@ def test_nearest_documents_are_those_of_a_plain_search(tmp_path):
     near = nearest_documents(store, space, unit, 5)
     np.testing.assert_array_equal(near.rows, np.argsort(-cosines, axis=1, kind="stable")[:, :5])
     assert near.rows[:, 0].tolist() == chosen.tolist()
-
-
-def test_nearest_words_are_never_the_word_itself_nor_the_rare_ones():
-    vectors = np.eye(5, 3, k=-1, dtype=np.float32) + 0.1
-    vectors[0] = 9
-    ids, cosines = nearest_words(vectors, 4, 10)
-    assert ids.shape == cosines.shape == (4, 3)
-    for i, row in enumerate(ids.tolist()):
-        assert sorted([*row, i + 1]) == [1, 2, 3, 4]
 
 
 def test_names_on_the_map_do_not_overlap():

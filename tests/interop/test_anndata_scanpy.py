@@ -97,18 +97,6 @@ def test_scanpy_normalizes_a_store(store):
 
 
 @row(
-    "scanpy", "both", "`SketchedPCA` and `sc.pp.pca` agree on an AnnData in memory", packages="scanpy anndata"
-)
-def test_ours_and_theirs_agree_in_memory(adata):
-    import scanpy as sc
-
-    theirs = sc.pp.pca(adata, n_comps=4, copy=True)
-    ours = SketchedPCA(4).fit(adata.X)
-    assert np.allclose(theirs.uns["pca"]["variance"], ours.explained_variance_, rtol=1e-3)
-    assert same_up_to_signs(theirs.obsm["X_pca"], ours.transform(adata.X))
-
-
-@row(
     "AnnData in memory",
     "from",
     "`TruncatedSVD` on `X`, layers (CSR, CSC, dense), `raw.X` and a view",

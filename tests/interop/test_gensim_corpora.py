@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dspectral import TruncatedSVD, build_store, open_store, write_counts
+from dspectral import TruncatedSVD, build_store, write_counts
 from dspectral.store import VocabularySettings
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
@@ -64,14 +64,3 @@ def test_lsi_of_gensim_and_ours_agree(tmp_path):
     theirs = LsiModel(corpus, num_topics=5, onepass=False, power_iters=8, extra_samples=40, random_seed=0)
     ours = TruncatedSVD(5).fit(store)
     assert np.allclose(theirs.projection.s, ours.singular_values_, rtol=1e-3)
-
-
-@row("gensim", "from", "Matrix Market files of `MmCorpus.serialize` become a store", packages="gensim")
-def test_a_matrix_market_file_of_gensim_becomes_a_store(tmp_path):
-    from gensim import matutils
-    from gensim.corpora import MmCorpus
-    from scipy.io import mmread
-
-    MmCorpus.serialize(str(tmp_path / "corpus.mm"), matutils.Sparse2Corpus(ROWS, documents_columns=False))
-    store = write_counts(mmread(tmp_path / "corpus.mm").tocsr(), str(tmp_path / "store"))
-    assert np.array_equal(open_store(store.where.url).counts.compute().toarray(), ROWS.toarray())

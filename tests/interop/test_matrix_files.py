@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from dspectral import NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, write_counts
+from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
 from dspectral.io import build_labelled_store, write_labelled_text
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
@@ -75,40 +75,3 @@ def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     assert cross_val_score(pipeline, TEXTS, y, cv=4).mean() == 1
     found = GridSearchCV(pipeline, {"truncatedsvd__n_components": [2, 4]}, cv=2).fit(TEXTS, y)
     assert found.best_score_ == 1
-
-
-@row(
-    "scikit-learn",
-    "both",
-    'its `PCA` and our `SketchedPCA` agree; `set_output(transform="pandas")`',
-    packages="scikit-learn pandas",
-)
-def test_pca_of_scikit_learn_and_ours_agree():
-    from sklearn.decomposition import PCA
-
-    theirs, ours = (
-        PCA(3).fit(ROWS.toarray()),
-        SketchedPCA(3).set_output(transform="pandas").fit(ROWS.toarray()),
-    )
-    assert np.allclose(theirs.explained_variance_, ours.explained_variance_, rtol=1e-4)
-    frame = ours.transform(ROWS.toarray())
-    assert frame.columns.tolist() == ["sketchedpca0", "sketchedpca1", "sketchedpca2"]
-
-
-@row("joblib", "inside", "fitted models in `dump`/`load` files and in worker processes", packages="joblib")
-def test_fitted_models_travel_with_joblib(tmp_path):
-    import joblib
-
-    model = TruncatedSVD(3).fit(ROWS)
-    joblib.dump(model, tmp_path / "model.joblib")
-    again = joblib.load(tmp_path / "model.joblib")
-    parts = joblib.Parallel(n_jobs=2)(joblib.delayed(again.transform)(ROWS[i : i + 20]) for i in (0, 20))
-    assert np.array_equal(np.concatenate(parts), model.transform(ROWS))
-
-
-@row("SciPy", "both", "`save_npz`/`load_npz` of the rows of a store", packages="scipy")
-def test_rows_pass_through_files_of_scipy(tmp_path):
-    store = write_counts(ROWS, str(tmp_path / "store"), block_rows=15)
-    sparse.save_npz(tmp_path / "rows.npz", store.counts.compute())
-    again = write_counts(sparse.load_npz(tmp_path / "rows.npz"), str(tmp_path / "again"), block_rows=15)
-    assert [block.energy for block in again.blocks] == [block.energy for block in store.blocks]

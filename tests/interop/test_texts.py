@@ -191,14 +191,3 @@ def test_tagged_sentences_are_read_as_nltk_reads_them(tmp_path, monkeypatch):
     theirs = list(ConllCorpusReader(str(tmp_path), "one.conll", ("words", "pos")).tagged_sents())
     ours = read_conll(tmp_path / "one.conll")
     assert [list(zip(*pair, strict=True)) for pair in zip(ours.words, ours.tags, strict=True)] == theirs
-
-
-@row("NLTK", "from", "`build_store` of the texts of a `PlaintextCorpusReader`, one by one", packages="nltk")
-def test_texts_of_a_corpus_reader_are_built_into_a_store(tmp_path, monkeypatch):
-    monkeypatch.setattr("nltk.data.path", [str(tmp_path)])
-    from nltk.corpus.reader import PlaintextCorpusReader
-
-    for number, text in enumerate(TEXTS):
-        (tmp_path / f"{number:02d}.txt").write_text(text, encoding="utf-8")
-    reader = PlaintextCorpusReader(str(tmp_path), r".*\.txt")
-    check_built((reader.raw(name) for name in reader.fileids()), tmp_path)

@@ -163,14 +163,6 @@ def test_a_merge_tree_has_a_color_and_a_label_for_each_level(n_blocks):
         assert labels[-1].get_text() == f"level {depth}: 1"
 
 
-def test_the_tree_is_that_of_the_engine():
-    store = dspectral.write_counts(np.eye(9), "memory://tree.zarr", block_rows=2)
-    names = [label.get_text() for label in plot_merge_tree(store).get_yticklabels()]
-    assert names == ["5 blocks", "level 1: 3", "level 2: 2", "level 3: 1"]
-    wide = [label.get_text() for label in plot_merge_tree(store, fan_in=4).get_yticklabels()]
-    assert wide == ["5 blocks", "level 1: 2", "level 2: 1"]
-
-
 @pytest.mark.parametrize("n_clusters", [2, 5, None])
 def test_a_brown_tree_names_every_class_and_no_label_covers_another(clustering, n_clusters):
     ax = plot_brown_tree(clustering, n_clusters=n_clusters)

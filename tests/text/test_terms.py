@@ -1,7 +1,5 @@
 """Exact n-grams: counted, merged and looked up as scikit-learn's CountVectorizer does."""
 
-import copy
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,18 +63,6 @@ def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(document
     half = TermTable.of(Documents.of(documents[::2]), (1, 2)).partition(n_partitions)
     for part, of_half in zip(parts, half, strict=True):
         assert set(terms_of(of_half)) <= set(terms_of(part))
-
-
-def test_merging_and_filtering_leave_their_tables_as_they_were():
-    table = TermTable.of(Documents.of(["to be or not to be", "to do"]), (1, 2))
-    before = copy.deepcopy(table)
-    for array in (*table.terms, *table[1:]):
-        array.flags.writeable = False
-    kept = table.merge(table).filter(table.counts >= 2)
-    assert terms_of(kept) == ["be", "to", "to be"]
-    assert kept.counts.tolist() == [4, 6, 4]
-    assert kept.document_frequency.tolist() == [2, 4, 2]
-    assert_same_table(table, before)
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

@@ -1,7 +1,6 @@
 """Tokenizers of a user's own: their tokens become n-grams as scikit-learn's do, and they are known by name."""
 
 import contextlib
-import pickle
 import re
 import sys
 from functools import partial
@@ -14,7 +13,7 @@ import dspectral
 from dspectral import NgramHashing, TextFiles, VocabularySettings, build_corpus, build_store, open_store
 from dspectral.store import StoreError
 from dspectral.text.hashing import HashingSettings, hash_documents
-from dspectral.text.tokenizers import Tokenizer, as_tokenizer, words_of
+from dspectral.text.tokenizers import Tokenizer, words_of
 from dspectral.types import Documents
 
 PIECES = re.compile(r"#?\w+(?:-\w+)*|[.,!?]")
@@ -215,10 +214,3 @@ def test_a_tokenizer_that_returns_something_else_is_named(function, sentence):
         (TypeError, ValueError), match=rf"the tokenizer '.*:{function.__name__}' .*{sentence}"
     ):
         hash_documents(Documents.of(["text"]), HashingSettings(tokenizer=function))
-
-
-def test_a_tokenizer_travels_to_workers_with_its_function():
-    travelled = pickle.loads(pickle.dumps(as_tokenizer(Versioned("3"))))  # noqa: S301  our own bytes
-    assert travelled.function("a b") == ["a", "b"]
-    assert travelled == as_tokenizer(Versioned("3"))
-    assert travelled != as_tokenizer(Versioned("4"))

@@ -11,13 +11,12 @@ import dask
 import numpy as np
 import pytest
 from distributed import LocalCluster, get_worker
-from distributed.protocol.pickle import dumps, loads
 
 from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.events import PassBegan
 from tests.schedulers import forked_workers
-from workflows._form import form, schedulers, usage
+from workflows._form import form, schedulers
 from workflows._form.plots import new_plot
 
 DESCRIPTION = "Measure rivers & lakes.\n\nAt length."
@@ -138,13 +137,6 @@ def test_a_later_run_replaces_report_and_model_only_if_it_succeeds(tmp_path):
     assert (tmp_path / "model" / "weights").read_text() == "third"
 
 
-def test_out_that_is_a_file_is_named(tmp_path, capsys):
-    (tmp_path / "file").touch()
-    with pytest.raises(SystemExit), form.run(arguments(tmp_path / "file")):
-        pass
-    assert f"--out {tmp_path / 'file'} is a file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "wrong", [["--workers", "0"], ["--workers", "two"], ["--workers", "2", "--scheduler", "x"]]
 )
@@ -177,13 +169,6 @@ def burn(seconds):
     while time.process_time() - start < seconds:
         pass
     return os.getpid()
-
-
-@pytest.mark.parametrize(("limit", "kept"), [("auto", True), ("0", True), ("2GB", True), ("600MB", False)])
-def test_workers_with_memory_to_spare_keep_what_arrays_leave_in_their_heap(limit, kept):
-    name = "MALLOC_MMAP_THRESHOLD_"
-    with schedulers.worker_settings(limit):
-        assert (name in dask.config.get("distributed.nanny.pre-spawn-environ")) == kept
 
 
 def setting(name):
@@ -249,11 +234,6 @@ def test_an_existing_cluster_is_used_and_survives(tmp_path):
     assert 0.79 <= report["cpu_seconds"] < own + 0.3
 
 
-def test_functions_of_workflows_travel_by_value_to_workers_that_lack_them(tmp_path):
-    with form.run(arguments(tmp_path)):
-        assert loads(dumps(usage.read_usage)) is not usage.read_usage
-
-
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
@@ -262,18 +242,6 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, capsys):
     ):
         pass
     assert "no scheduler answers at tcp://127.0.0.1:9, given as --scheduler" in capsys.readouterr().err
-
-
-def test_an_address_with_tls_needs_certificates(tmp_path, capsys):
-    with pytest.raises(SystemExit), form.run(arguments(tmp_path, "--scheduler", "tls://127.0.0.1:9")):
-        pass
-    said = capsys.readouterr().err
-    assert (
-        "no scheduler answers at tls://127.0.0.1:9, given as --scheduler: connections over TLS need cert"
-        in said
-    )
-    assert "distributed.comm.tls.ca-file" in said
-    assert run_tasks(abs, [-1], name="read") == [1]  # by this process, as before
 
 
 def fail_once(item, *, errors):

@@ -1,11 +1,8 @@
 import json
 import sysconfig
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
-import joblib
 import numpy as np
 import pytest
 
@@ -18,7 +15,6 @@ from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
 from tests.workflows.programs import words
 from workflows import demo, intent_classification, sketch_scaling
-from workflows._parts import intent_scores
 from workflows.benchmarks import lsi
 
 
@@ -96,13 +92,6 @@ def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path)
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_larger_share_of_the_text_holds_a_smaller_one_and_all_labelled_sentences():
-    labelled = np.array([3, 17, 5])
-    shares = [set(intent_classification.with_share(40, labelled, part, seed=2)) for part in (0, 0.1, 0.5, 1)]
-    assert [len(rows) for rows in shares] == [3, 3 + 4, 3 + 18, 40]
-    assert set(labelled) == shares[0] < shares[1] < shares[2] < shares[3]
-
-
 def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     """On four packages: all of the text is above the labelled part alone by more than two standard errors."""
     names = ("asyncio", "email", "unittest", "xml", "http")
@@ -120,16 +109,6 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     row = next(r for r in report["rows"] if r["method"] == "sent" and r["unlabeled"] == 1.0)
     assert row["over_share_0"] > 2 * row["over_share_0_error"] > 0
     assert report["answer"].startswith("With all of the unlabelled text `sent` classifies")
-
-
-@pytest.mark.parametrize(("n_sentences", "backend"), [(400, "usual"), (4_000, "dask")])
-def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backend):
-    asked = []
-    monkeypatch.setattr(joblib, "parallel_config", lambda name: asked.append(name) or nullcontext())
-    intents = np.arange(n_sentences) % 20
-    run = SimpleNamespace(client=object())
-    with intent_scores.spread(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
-        assert asked == ([] if backend == "usual" else ["dask"])
 
 
 @pytest.mark.parametrize("shrink", ["full", "median"])

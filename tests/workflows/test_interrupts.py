@@ -73,22 +73,6 @@ def test_an_interrupt_that_falls_into_a_collection_of_garbage_is_not_lost():
 
 
 @pytest.mark.usefixtures("_usual_handlers")
-def test_what_else_python_drops_is_told_as_before(monkeypatch):
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: told.append(str(ignored.exc_value)))
-
-    class River:
-        def __del__(self):
-            raise ValueError("dry")
-
-    with one_interrupt():
-        river = River()
-        del river
-        gc.collect()
-    assert told == ["dry"]
-
-
-@pytest.mark.usefixtures("_usual_handlers")
 def test_an_interrupt_waits_until_the_cluster_stands():
     stood = []
 

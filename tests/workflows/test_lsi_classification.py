@@ -69,19 +69,6 @@ def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_word_vectors_let_beta_weigh_the_similarity_of_terms(tmp_path):
-    files = options_for(tmp_path, several=False)
-    vectors = tmp_path / "vectors.txt"
-    rng = np.random.default_rng(0)
-    words = [f"s{style}x{word}" for style in range(6) for word in range(8)]
-    lines = [f"{word} {' '.join(map(str, rng.random(3).round(3)))}" for word in words]
-    vectors.write_text("\n".join(["48 3", *lines]) + "\n")
-    options = [*files, *FAST, "--methods", "lsi", "--n-components", "3", "--vectors", str(vectors)]
-    lsi_classification.main([*options, "--beta", "0.01", "--out", str(tmp_path / "out")])
-    rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
-    assert {row["beta"] for row in rows} == {0.01}
-
-
 def test_folders_and_articles_are_read_too(tmp_path):
     words = {"a": "red wine red", "b": "old book old", "c": "fast car fast"}
     for side in ("train", "test"):

@@ -5,10 +5,8 @@ import pytest
 
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
-from dspectral.io import build_labelled_store, write_labelled_text
+from dspectral.io import write_labelled_text
 from workflows import multilabel
-from workflows._parts.multilabel_baselines import LowRank
-from workflows._parts.multilabel_stores import parted
 
 METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at_5"}
 
@@ -40,17 +38,6 @@ def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
     assert (tmp_path / "auc.png").exists()
 
 
-def test_low_rank_reaches_the_ridge_regression_of_full_rank(files, tmp_path):
-    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"))
-    X = (store.counts.compute().toarray() > 0).astype(float)
-    Y = store.labels.compute().toarray()
-    model = LowRank(12, iterations=8, steps=20, penalty=1e-3).fit(store)
-    best = X @ np.linalg.lstsq(X, Y, rcond=None)[0]
-    ours = model.decision_function(store.counts.compute())
-    assert np.linalg.norm(ours - Y) < 1.05 * np.linalg.norm(best - Y)
-    assert model.n_passes == 8 * 22 + 1
-
-
 def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
     arguments = ["--train", str(files / "train.txt"), "--test", str(files / "test.txt"), "--n-states", "4"]
     asked = ["--methods", "low-rank", "moments+em", "--penalty", "1e6", "1", "--smoothing", "0.3", "1"]
@@ -59,20 +46,6 @@ def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
     chosen = {row["method"]: row for row in rows if row["metric"] == "auc"}
     assert chosen["low-rank"]["penalty"] == 1
     assert chosen["moments+em"]["smoothing"] == 0.3  # with 1 all states have the same words
-
-
-def test_a_part_of_a_store_is_drawn_with_its_labels(files, tmp_path):
-    store = build_labelled_store(str(files / "train.txt"), str(tmp_path / "a"), block_bytes=10000)
-    assert store.n_blocks > 3
-    rest, taken = parted(store, 0.3, 1, str(tmp_path / "b"))
-    assert (rest.n_rows, taken.n_rows) == (350, 150)
-    pairs = [
-        sorted(map(tuple, np.hstack([one.counts.compute().toarray(), one.labels.compute().toarray()])))
-        for one in (store, rest, taken)
-    ]
-    assert sorted(pairs[1] + pairs[2]) == pairs[0]
-    with pytest.raises(ValueError, match="leaves one of two parts empty"):
-        parted(store, 0.0, 1, str(tmp_path / "c"))
 
 
 @pytest.mark.parametrize("split", [True, False])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workflows import build_store, sketch_scaling
+from workflows import build_store
 from workflows._form import options
 
 
@@ -39,9 +39,3 @@ def test_what_does_not_fit_ends_with_code_2_and_an_option_that_would(text, tmp_p
     said = capsys.readouterr().err
     assert "does not fit in memory" in said
     assert "--memory-limit" in said
-
-
-def test_a_program_without_a_fit_says_that_there_is_nothing_to_plan(tmp_path, capsys):
-    given = ["--rows", "200", "--columns", "8", "--sketch-size", "4", "--batches", "1", "--repeats", "1"]
-    sketch_scaling.main([*given, "--out", str(tmp_path / "out"), "--plan"])
-    assert "nothing to plan" in capsys.readouterr().out

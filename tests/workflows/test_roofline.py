@@ -1,6 +1,5 @@
 import json
 
-import numpy as np
 import pytest
 
 from workflows.benchmarks import _roofline as limits
@@ -52,11 +51,3 @@ def test_kinds_take_turns_and_a_rate_is_that_of_all_threads():
     rates = limits.measure([[one, one], [other]], 0.0)
     assert order == ["a", "a", "b"] * (2 + limits.REPEATS)
     assert [len(found) for found in rates] == [limits.REPEATS] * 2
-
-
-def test_limits_do_what_they_count():
-    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    total = np.zeros(3, dtype=np.float32)
-    limits.add_rows(np.array([0, 1, 2, 3], dtype=np.int32), rows, total)
-    np.testing.assert_array_equal(total, rows.sum(axis=0))
-    assert limits.gathering(np.zeros(4, dtype=np.int32), rows).amount == 4 * 12

@@ -151,28 +151,3 @@ def test_by_default_no_machine_gets_long_dense_rows_and_a_loss_against_words_is_
     assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
     assert not any("learned from" in note for note in report["notes"])  # vectors were given
     assert widths == [6, 6, 6]  # as long as a vector: of the mean, PCA and the root
-
-
-def test_a_question_is_classified_by_its_question_word_unless_stop_words_are_asked_for(tmp_path):
-    train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
-    words = [*FILLER, "who", "where", "when"]
-    write_word2vec(str(tmp_path / "v.bin"), words, np.eye(len(words)))
-    options = ["--train", train, "--test", test, "--vectors", str(tmp_path / "v.bin"), "--length", "8"]
-    methods = [
-        "mean+svm",
-        "tmpca-levels+svm",
-        "tmpca-pooled+svm",
-        "tmpca-sliding+ridge",
-        "tmpca-sliding+kernel",
-    ]
-    options += ["--methods", *methods]
-    errors = {}
-    for how, more in (("default", []), ("english", ["--stop-words", "english"])):
-        tmpca_classification.main([*options, *more, "--out", str(tmp_path / how)])
-        _, rows = rows_of(tmp_path / how)
-        errors[how] = {
-            method: row["value"] for (method, _, metric), row in rows.items() if metric == "error_rate"
-        }
-    for method in methods:
-        assert errors["default"][method] < 0.1
-        assert errors["english"][method] > 0.4
