@@ -61,6 +61,7 @@ USERS = {
         "dspectral.store",
         "dspectral.store.from_text",
         "dspectral.datasets",
+        "dspectral.exploring",
         "workflows",
     },
     "bokeh": {"dspectral.dashboard", "dspectral.exploring"},

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
+from dspectral.search import SLICE_ROWS, Nearest
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
@@ -21,8 +22,6 @@ from dspectral.types import CSRRows, FloatArray
 
 LEAST_WORDS = 3
 """Words of a document below which nothing is near to it."""
-SLICE_ROWS = 8_192
-"""Rows whose cosines with all queries are in memory at a time."""
 
 
 class Space(NamedTuple):
@@ -45,31 +44,6 @@ class Space(NamedTuple):
         points[np.diff(rows.indptr) < LEAST_WORDS] = 0
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
         return np.asarray(points / np.where(lengths > 0, lengths, 1))
-
-
-class Best(NamedTuple):
-    """The best documents of each of several questions.
-
-    `scores` (n_questions, n): scores, the best first; `rows` (n_questions, n): numbers of the documents; `n`:
-    most documents for each question.
-    """
-
-    scores: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    n: int
-
-    @classmethod
-    def of(cls, scores: FloatArray, rows: NDArray[np.int64], n: int) -> "Best":
-        """Choose the best n columns of each row of scores, equally good ones by their number."""
-        # Stable, so that the lower number wins a tie: the answer does not depend on how blocks are merged.
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-        return cls(np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1), n)
-
-    def merge(self, *others: "Best") -> "Best":
-        """Return the best of all, for later documents behind earlier ones."""
-        parts = (self, *others)
-        scores, rows = (np.concatenate([part[i] for part in parts], axis=1) for i in (0, 1))
-        return Best.of(scores, rows, self.n)
 
 
 def numbered(store: CountStore) -> list[tuple[BlockInfo, int]]:
@@ -96,29 +70,28 @@ def _points_of(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> Fl
     return space.points(block)[inside]
 
 
-def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Best:
+def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
     """Find the n documents with the largest cosine to each query among the topics, in one pass.
 
     Shapes: `queries` (n_queries, k).
     """
     find = partial(_nearest, space=space, queries=queries, n=n)
-    parts: list[Best] = run_tasks(find, numbered(store), name="nearest-documents")
+    parts: list[Nearest] = run_tasks(find, numbered(store), name="nearest-documents")
     return parts[0].merge(*parts[1:])
 
 
-def _nearest(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Best:
+def _nearest(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Nearest:
     block, first = item
     points = space.points(block)
     fine = np.flatnonzero(points.any(axis=1))
     # A block without a fine document still gives a part, of no columns, which merges as any other.
-    empty = Best(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
-    parts = [empty]
+    parts = [Nearest(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)]
     for start in range(0, len(fine), SLICE_ROWS):
         some = fine[start : start + SLICE_ROWS]
         # Queries times a slice and never times a block: the product would be larger than the block itself.
-        cosines = queries @ points[some].T
-        keep = np.sort(np.argpartition(-cosines, min(n, len(some)) - 1, axis=1)[:, :n], axis=1)
-        parts.append(Best.of(np.take_along_axis(cosines, keep, axis=1), some[keep] + first, n))
+        cosines = np.asarray(queries @ points[some].T, dtype=np.float32)
+        keep = np.argpartition(-cosines, min(n, len(some)) - 1, axis=1)[:, :n]
+        parts.append(Nearest(np.take_along_axis(cosines, keep, axis=1), some[keep] + first, n))
     return parts[0].merge(*parts[1:])
 
 

@@ -1,5 +1,7 @@
 """One call from text to a page: the steps, and the page that they leave."""
 
+import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -20,7 +22,6 @@ from dspectral.exploring.findings import (
     Sizes,
     Stages,
     least_count,
-    peak_memory_bytes,
 )
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.page import Exploration
@@ -119,7 +120,8 @@ def explore(
     'there are 3 documents with words, of which 0 are in several documents but not in most: a topic needs 4 of each'
     """
     sizes = Sizes() if sizes is None else sizes
-    sizes.check()
+    for size, value in sizes._asdict().items():
+        check_integer(size, value, at_least=1)
     seed = check_integer("seed", seed, at_least=0)
     stages, start = Stages(stage), time.perf_counter()
     with ExitStack() as stack:
@@ -142,7 +144,8 @@ def explore(
     shown = None if texts is not None else [_shown(path) for path in paths]
     found.settings |= {"sources": shown} | _settings(reading, least, seed)
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
-    found.peak_memory_bytes = peak_memory_bytes()
+    kibibytes = 1 if sys.platform == "darwin" else 1024
+    found.peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
     return found
 
 

@@ -4,44 +4,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.inputs.parameters import check_integer
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.types import FloatArray
-
-
-def scaled_bytes(n: float) -> str:
-    """Return a number of bytes in the largest unit that leaves at least 1.
-
-    >>> scaled_bytes(512), scaled_bytes(3_400_000), scaled_bytes(120e9)
-    ('512 bytes', '3.4 MB', '120 GB')
-    """
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= size:
-            return f"{n / size:.2g} {unit}" if n < 10 * size else f"{n / size:,.0f} {unit}"
-    return f"{n:.0f} bytes"
-
-
-def scaled_seconds(seconds: float) -> str:
-    """Return a time in seconds, minutes or hours.
-
-    >>> scaled_seconds(0.25), scaled_seconds(42.4), scaled_seconds(150), scaled_seconds(4000)
-    ('0.2 s', '42 s', '2 min 30 s', '1 h 7 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
-
 
 Announce: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Takes the name of a stage; its context is the stage."""
@@ -77,14 +46,6 @@ class Stages:
         self.finished[-1] = self.finished[-1]._replace(passes=passes)
 
 
-def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    # The system's high-water mark, in kibibytes: no thread has to look at the memory again and again.
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
-
-
 class Sizes(NamedTuple):
     """Largest sizes of what a page shows; a short text gets less of it, by the rule of ``reduced``.
 
@@ -118,17 +79,6 @@ class Sizes(NamedTuple):
     n_listed: int = 4_000
     n_mapped: int = 1_500
     n_documents: int = 200
-
-    def check(self) -> None:
-        """Refuse a size that is no whole number of at least 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a size is not; the message names it.
-        """
-        for name, size in self._asdict().items():
-            check_integer(name, size, at_least=1)
 
     def reduced(self, *, n_documents: int, n_words: int) -> Self:
         """Return what a short text allows: 4 documents and 4 words a topic, 8 words a class, 4 words a dimension.

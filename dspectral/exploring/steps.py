@@ -168,7 +168,9 @@ def choose_documents(
         row: [
             (other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row
         ]
-        for row, others, cosines in zip(asked.tolist(), near.rows.tolist(), near.scores.tolist(), strict=True)
+        for row, others, cosines in zip(
+            asked.tolist(), near.rows.tolist(), near.cosines.tolist(), strict=True
+        )
     }
     return sample, nearest
 

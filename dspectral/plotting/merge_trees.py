@@ -1,7 +1,7 @@
 """The tree up which the summaries of blocks are merged."""
 
 from collections.abc import Sequence
-from typing import Protocol, SupportsInt, runtime_checkable
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -18,18 +18,8 @@ _MOST_DRAWN = 400
 """Blocks of which each line is drawn; of more there is the outline alone."""
 
 
-@runtime_checkable
-class HasBlocks(Protocol):
-    """A store, a corpus, or whatever else is cut into blocks."""
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-        ...
-
-
 def plot_merge_tree(
-    blocks: SupportsInt | HasBlocks,
+    blocks: Any,
     ax: Axes | None = None,
     *,
     fan_in: int | None = None,
@@ -67,7 +57,7 @@ def plot_merge_tree(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']
     """
-    n_blocks = int(blocks.n_blocks if isinstance(blocks, HasBlocks) else blocks)
+    n_blocks = int(getattr(blocks, "n_blocks", blocks))
     fan_in = configured_fan_in() if fan_in is None else fan_in
     if n_blocks < 1 or fan_in < 2:
         raise ValueError(

@@ -88,6 +88,11 @@ def test_parts_that_belong_together_are_of_one_draw():
     np.testing.assert_allclose(rows @ axes.T @ axes, rows, atol=1e-12)
 
 
+def test_each_block_of_one_seed_is_drawn_by_itself():
+    rows = datasets.gaussian_rows(8, 3, block_rows=4, seed=0).compute()
+    assert len(np.unique(rows)) == rows.size
+
+
 def small(**changes):
     settings = {"row_length": 30, "block_rows": 400, "seed": 5} | changes
     return low_rank_counts(1000, 300, 6, **settings)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import Weighting, build_corpus, write_counts
+from dspectral import Weighting, build_corpus, explore, write_counts
 from dspectral.exploring import Sizes
 from dspectral.exploring.documents import (
     EXCERPT,
@@ -17,7 +17,7 @@ from dspectral.exploring.documents import (
 )
 from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
-from dspectral.exploring.pictures import roomy
+from dspectral.exploring.page import roomy
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.planned_text import Reading, plan_text
 from tests.exploring.texts import two_subjects
@@ -137,4 +137,4 @@ def test_short_texts_get_less_of_everything():
     assert (small.n_components, small.n_clusters, small.n_dimensions) == (0, 1, 2)
     assert Sizes().reduced(n_documents=10**6, n_words=10**6) == Sizes()
     with pytest.raises(ValueError, match="n_mapped is 0"):
-        Sizes(n_mapped=0).check()
+        explore(texts=["a"], sizes=Sizes(n_mapped=0))

@@ -31,10 +31,6 @@ def test_a_loop_is_held_against_its_limit_with_each_number_of_threads(tmp_path):
         assert row["formula"] != row["limit"] != ""
     machine = {row["method"] for row in rows if row["data"] == "machine"}
     assert machine >= {"copy", "product of matrices, single", "random rows of 104 numbers", "decompression"}
-    lines = (tmp_path / "table.md").read_text().splitlines()
-    assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == [
-        row["method"] for row in found if row["threads"] == 1
-    ]
 
 
 @pytest.mark.parametrize("name", roofline.LOOPS)

@@ -44,9 +44,6 @@ def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path
     assert found["threads", 2, "speedup"] == pytest.approx((2 / 1.5 + 9 / 4) / 2)
     assert found["threads", 1, "seconds"] == pytest.approx(5.5)
     assert ("threads", 1, "speedup") not in found
-    table = (tmp_path / "table.md").read_text().splitlines()
-    assert len(table) == 4
-    assert len({line.count("|") for line in table}) == 1
 
 
 def test_processes_do_the_same_and_a_failure_is_told(tmp_path):

@@ -5,20 +5,15 @@ product of matrices, decompression. What counts as a byte or an operation is a f
 """
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
 
 from dspectral.engine import blas_in_one_thread
 
 from .._form import form
 from .._form.options import number
 from .._form.plots import new_bars
-from .._form.table import number as shown
 from ._roofline import LOOPS, Loop, Rate, machine, measure
 
 GAP = "share_of_limit"
-UNITS = {"bytes per second": "GB/s", "flops per second": "Gflop/s"}
-"""Rates are written in thousand millions."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -27,7 +22,6 @@ def main(argv: list[str] | None = None) -> None:
         measure_machine(run)
         gaps = {name: measure_loop(run, name, LOOPS[name]) for name in run.arguments.loops}
         worst_first(run, gaps)
-        run.attach("table.md", markdown([row for row in run.report.rows if row["metric"] == GAP]))
         plot(run, gaps)
 
 
@@ -92,26 +86,6 @@ def worst_first(run: form.Run, gaps: dict[str, dict[int, dict[str, float | str]]
     for name in sorted(gaps, key=lambda loop: gaps[loop][least]["value"]):
         for threads, fields in gaps[name].items():
             run.row(data="blocks", method=name, metric=GAP, threads=threads, **fields)
-
-
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a line for each loop, in the order of the rows: what it reaches of its limit."""
-    threads = sorted({row["threads"] for row in rows})
-    head = ["loop", *(f"{n} thread{'s' * (n > 1)} | of the limit" for n in threads)]
-    lines = [_line(head), _line(["---"] * (1 + 2 * len(threads)))]
-    for name in dict.fromkeys(row["method"] for row in rows):
-        reached = {row["threads"]: _reached(row) for row in rows if row["method"] == name}
-        lines.append(_line([name, *(reached[n] for n in threads)]))
-    return "\n".join(lines) + "\n"
-
-
-def _reached(row: dict[str, Any]) -> str:
-    rate = f"{shown(row['reached'] / 1e9)} {UNITS[row['unit']]}"
-    return f"{rate} | {row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def plot(run: form.Run, gaps: dict[str, dict[int, dict[str, float | str]]]) -> None:

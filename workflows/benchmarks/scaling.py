@@ -14,13 +14,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .._form import form
 from .._form.plots import COLOURS, new_plot
-from .._form.table import quantity
 from ._timed_work import KINDS, WORKS
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +32,6 @@ def main(argv: list[str] | None = None) -> None:
     """Time all work."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        lines = []
         for name in (
             () if arguments.plan else arguments.work
         ):  # processes of their own have nothing to plan here
@@ -43,8 +40,8 @@ def main(argv: list[str] | None = None) -> None:
                 timed = {kind: Runs() for kind in arguments.kinds}
                 for repetition in range(arguments.repetitions):
                     one_repetition(run, name, timed, stages, repetition)
-            lines += [report(run, name, kind, runs) for kind, runs in timed.items()]
-        run.attach("table.md", "\n".join([*heading(arguments.counts), *lines, ""]))
+            for kind, runs in timed.items():
+                report(run, name, kind, runs)
         plot(run)
 
 
@@ -121,14 +118,13 @@ def once(name: str, kind: str, n: int, stages: list[tuple[Path, int]]) -> dict[s
     return took
 
 
-def speedup(runs: Runs, n: int) -> np.ndarray:
-    """Return the quartiles, the median in the middle, of how many times as fast n workers are.
+def speedup(runs: Runs, n: int, first: int) -> np.ndarray:
+    """Return the quartiles, the median in the middle, of how many times as fast n workers are as the first number.
 
     >>> seconds = {1: (8.0, 6.0, 9.0), 2: (4.0, 4.0, 5.0)}
-    >>> speedup({n: [{"seconds": s} for s in of] for n, of in seconds.items()}, 2).tolist()
+    >>> speedup({n: [{"seconds": s} for s in of] for n, of in seconds.items()}, 2, 1).tolist()
     [1.65, 1.8, 1.9]
     """
-    first = next(iter(runs))
     of = [base["seconds"] / more["seconds"] for base, more in zip(runs[first], runs[n], strict=True)]
     return np.quantile(of, [0.25, 0.5, 0.75])
 
@@ -138,32 +134,14 @@ def middle(runs: Sequence[dict[str, float]], metric: str) -> float:
     return float(np.median([took[metric] for took in runs]))
 
 
-def report(run: form.Run, name: str, kind: str, runs: Runs) -> str:
-    """Add rows of one kind of workers, and return the line of the table."""
-    runs = {n: runs[n] for n in run.arguments.counts}
-    cells = [name, kind]
-    for i, (n, took) in enumerate(runs.items()):
-        found: dict[str, Any] = {metric: middle(took, metric) for metric in took[0]}
-        low, ratio, high = speedup(runs, n)
-        spread = (
-            {}
-            if i == 0
-            else {"speedup_lower_quartile": low, "speedup": ratio, "speedup_upper_quartile": high}
-        )
-        for metric, value in {**found, **spread}.items():
-            run.row(data=name, method=kind, metric=metric, value=value, workers=n)
-        cells += [f"{found['seconds']:.3g}", f"{found['cpu_seconds']:.3g}"]
-        cells += [f"{ratio:.2f} ({low:.2f} to {high:.2f})"] if i else []
-        cells += [quantity("peak_memory_bytes", found["peak_memory_bytes"])]
-    return f"| {' | '.join(cells)} |"
-
-
-def heading(counts: Sequence[int]) -> list[str]:
-    """Return the first two lines of the table."""
-    heads = ["work", "workers are"]
-    for i, n in enumerate(counts):
-        heads += [f"{n}: seconds", "CPU seconds", *(["times as fast"] if i else []), "largest process"]
-    return [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
+def report(run: form.Run, name: str, kind: str, runs: Runs) -> None:
+    """Add rows of one kind of workers."""
+    for i, n in enumerate(run.arguments.counts):
+        found = {metric: middle(runs[n], metric) for metric in runs[n][0]}
+        if i:
+            names = ("speedup_lower_quartile", "speedup", "speedup_upper_quartile")
+            found |= dict(zip(names, speedup(runs, n, run.arguments.counts[0]).tolist(), strict=True))
+        run.rows(found, data=name, method=kind, workers=n)
 
 
 def plot(run: form.Run) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,47 +102,28 @@ class Course:
         return {**json.loads(done.stdout.splitlines()[-1]), **scores}
 
 
-def line_up(race: Race) -> dict[str, Lane]:
-    """Return a lane for each contender; who is not installed is out."""
-    return {name: Lane(out=missing(of.module)) for name, of in race.contenders.items()}
-
-
-def missing(module: str) -> str:
-    """Say which package is not installed; nothing where it is.
-
-    >>> missing("json.decoder"), missing("no_such_package.models")
-    ('', 'no_such_package is not installed')
-    """
-    package = module.partition(".")[0]
-    return "" if find_spec(package) else f"{package} is not installed"
-
-
-def repetitions(lanes: dict[str, Lane], n: int) -> Iterator[tuple[int, str]]:
-    """Yield who runs next: in turn, forth and back, without those who are out.
-
-    >>> [name for _, name in repetitions({"a": Lane(), "b": Lane(), "c": Lane(out="no")}, 2)]
-    ['a', 'b', 'b', 'a']
-    """
+def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, Lane]:
+    """Run all contenders of a race, in turn, forth and back; who is not installed is out."""
+    packages = {name: of.module.partition(".")[0] for name, of in course.race.contenders.items()}
+    lanes = {
+        name: Lane(out="" if find_spec(package) else f"{package} is not installed")
+        for name, package in packages.items()
+    }
     for repetition in range(n):
         for name in list(lanes) if repetition % 2 == 0 else list(reversed(lanes)):
-            if not lanes[name].out:
-                yield repetition, name
-
-
-def hold(course: Course, n: int, step: Callable[[str, int], Any]) -> dict[str, Lane]:
-    """Run all contenders of a race."""
-    lanes = line_up(course.race)
-    for repetition, name in repetitions(lanes, n):
-        with step(name, repetition):
-            took = course.run(name)
-        if isinstance(took, str):
-            lanes[name].out = took  # it would not end the next time either
-            print(f"{course.name}, {name}: {took}", flush=True)
-        else:
-            lanes[name].runs.append({**took, "repetition": repetition})
+            lane = lanes[name]
+            if lane.out:
+                continue
+            with step(name, repetition):
+                took = course.run(name)
             # As they come: a run of hours that is cut off has said what it found.
-            figures = ", ".join(f"{metric} {value:.4g}" for metric, value in took.items())
-            print(f"{course.name}, {name}: {figures}", flush=True)
+            if isinstance(took, str):
+                lane.out = took  # it would not end the next time either
+                print(f"{course.name}, {name}: {took}", flush=True)
+            else:
+                lane.runs.append({**took, "repetition": repetition})
+                figures = ", ".join(f"{metric} {value:.4g}" for metric, value in took.items())
+                print(f"{course.name}, {name}: {figures}", flush=True)
     return lanes
 
 
