@@ -8,7 +8,7 @@ from . import plotting as plotting
 from . import store as store
 from . import text as text
 from . import watch as watch
-from .dashboard.showing import show_dashboard as show_dashboard
+from .dashboard.installation import show_dashboard as show_dashboard
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine import ClusterError as ClusterError
@@ -67,6 +67,6 @@ from .store.from_text.texts import Texts as Texts
 from .store.matrix import write_counts as write_counts
 from .store.vocabulary import VocabularySettings as VocabularySettings
 from .text.weighting import Weighting as Weighting
-from .watch.showing import progress as progress
+from .watch.display import progress as progress
 
 __version__: str

@@ -102,8 +102,7 @@ OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", 
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
     "dspectral._compiled": {"dspectral._machine_code"},
-    "dspectral.engine.cluster.clients": {"dspectral.engine.configuration"},
-    "dspectral.engine.cluster.machines": {"dspectral._machine_code"},
+    "dspectral.engine.cluster": {"dspectral._machine_code"},
     "dspectral.engine.keeping": {"dspectral._machine_code"},
     "dspectral.engine.kept_parts": {"dask", "fsspec"},
     "dspectral.engine.events": {"dask"},

@@ -7,6 +7,6 @@ lost and computed again. :func:`show_dashboard` adds it to a scheduler that runs
 ``dspectral.dashboard`` is true in Dask's configuration, as ``DASK_DSPECTRAL__DASHBOARD=true`` makes it.
 """
 
-from dspectral.dashboard.showing import add_page, dask_setup, show_dashboard
+from dspectral.dashboard.installation import add_page, dask_setup, show_dashboard
 
 __all__ = ["add_page", "dask_setup", "show_dashboard"]

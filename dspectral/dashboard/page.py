@@ -3,6 +3,8 @@
 import math
 import time
 from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from bokeh.document import Document
@@ -12,9 +14,11 @@ from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dspectral.dashboard import cards
-from dspectral.watch.record import FitState, Record
+from dspectral.engine.events import pass_label
+from dspectral.html import number, size_of
+from dspectral.watch.record import FitState, PassState, Record
 
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
@@ -23,6 +27,141 @@ MOST_CARDS = 4
 """Fits that are shown in full; the newest go first."""
 INTERVAL = 700
 """Milliseconds between two updates of a page that somebody looks at."""
+MOST_BARS = 16
+"""Passes in a row; earlier ones are counted."""
+MOST_ENDED = 12
+"""Fits in the table of those that are over."""
+_OPTIONS: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
+_TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, **_OPTIONS)
+MACROS: Any = _TEMPLATES.get_template("cards.html").module
+
+
+def card(record: Record, root: FitState, now: float) -> str:
+    """Return the card of a fit: name, state and figures; its passes; the tasks of one of them as a tree."""
+    members = record.family(root)
+    inner = next((fit.name for fit in reversed(members[1:]) if fit.is_running), "")
+    passes = [one for one in passes_of(members) if one.begun is not None]
+    running = [one for one in passes if one.is_running]
+    trees = [one for one in passes if one.begun and one.begun.n_levels]
+    newest = next(reversed(running or trees or passes), None)
+    bars = [_bar(one, members) for one in passes[-MOST_BARS:]]
+    bars += [("to come", 0.0, "")] * min(sum(map(_n_to_come, members)), MOST_BARS)
+    return str(
+        MACROS.card(
+            " > ".join(filter(None, (root.name, inner))),
+            *_state(root, now),
+            [*_chips(members, root, newest), *_warnings(record, members, root)],
+            max(0, len(passes) - MOST_BARS),
+            bars,
+            _tree(newest),
+        )
+    )
+
+
+def finished(record: Record) -> str:
+    """Return a table of the fits that are over."""
+    over = [root for root in record.roots() if root.until is not None]
+    over = sorted(over, key=lambda root: root.until or 0.0, reverse=True)[:MOST_ENDED]
+    return str(MACROS.finished([_row(record, root) for root in over])) if over else ""
+
+
+def passes_of(members: list[FitState]) -> list[PassState]:
+    """Return the passes of some fits in the order in which they began."""
+    return sorted((one for fit in members for one in fit.passes.values()), key=lambda one: one.order)
+
+
+def _state(root: FitState, now: float) -> tuple[str, str]:
+    """Return what went wrong, and the state."""
+    if root.is_running:
+        return "", f"running, {timedelta(seconds=int(now - root.since))}"
+    seconds = root.ended.seconds if root.ended else (root.until or now) - root.since
+    if root.left:
+        return "its client left", f"after {timedelta(seconds=int(seconds))}"
+    if root.ended and root.ended.error:
+        return root.ended.error, f"after {seconds:,.1f} s"
+    return "", f"finished in {seconds:,.1f} s"
+
+
+def _chips(members: list[FitState], root: FitState, one: PassState | None) -> list[tuple[str, str, str]]:
+    chips = []
+    if one is not None and one.begun is not None and one.is_running:
+        begun = one.begun
+        n_passes = next((fit.n_passes for fit in members if one.run in fit.passes), None)
+        chips.append((pass_label(begun.number, n_passes) or "step", f"{begun.name}, {one.share:.0%}", ""))
+        if root.rates.points and one.rates:
+            rate = root.rates.points[-1][1]
+            rows = rate * begun.n_rows / begun.n_blocks if begun.n_rows and begun.n_blocks else None
+            text = f"{rate:,.3g} blocks/s" + ("" if rows is None else f", {number(round(rows))} rows/s")
+            chips.append(("rate", text, ""))
+    if root.bounds.points:
+        chips.append(("certificate", f"{root.bounds.points[-1][1]:.3g} of the energy", ""))
+    if root.is_running and root.memory is not None:
+        processes, interpreters, law = root.memory
+        text = size_of(processes)
+        if interpreters is not None:
+            text += f", {size_of(max(0, processes - interpreters))} beyond their interpreters"
+            text += "" if law is None else f" (by the law up to {size_of(law)})"
+        chips.append(("workers", text, ""))
+    return chips
+
+
+def _warnings(record: Record, members: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
+    lost, loops = _lost(members, root), sorted(record.compiling()) if root.is_running else []
+    names = ", ".join(loops[:3]) + f" and {len(loops) - 3} more" * (len(loops) > 3)
+    chips = [("lost", lost), ("compiling", f"{names} (once, kept for later runs)" if loops else "")]
+    return [(name, text, "warm") for name, text in chips if text]
+
+
+def _lost(members: list[FitState], root: FitState) -> str:
+    n_tasks = sum(one.n_redone for one in passes_of(members))
+    workers = f"{root.lost_workers} worker{'s' * (root.lost_workers != 1)}" if root.lost_workers else ""
+    tasks = f"{n_tasks} task{'s' * (n_tasks != 1)} run again" if n_tasks else ""
+    return ", ".join(filter(None, (workers, tasks)))
+
+
+def _n_to_come(fit: FitState) -> int:
+    if not fit.is_running or fit.n_passes is None:
+        return 0
+    begun = [one.begun.number or 0 for one in fit.passes.values() if one.begun]
+    return max(0, fit.n_passes - max(begun, default=0))
+
+
+def _bar(one: PassState, members: list[FitState]) -> tuple[str, float, str]:
+    begun = one.begun
+    number_of = "" if begun is None or begun.number is None else f"{begun.number} "
+    owner = next((f"{fit.name}: " for fit in members[1:] if one.run in fit.passes), "")
+    state = f"{one.ended.seconds:,.1f} s" if one.ended else f"{one.share:.0%}"
+    kind = "bad" if one.ended and one.ended.error else ("runs" if one.is_running else "")
+    return f"{owner}{number_of}{begun.name if begun else ''}, {state}", one.share, kind
+
+
+def _tree(one: PassState | None) -> dict[str, Any] | None:
+    """Return title and bars of a pass, one for each level: the last merge on top, blocks at the bottom."""
+    if one is None or one.begun is None:
+        return None
+    begun, levels = one.begun, []
+    again = one.again if one.ended is None else [0] * len(one.totals)
+    for level, (done, total, redone) in enumerate(zip(one.done, one.totals, again, strict=True)):
+        parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
+        bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
+        name = f"level {level}" if level else "blocks"
+        levels.append((name, number(done), number(total), number(redone) if redone else "", bar))
+    name = ", ".join(filter(None, (pass_label(begun.number, None), begun.name)))
+    shape = f"{begun.fan_in} summaries to a merge" if begun.fan_in else "nothing is merged"
+    return {"title": f"{name}: {number(begun.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
+
+
+def _row(record: Record, root: FitState) -> tuple[str, ...]:
+    members = record.family(root)
+    return (
+        root.name,
+        time.strftime("%H:%M:%S", time.localtime(root.until)),
+        str(root.ended.n_passes if root.ended else len(passes_of(members))),
+        f"{root.ended.seconds:,.1f}" if root.ended else "",
+        f"{root.bounds.points[-1][1]:.3g}" if root.bounds.points else "",
+        _lost(members, root),
+        "its client left" if root.left else (root.ended.error if root.ended else ""),
+    )
 
 
 class Card:
@@ -47,7 +186,7 @@ class Card:
 
     def update(self, record: Record, root: FitState, now: float) -> None:
         """Show another fit, or what is new of the same."""
-        _say(self._text, cards.card(record, root, now))
+        _say(self._text, card(record, root, now))
         self.root.visible = True
         until = (root.until or now) - root.since
         bounds = [point for point in root.bounds.points if point[1] > 0]
@@ -155,15 +294,15 @@ class Page:
         now = time.time()
         shown = shown_fits(self._record)
         self._empty.visible = not any(root.is_running for root in shown)
-        _say(self._empty, str(cards.MACROS.last() if shown else cards.MACROS.nothing()))
+        _say(self._empty, str(MACROS.last() if shown else MACROS.nothing()))
         if len(self._cards) < len(shown):
             self._cards += [Card() for _ in range(len(shown) - len(self._cards))]
-            self._column.children = [card.root for card in self._cards]
-        for card, root in zip(self._cards, shown, strict=False):
-            card.update(self._record, root, now)
-        for card in self._cards[len(shown) :]:
-            card.root.visible = False
-        _say(self._over, cards.finished(self._record))
+            self._column.children = [one.root for one in self._cards]
+        for one, root in zip(self._cards, shown, strict=False):
+            one.update(self._record, root, now)
+        for one in self._cards[len(shown) :]:
+            one.root.visible = False
+        _say(self._over, finished(self._record))
 
 
 def shown_fits(record: Record) -> list[FitState]:
@@ -187,7 +326,7 @@ def show(record: Record, _scheduler: Scheduler, extra: dict[str, Any], doc: Docu
 
 
 def _text() -> Div:
-    return Div(sizing_mode="stretch_width", stylesheets=[str(cards.MACROS.style())])
+    return Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())])
 
 
 def _say(text: Div, html: str) -> None:

@@ -10,7 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
-from dspectral.engine.cluster.clients import DONE
+from dspectral.engine.cluster import DONE
 from dspectral.engine.events import TOPIC
 from dspectral.watch.record import FitState, Memory, PassState, Record
 
@@ -18,8 +18,6 @@ NAME = "dspectral-dashboard"
 """Name of the plugin on the scheduler."""
 PATH = "/spectral"
 """Path of the page."""
-FORM = 1
-"""Number of the form of the messages: one that is read otherwise has another number."""
 INTERVAL = 0.5
 """Seconds between two looks at the tasks of the passes that run."""
 
@@ -81,13 +79,8 @@ def _done(group: TaskGroup | None) -> int | None:
     return None if group is None else sum(group.states.get(state, 0) for state in DONE)
 
 
-def install(form: int = FORM, dask_scheduler: Scheduler = None) -> str:
+def install(dask_scheduler: Scheduler) -> str:
     """Add the page to a scheduler, on which this runs."""
-    if form != FORM:
-        return (
-            f"the scheduler's dspectral reads events of form {FORM}, but those of this one have form {form}: "
-            "install the same version there"
-        )
     if NAME in dask_scheduler.plugins:
         return ""
     pages = getattr(getattr(dask_scheduler, "http_application", None), "applications", [])

@@ -1,7 +1,7 @@
 from .blas import blas_in_one_thread as blas_in_one_thread
-from .cluster.clients import ClusterError as ClusterError
-from .cluster.clients import query as query
-from .cluster.clients import query_or_none as query_or_none
+from .cluster import ClusterError as ClusterError
+from .cluster import query as query
+from .cluster import query_or_none as query_or_none
 from .configuration import asked_memory_limit as asked_memory_limit
 from .configuration import memory_limit as memory_limit
 from .events import as_message as as_message

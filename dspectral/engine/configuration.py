@@ -8,30 +8,25 @@ They can be set in a YAML file, by an environment variable or in a program, as e
 import dask
 from dask.utils import parse_bytes, parse_timedelta
 
-FAN_IN = 2
-JOINED_BYTES = "64 MiB"
-MEMORY_LIMIT = "1 GiB"
-RETRIES = 2
-WAIT_WARNING = "30 s"
-WAIT_LIMIT = "300 s"
-
 
 def configured_fan_in() -> int:
     """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set."""
-    value = dask.config.get("dspectral.fan-in", FAN_IN)
-    if not isinstance(value, int) or value < 2:
-        raise ValueError(f"dspectral.fan-in is {value!r}, but it must be a whole number of at least 2")
-    return value
+    return _whole_number("dspectral.fan-in", 2, least=2)
+
+
+def configured_retries() -> int:
+    """Return how often a read, a write or a task is repeated after an error that may pass."""
+    return _whole_number("dspectral.retries", 2, least=0)
 
 
 def joined_bytes() -> int:
     """Return how many bytes of small blocks one task reads together at the most."""
-    return as_bytes("dspectral.joined-bytes", dask.config.get("dspectral.joined-bytes", JOINED_BYTES))
+    return as_bytes("dspectral.joined-bytes", dask.config.get("dspectral.joined-bytes", "64 MiB"))
 
 
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
-    return as_bytes("dspectral.memory-limit", dask.config.get("dspectral.memory-limit", MEMORY_LIMIT))
+    return as_bytes("dspectral.memory-limit", dask.config.get("dspectral.memory-limit", "1 GiB"))
 
 
 def asked_memory_limit() -> int | None:
@@ -39,8 +34,25 @@ def asked_memory_limit() -> int | None:
 
     Work that does not fit in a limit that was asked for is refused; without a limit it is tried.
     """
-    value = dask.config.get("dspectral.memory-limit", None)
-    return None if value is None else as_bytes("dspectral.memory-limit", value)
+    return None if dask.config.get("dspectral.memory-limit", None) is None else memory_limit()
+
+
+def wait_warning() -> float:
+    """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for."""
+    return _seconds("dspectral.wait-warning", "30 s")
+
+
+def wait_limit() -> float:
+    """Return after how many seconds a pass on a cluster ends that cannot go on."""
+    return _seconds("dspectral.wait-limit", "300 s")
+
+
+def wants_same_bits() -> bool:
+    """Return whether passes are refused on a cluster whose machines may give different bits."""
+    value = dask.config.get("dspectral.same-bits", default=False)
+    if value not in (True, False):
+        raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")
+    return bool(value)
 
 
 def as_bytes(name: str, value: object) -> int:
@@ -55,38 +67,19 @@ def as_bytes(name: str, value: object) -> int:
         raise ValueError(f"{name} is {value!r}, but it must be a number of bytes such as '4 GB'") from error
 
 
-def configured_retries() -> int:
-    """Return how often a read, a write or a task is repeated after an error that may pass."""
-    value = dask.config.get("dspectral.retries", RETRIES)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"dspectral.retries is {value!r}, but it must be a whole number of at least 0")
+def _whole_number(entry: str, default: int, *, least: int) -> int:
+    value = dask.config.get(entry, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{entry} is {value!r}, but it must be a whole number of at least {least}")
     return value
 
 
-def wait_warning() -> float:
-    """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for."""
-    return _seconds("wait-warning", WAIT_WARNING)
-
-
-def wait_limit() -> float:
-    """Return after how many seconds a pass on a cluster ends that cannot go on."""
-    return _seconds("wait-limit", WAIT_LIMIT)
-
-
-def wants_same_bits() -> bool:
-    """Return whether passes are refused on a cluster whose machines may give different bits."""
-    value = dask.config.get("dspectral.same-bits", default=False)
-    if value not in (True, False):
-        raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")
-    return bool(value)
-
-
 def _seconds(entry: str, default: str) -> float:
-    value = dask.config.get(f"dspectral.{entry}", default)
+    value = dask.config.get(entry, default)
     try:
         seconds = float(parse_timedelta(value))
     except (ValueError, TypeError, KeyError, AttributeError):
         seconds = 0.0
     if not seconds > 0:
-        raise ValueError(f"dspectral.{entry} is {value!r}, but it must be a time such as '30 s'")
+        raise ValueError(f"{entry} is {value!r}, but it must be a time such as '30 s'")
     return seconds

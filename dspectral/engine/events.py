@@ -1,24 +1,18 @@
 """Events of fits, builds and passes: what they hold, their lines in the log, and who gets them.
 
-An event is a named tuple of plain values, and ``str(event)`` is its line in the log. It goes
-
-- to every listener of the thread in which it happens (:func:`listening`), and to the listeners of all threads;
-- to Python's ``logging``, under the logger ``dspectral``: INFO for fits, passes, certificates and compilation, DEBUG
-  for blocks and merges. Nothing is printed unless the program configures logging;
-- while the computation has a ``dask.distributed`` client, to the event log of its scheduler, under the topic
-  ``"dspectral"``: only if somebody listens, or ``dspectral.dashboard`` is true in Dask's configuration.
+An event is a named tuple of plain values, and ``str(event)`` is its line in the log. It goes to every listener of the
+thread in which it happens (:func:`listening`) and of all threads; to Python's ``logging``, under the logger
+``dspectral`` (INFO for fits, passes, certificates and compilation, DEBUG for blocks and merges); and, if somebody
+listens or ``dspectral.dashboard`` is true, to the event log of the scheduler of a ``dask.distributed`` client.
 
 A fit emits, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
 :class:`Merged` and :class:`Redone`, and :class:`PassEnded`; then :class:`Certified` if it has a certificate; and
 :class:`FitEnded`, also after an error. :class:`Compiling`, :class:`Compiled`, :class:`Retried` and :class:`Waiting`
 may stand anywhere between them.
 
-Messages in the scheduler's log are what :func:`as_message` makes: a dict with the fields of the event, its kind under
-``"event"``, seconds since 1970 under ``"time"``, ``"sender"`` (host and process), and ``"order"``, which counts the
-messages of one sender: they are sent without waiting, so sort by it where order matters. What comes from a worker has
-its address under ``"worker"``. Blocks are not in the log, since the scheduler itself knows its tasks: those of a pass
-are in the task groups whose names :class:`PassBegan` holds. :class:`Merged` comes from workers, and so do
-:class:`Compiling` and :class:`Compiled` where they compile.
+Messages in the scheduler's log are what :func:`as_message` makes. They are sent without waiting, so sort those of one
+``sender`` by ``order``; what comes from a worker has its address under ``worker``. Blocks are not in the log, since
+the scheduler itself knows its tasks: those of a pass are in the task groups whose names :class:`PassBegan` holds.
 """
 
 import itertools
@@ -31,11 +25,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from dspectral.engine.cluster.clients import Client
-
+Client: TypeAlias = Any
+"""A client of ``dask.distributed``; what it returns is to be awaited where it is called in its own loop."""
+Scheduler: TypeAlias = Any
+"""The scheduler of a cluster, in whose process a function asks it."""
 TOPIC = "dspectral"
 """Topic of the messages in the event log of a scheduler."""
 LOGGER = logging.getLogger("dspectral")
@@ -61,31 +56,35 @@ class FitBegan(NamedTuple):
 
 
 class PassBegan(NamedTuple):
-    """A pass over blocks begins: pass ``number`` (from 1) of the fit ``of``.
+    """A pass over blocks begins: pass ``number`` (from 1) of the fit ``of``, None for what reads no data.
 
-    `run`: token of the pass, which its other events have; `n_levels`: depth of the tree of merges; `n_rows, n_bytes`:
-    rows and bytes of all blocks, where they are known beforehand; `block_group, merge_groups`: task groups of the
-    scheduler, of merges one for each level from the blocks up; `n_kept, n_kept_merges`: those that need not run;
-    `n_joined`: number of blocks of the data, where each task reads several small ones.
+    `run`: token of the pass, which its other events have; `block_group, merge_groups`: task groups of the scheduler, of
+    merges one for each level from the blocks up; `n_blocks, n_merges`: tasks in these; `fan_in`: summaries that a merge
+    takes; `n_rows, n_bytes`: rows and bytes of all blocks, where they are known beforehand; `n_kept, n_kept_merges`:
+    tasks that need not run; `n_joined`: number of blocks of the data, where each task reads several small ones.
     """
 
-    fit: str
-    of: str
     run: str
     name: str
-    number: int | None
-    n_passes: int | None
-    n_blocks: int
-    n_merges: int
-    n_levels: int
-    fan_in: int
-    n_rows: int | None
-    n_bytes: int | None
     block_group: str
-    merge_groups: tuple[str, ...]
+    n_blocks: int
+    merge_groups: tuple[str, ...] = ()
+    n_merges: int = 0
+    fan_in: int = 0
+    n_rows: int | None = None
+    n_bytes: int | None = None
     n_kept: int = 0
     n_kept_merges: int = 0
     n_joined: int = 0
+    fit: str = ""
+    of: str = ""
+    number: int | None = None
+    n_passes: int | None = None
+
+    @property
+    def n_levels(self) -> int:
+        """Depth of the tree of merges."""
+        return len(self.merge_groups)
 
     def __str__(self) -> str:
         kept = f"{self.n_blocks} blocks" + (f" ({self.n_kept} kept)" if self.n_kept else "")
@@ -312,26 +311,20 @@ def emit_to_all(event: Event) -> None:
     _log_and_call(event, tuple(_ALL))
 
 
-def emit_from_worker(event: Event) -> bool:
-    """Send an event from a task of a cluster to its scheduler, without waiting."""
-    return worker_emitter()(event)
-
-
-def worker_emitter() -> Callable[[Event], bool]:
-    """Return :func:`emit_from_worker` for the task that runs in this thread, to be called in any thread."""
+def worker_of_task() -> Any:
+    """Return the worker whose task runs in this thread, or None."""
     # Looked up by name: a process that has not loaded it is no worker, and need not load it for this.
     module = sys.modules.get("distributed.worker")
-    if module is not None:
-        with suppress(ValueError):  # it is raised where no task of a worker runs
-            return partial(_emit_from, module.get_worker())
-    return partial(_emit_from, None)
+    with suppress(ValueError):  # it is raised where no task of a worker runs
+        return None if module is None else module.get_worker()
+    return None
 
 
-def _emit_from(worker: Any, event: Event) -> bool:
-    if worker is None:
-        return False
-    worker.log_event(TOPIC, as_message(event))
-    return True
+def emit_from_worker(event: Event) -> None:
+    """Send an event from a task of a cluster to its scheduler, without waiting."""
+    worker = worker_of_task()
+    if worker is not None:
+        worker.log_event(TOPIC, as_message(event))
 
 
 def emit_compiling(loop: str, module: str, seconds: float | None) -> None:

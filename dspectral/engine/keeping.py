@@ -14,8 +14,8 @@ import inspect
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, singledispatch
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -24,13 +24,13 @@ from uuid import uuid4
 
 import numpy as np
 from dask.base import tokenize
+from numpy.typing import NDArray
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster.clients import Client, addresses_of, query_or_none
-from dspectral.engine.events import client_in_force
+from dspectral.engine.cluster import addresses_of, query_or_none
+from dspectral.engine.events import Client, PassBegan, client_in_force
 from dspectral.engine.fits import fit_in_force
-from dspectral.engine.kept_parts import Folder, Part, PartError, encoded, folder_in_force, records_of
-from dspectral.engine.pass_events import Work
+from dspectral.engine.kept_parts import Folder, Part, PartError, encoded, folder_in_force
 from dspectral.engine.summary import bytes_of
 from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable
 from dspectral.types import is_sparse
@@ -46,6 +46,8 @@ PATIENCE = 5.0
 """Seconds that workers have for an answer; those that were silent for so long are not asked."""
 PURE = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy\.(u?int|float)\d+)(\.|$)")
 """Modules whose functions depend on their arguments alone."""
+KNOWN = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
+"""Modules of values of which Dask makes tokens by their content."""
 _COSTS: dict[str, float] = {}
 
 
@@ -77,29 +79,38 @@ def digest(thing: object) -> str:
     return str(tokenize(_content(thing), ensure_deterministic=True))
 
 
-@singledispatch
 def _content(thing: Any) -> object:
     """Return what Dask makes a token of; for arrays their bytes, as its own tokens do not tell X from its transpose."""
-    kind = type(thing)
+    kind, parts = type(thing), thing
     if hasattr(thing, "known_content") and not isinstance(thing, type):
-        return kind.__qualname__, _content(thing.known_content())
-    if is_sparse(thing):
+        parts = (thing.known_content(),)
+    elif isinstance(thing, np.ndarray):
+        return _content_of_array(thing)
+    elif is_sparse(thing):
         names = ("data", "indices", "indptr", "row", "col", "offsets")
-        arrays = (_content(getattr(thing, name)) for name in names if hasattr(thing, name))
-        return kind.__qualname__, thing.shape, *arrays
-    if callable(thing) and hasattr(thing, "__qualname__"):
+        parts = (thing.shape, *(getattr(thing, name) for name in names if hasattr(thing, name)))
+    elif isinstance(thing, dict):
+        parts = thing.items()
+    elif isinstance(thing, partial):
+        parts = (thing.func, thing.args, sorted(thing.keywords.items()))
+    elif callable(thing) and hasattr(thing, "__qualname__"):
         return _content_of_function(thing)
-    if kind.__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
-        return kind.__qualname__, _content(vars(thing))
-    if kind.__module__ not in (
-        "builtins",
-        "numpy",
-        "numpy.random.bit_generator",
-        "numpy.dtypes",
-        "dask.utils",
-    ):
-        raise UnknownContentError(f"they hold or are read from a {kind.__module__}.{kind.__qualname__}")
-    return kind.__qualname__, thing  # 1 and True are other content
+    elif kind.__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
+        parts = (vars(thing),)
+    elif not isinstance(thing, tuple | list):
+        if kind.__module__ not in KNOWN:
+            raise UnknownContentError(f"they hold or are read from a {kind.__module__}.{kind.__qualname__}")
+        return kind.__qualname__, thing  # 1 and True are other content
+    return kind.__qualname__, *map(_content, parts)
+
+
+def _content_of_array(array: NDArray[Any]) -> object:
+    if array.dtype.hasobject:
+        return "objects", array.shape, _content(array.tolist())
+    # BLAS may sum in another order where an array lies in memory by columns.
+    by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    flat = np.ascontiguousarray(array.T if by_columns else array).reshape(-1).view(np.uint8)
+    return "array", array.dtype.str, array.shape, by_columns, blake2b(flat.data).hexdigest()
 
 
 def _content_of_function(function: Any) -> object:
@@ -110,33 +121,6 @@ def _content_of_function(function: Any) -> object:
     if not PURE.match(name) or "<locals>" in name or "<lambda>" in name:
         raise UnknownContentError(f"they come through {name}, of which nothing is known but its name")
     return "function", name
-
-
-@_content.register
-def _(thing: np.ndarray) -> object:
-    if thing.dtype.hasobject:
-        return "objects", thing.shape, _content(thing.tolist())
-    # BLAS may sum in another order where an array lies in memory by columns.
-    by_columns = thing.flags.f_contiguous and not thing.flags.c_contiguous
-    flat = np.ascontiguousarray(thing.T if by_columns else thing).reshape(-1).view(np.uint8)
-    return "array", thing.dtype.str, thing.shape, by_columns, blake2b(flat.data).hexdigest()
-
-
-@_content.register
-def _(thing: tuple | list) -> object:  # type: ignore[type-arg]
-    if hasattr(thing, "known_content"):
-        return type(thing).__qualname__, _content(thing.known_content())
-    return type(thing).__qualname__, *map(_content, thing)
-
-
-@_content.register
-def _(thing: dict) -> object:  # type: ignore[type-arg]
-    return "dict", *((_content(key), _content(value)) for key, value in thing.items())
-
-
-@_content.register
-def _(thing: partial) -> object:  # type: ignore[type-arg]
-    return "partial", *map(_content, (thing.func, thing.args, sorted(thing.keywords.items())))
 
 
 @cache
@@ -173,7 +157,6 @@ class Keeper:
     def __init__(self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str]) -> None:
         self._folder = folder
         self._pass = digest((code_digest(), *kinds, _known(function)))
-        self._records = records_of(function)
         self._found = folder.names(self._pass)
         fit = fit_in_force()
         self._n_begun = fit.n_begun if fit else 0
@@ -202,33 +185,22 @@ class Keeper:
         self._names[key] = name
         path = f"{self._pass}/{name}"
         if name not in self._found:
-            return call(key, _made, self._folder, path, self._records, final, *task)
+            return call(key, _made, self._folder, path, final, *task)
         # A group of its own: who counts blocks and merges counts those that are made.
         key = (f"read-kept-{self._run}", len(self._names))
         self._names[key] = name
-        return call(key, _read, self._folder, path, self._records)
+        return call(key, _read, self._folder, path)
 
     def needed(self, layer: Graph, root: Key) -> Graph:
         """Leave out the tasks below summaries that are kept."""
         self._left = reachable(layer, root)
         return self._left
 
-    def with_kept(self, work: Work) -> Work:
+    def with_kept(self, begun: PassBegan) -> PassBegan:
         """Return what a pass will do, with the number of blocks and merges that need not run."""
         made = [key[0] for key in self._left if isinstance(key, tuple)]
-        n_blocks = made.count(work.block_group)
-        n_merges = sum(map(made.count, work.merge_groups))
-        return work._replace(n_kept=work.n_blocks - n_blocks, n_kept_merges=work.n_merges - n_merges)
-
-    def result(self, part: Part) -> Any:
-        """Return the summary of the pass, and warn of what could not be written."""
-        if part.faults:
-            warnings.warn(
-                f"{len(part.faults)} finished part(s) of the pass could not be kept in {self._folder.shown}: "
-                f"{part.faults[0]}",
-                stacklevel=3,
-            )
-        return part.summary
+        n_blocks, n_merges = made.count(begun.block_group), sum(map(made.count, begun.merge_groups))
+        return begun._replace(n_kept=begun.n_blocks - n_blocks, n_kept_merges=begun.n_merges - n_merges)
 
     def discard(self, error: PartError) -> None:
         """Take a damaged part out, and say so."""
@@ -261,32 +233,27 @@ def _known(thing: object) -> str:
         ) from None
 
 
-def _read(folder: Folder, path: str, records: Mapping[str, type]) -> Part:
-    return Part(folder.read(path, records), 0.0)
+def _read(folder: Folder, path: str) -> Part:
+    return Part(folder.read(path), 0.0)
 
 
-def _made(
-    folder: Folder,
-    path: str,
-    records: Mapping[str, type],
-    final: bool,
-    function: Callable[..., Any],
-    *arguments: Any,
-) -> Part:
+def _made(folder: Folder, path: str, final: bool, function: Callable[..., Any], *arguments: Any) -> Part:
     """Make a summary, and write it where that is worth the time."""
     start = time.perf_counter()
     below = [one for one in arguments if isinstance(one, Part)]
     summary = function(*(one.summary if isinstance(one, Part) else one for one in arguments))
     seconds = time.perf_counter() - start + sum(part.seconds for part in below)
-    faults = tuple(fault for part in below for fault in part.faults)
     n_bytes = bytes_of(summary) + LEAST_BYTES
     if not final and seconds < WORTH * n_bytes * _COSTS.get(folder.url, FIRST_COST):
-        return Part(summary, seconds, faults)
+        return Part(summary, seconds)
     start = time.perf_counter()
     try:
-        folder.write(path, encoded(path, summary, records))
-    except OSError as error:
-        # The fit itself lacks nothing.
-        return Part(summary, seconds, (*faults, f"{type(error).__name__}: {error}"))
+        folder.write(path, encoded(path, summary))
+    except OSError as error:  # the fit itself lacks nothing
+        said = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"a finished part of the pass could not be kept in {folder.shown}: {said}", stacklevel=2
+        )
+        return Part(summary, seconds)
     _COSTS[folder.url] = (time.perf_counter() - start) / n_bytes
-    return Part(summary, 0.0, faults)
+    return Part(summary, 0.0)

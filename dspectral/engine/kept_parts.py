@@ -4,22 +4,21 @@ import inspect
 import io
 import json
 import re
-import sys
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral import types
 from dspectral.engine.retrying import refuse_endless
 from dspectral.types import is_sparse
 
@@ -27,8 +26,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 SUFFIX = ".npz"
 NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
 """End of the path of a part, or of one whose writing was cut short."""
-DAMAGED = (ValueError, TypeError, LookupError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+DAMAGED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ImportError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """Errors of NumPy and JSON at a file that is not as it was written."""
+CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
+SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 _ARGUMENT = """
 keep : str or Path, optional
     Folder, or any URL that fsspec knows, for finished parts of the passes: if the fit is cut short, the same call goes
@@ -36,11 +47,10 @@ keep : str or Path, optional
 
 
 class Part(NamedTuple):
-    """A summary on its way up the tree, the seconds that making it again takes, and errors of failed writes below."""
+    """A summary on its way up the tree, and the seconds that making it again takes."""
 
     summary: Any
     seconds: float
-    faults: tuple[str, ...] = ()
 
 
 class Kept(NamedTuple):
@@ -106,13 +116,13 @@ class Folder(NamedTuple):
         finally:
             aside.unlink(missing_ok=True)
 
-    def read(self, path: str, records: Mapping[str, type]) -> Any:
-        """Read a summary of some named tuples; raise :class:`PartError` if it is missing or damaged."""
+    def read(self, path: str) -> Any:
+        """Read a summary; raise :class:`PartError` if it is missing or damaged."""
         system, root = self.system()
         try:
             if "file" in system.protocol:
                 refuse_endless(f"{root}/{path}{SUFFIX}")
-            return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"), records)
+            return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"))
         except OSError as error:
             raise PartError(path, f"it cannot be read ({type(error).__name__}: {error})") from error
         except DAMAGED as error:
@@ -244,104 +254,72 @@ def says_keep(method: F) -> F:
     return method
 
 
-def _hints(owner: Any, annotations: Iterable[Any]) -> Iterator[Any]:
-    """Yield what annotations of a function or class mean; sparse ones mean nothing to older versions of SciPy."""
-    names = {**vars(sys.modules[owner.__module__]), **vars(types)}
-    for annotation in annotations:
-        holder = partial(records_of)
-        holder.__annotations__ = {"hint": annotation}
-        with suppress(TypeError):
-            yield get_type_hints(holder, names)["hint"]
-
-
-def records_of(of: Callable[..., Any]) -> dict[str, type]:
-    """Return the named tuples that the summaries of a function are made of, by their names.
-
-    >>> from dspectral.decomposition.moments import Moments
-    >>> list(records_of(Moments.of))
-    ['dspectral.decomposition.moments.Moments']
-    """
-    while isinstance(of, partial):
-        of = of.func
-    found: dict[str, type] = {}
-    left: list[Any] = [
-        getattr(of, "__self__", None),
-        *_hints(of, [getattr(of, "__annotations__", {}).get("return")]),
-    ]
-    while left:
-        kind = left.pop()
-        left += get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            left += [] if name in found else _hints(kind, kind.__annotations__.values())
-            found[name] = kind
-    return found
-
-
-def encoded(path: str, summary: object, records: Mapping[str, type]) -> bytes:
+def encoded(path: str, summary: object) -> bytes:
     """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON.
 
-    >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2)), {}), {})
+    >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2))))
     (1, 0.5, None, array([0, 1]))
     """
     arrays: list[NDArray[Any]] = []
-    head = json.dumps({"path": path, "summary": _plain(summary, arrays, records)})
+    head = json.dumps({"path": path, "summary": _plain(summary, arrays)})
     file = io.BytesIO()
     np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
     return file.getvalue()
 
 
-def decoded(path: str, content: bytes, records: Mapping[str, type]) -> Any:
-    """Return the summary in a file; nothing but numbers, containers and the given named tuples is ever made."""
+def decoded(path: str, content: bytes) -> Any:
+    """Return the summary in a file; nothing but numbers, containers and named tuples of dspectral is ever made."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
     found = json.loads(head.tobytes())
     if found["path"] != path:
         raise ValueError(f"it is {found['path']}, under another name")
-    return _made(found["summary"], arrays, records)
+    return _made(found["summary"], arrays)
 
 
-def _plain(thing: Any, arrays: list[NDArray[Any]], records: Mapping[str, type]) -> Any:
+def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
     """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
     kind = type(thing)
-    if thing is None or kind in (bool, int, str):
+    if thing is None or kind in (bool, int, float, str):
         return thing
-    if kind is float:
-        return ["float", thing.hex()]
-    parts: Iterable[Any]
     if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
         arrays.append(np.asarray(thing))
         return ["array" if isinstance(thing, np.ndarray) else "scalar", len(arrays) - 1]
     if is_sparse(thing) and thing.format in ("csr", "csc"):
-        name, parts = "sparse", (kind.__name__, thing.shape, thing.data, thing.indices, thing.indptr)
-    elif isinstance(thing, tuple) and kind is not tuple:
-        name, parts = f"{kind.__module__}.{kind.__qualname__}", thing
+        parts: Any = (thing.shape, thing.data, thing.indices, thing.indptr)
+        name = f"sparse {kind.__name__}"
     else:
-        name, parts = kind.__name__, thing.items() if kind is dict else thing
-    if name not in records and name not in ("sparse", "tuple", "list", "dict"):
-        raise TypeError(f"a summary holds a {name}, which its annotations do not name, and cannot be kept")
-    return [name, *(_plain(one, arrays, records) for one in parts)]
+        name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
+        _container(name)
+        parts = thing.items() if kind is dict else thing
+    return [name, *(_plain(one, arrays) for one in parts)]
 
 
-def _made(plain: Any, arrays: list[NDArray[Any]], records: Mapping[str, type]) -> Any:
+def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
     """Return what :func:`_plain` was given."""
     if not isinstance(plain, list):
         return plain
-    kind, *rest = plain
-    if kind == "float":
-        return float.fromhex(rest[0])
-    if kind in ("array", "scalar"):
-        return arrays[rest[0]] if kind == "array" else arrays[rest[0]][()]
-    parts = [_made(one, arrays, records) for one in rest]
-    if kind != "sparse":
-        return (
-            records[kind](*parts)
-            if kind in records
-            else {"tuple": tuple, "list": list, "dict": dict}[kind](parts)
-        )
-    name, shape, *own = parts
-    if name not in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"):
-        raise ValueError(f"{name} is no sparse matrix that is kept")
-    made = getattr(sparse, name)(shape)
-    made.data, made.indices, made.indptr = own
-    return made
+    name, *rest = plain
+    if name in ("array", "scalar"):
+        return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
+    parts = [_made(one, arrays) for one in rest]
+    if name in SPARSE:
+        shape, *own = parts
+        made = getattr(sparse, name.removeprefix("sparse "))(shape)
+        made.data, made.indices, made.indptr = own
+        return made
+    kind = _container(name)
+    return kind(parts) if name in CONTAINERS else kind(*parts)
+
+
+def _container(name: str) -> Any:
+    """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
+    module, _, qualname = name.partition(":")
+    found = CONTAINERS.get(name)
+    if found is None and module.startswith("dspectral."):
+        found = attrgetter(qualname)(import_module(module))
+    if found not in CONTAINERS.values() and not (
+        isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+    ):
+        raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
+    return found

@@ -14,9 +14,9 @@ import psutil
 from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 
-from dspectral.engine.cluster.clients import Client, Scheduler, query_or_none
+from dspectral.engine.cluster import query_or_none
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
-from dspectral.engine.events import client_in_force
+from dspectral.engine.events import Client, Scheduler, client_in_force
 from dspectral.engine.fits import fit_in_force
 from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.row_blocks import Stream, bytes_said, in_cuts, is_in_memory, spans_of

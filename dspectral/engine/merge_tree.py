@@ -1,9 +1,8 @@
 """Task graphs: one task for each block or few small ones, and merges up a tree whose shape their number decides."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import dask
 import dask.array as da
@@ -61,25 +60,18 @@ def block_tasks(
     return with_retries(fuse_into(leaves, graph)), leaves
 
 
-class Teller(NamedTuple):
-    """What merges on a worker need to know to tell of themselves.
-
-    `fit, run`: tokens of fit and pass.
-    """
-
-    fit: str
-    run: str
-
-
 def merge_tree(
     graph: Graph,
     keys: list[Key],
     fan_in: int,
     token: str,
-    teller: Teller | None = None,
+    fit: str | None = None,
     keeper: Keeper | None = None,
 ) -> Delayed:
-    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left."""
+    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
+
+    Merges on a worker emit events for the pass ``token`` of a fit where that is given.
+    """
     layer = dict(graph)
     level = 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
@@ -88,12 +80,12 @@ def merge_tree(
     while len(keys) > 1:
         level += 1
         merged = []
-        for i, group in enumerate(_groups(keys, fan_in)):
+        for i, group in enumerate(keys[start : start + fan_in] for start in range(0, len(keys), fan_in)):
             if len(group) == 1:
                 merged.append(group[0])  # nobody to merge with: it moves up as it is
                 continue
             key = (merge_group(level, token), i)
-            work = _merge if teller is None else partial(_merge_and_tell, *teller, level)
+            work = _merge if fit is None else partial(_merge_and_emit, fit, token, level)
             task = work, *map(result_of, group)
             node = call(key, *task) if keeper is None else keeper.merge(key, group, task, len(keys) <= fan_in)
             layer[node.key] = node
@@ -111,7 +103,7 @@ def _merge(*summaries: S) -> S:
         return first.merge(*others)  # type: ignore[no-any-return]
 
 
-def _merge_and_tell(fit: str, run: str, level: int, *summaries: S) -> S:
+def _merge_and_emit(fit: str, run: str, level: int, *summaries: S) -> S:
     """Merge neighbors, and send the scheduler the size and the certificate of the result."""
     result = _merge(*summaries)
     emit_from_worker(merged(fit, run, level, result))
@@ -137,23 +129,13 @@ def merges_of(n_blocks: int, fan_in: int) -> list[int]:
     return numbers
 
 
-def _groups(keys: list[Key], size: int) -> Iterator[list[Key]]:
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
-
-
 def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
     """Return the number of levels of merges above summaries of blocks.
 
     >>> [tree_depth(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
     """
-    fan_in = configured_fan_in() if fan_in is None else fan_in
-    depth = 0
-    while n_blocks > 1:
-        n_blocks = math.ceil(n_blocks / fan_in)
-        depth += 1
-    return depth
+    return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
 
 
 def projected_memory(

@@ -1,5 +1,6 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,22 +16,16 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
-from dspectral.engine.cluster.machines import compare_machines
-from dspectral.engine.cluster.run import runs_in_task
+from dspectral.engine.cluster import compare_machines
+from dspectral.engine.cluster_pass import runs_in_task
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.events import client_in_force
+from dspectral.engine.events import PassBegan, client_in_force, counts_blocks, has_listeners
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
 from dspectral.engine.keeping import Keeper, keeper_of
 from dspectral.engine.kept_parts import PartError
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
-from dspectral.engine.merge_tree import Teller, block_tasks, merge_group, merge_tree, merges_of
-from dspectral.engine.pass_events import (
-    Work,
-    client_for,
-    local_scheduler,
-    running_pass,
-    without_graph_warning,
-)
+from dspectral.engine.merge_tree import block_tasks, merge_group, merge_tree, merges_of
+from dspectral.engine.pass_events import running_pass
 from dspectral.engine.retrying import pinned_and_named
 from dspectral.engine.row_blocks import (
     Blocks,
@@ -115,16 +110,16 @@ def summarize(
     check_cuts(arrays)
     keeper = keeper_of(keep, of, in_memory=in_memory)
     while True:
-        result, work, run, need = _tree_of_pass(arrays, of, fan_in, name, in_memory, keeper)
+        result, begun, need = _tree_of_pass(arrays, of, fan_in, name, in_memory, keeper)
         try:
-            with _computing(result.dask, work, run, in_memory=in_memory, need=need) as how:
+            with _computing(result.dask, begun, is_pass=True, in_memory=in_memory, need=need) as how:
                 (summary,) = dask.compute(result, **how)
         except PartError as error:  # a part that was kept is damaged, and made again
             if keeper is None:
                 raise
             keeper.discard(error)
         else:
-            return summary if keeper is None else keeper.result(summary)  # type: ignore[no-any-return]
+            return summary if keeper is None else summary.summary  # type: ignore[no-any-return]
 
 
 def _tree_of_pass(
@@ -134,32 +129,32 @@ def _tree_of_pass(
     name: str,
     in_memory: bool,
     keeper: Keeper | None,
-) -> tuple[Delayed, Work, str, PassNeed]:
-    """Return the graph of one attempt at a pass, what it will do, its token, and what it takes."""
+) -> tuple[Delayed, PassBegan, PassNeed]:
+    """Return the graph of one attempt at a pass, what it will do, and what it takes."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
     run = uuid4().hex
     label = f"{name}-block-{run}"
     spans = spans_for(of, arrays)
     graph, leaves = block_tasks(_call, of, arrays, label, keeper, spans)
-    merges = merges_of(len(leaves), fan_in)
-    work = Work(
+    merges, n_blocks = merges_of(len(leaves), fan_in), arrays[0].numblocks[0]
+    begun = PassBegan(
+        run,
         name,
         label,
         len(leaves),
-        True,
         tuple(merge_group(level, run) for level in range(1, len(merges) + 1)),
         sum(merges),
         fan_in,
         n_rows=rows_in(arrays),
         n_bytes=bytes_in(arrays),
-        n_joined=arrays[0].numblocks[0] if len(leaves) < arrays[0].numblocks[0] else 0,
+        n_joined=n_blocks if len(leaves) < n_blocks else 0,
     )
     fit = fit_in_force()
-    teller = Teller(fit.token if fit else "", run) if client_for(in_memory=in_memory) else None
-    result = merge_tree(graph, leaves, fan_in, run, teller, keeper)
-    work = work if keeper is None else keeper.with_kept(work)
-    return result, work, run, need_of_pass(of, arrays, spans, fan_in)
+    is_heard = not in_memory and (has_listeners() or counts_blocks()) and client_in_force() is not None
+    result = merge_tree(graph, leaves, fan_in, run, (fit.token if fit else "") if is_heard else None, keeper)
+    begun = begun if keeper is None else keeper.with_kept(begun)
+    return result, begun, need_of_pass(of, arrays, spans, fan_in)
 
 
 def map_rows(
@@ -183,8 +178,9 @@ def map_rows(
         # promise about their blocks, so there is none to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
         sizes = in_blocks(rows).chunks[0]
-        work = Work(name, f"{name}-block", len(sizes), n_rows=rows.shape[0], n_bytes=bytes_of(rows))
-        with running_pass(work, run=uuid4().hex):
+        group, n_bytes = f"{name}-block", bytes_of(rows)
+        begun = PassBegan(uuid4().hex, name, group, len(sizes), n_rows=rows.shape[0], n_bytes=n_bytes)
+        with running_pass(begun):
             slices = enumerate(slices_of(rows, sizes))
             parts = [_call(function, i, (None,), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
@@ -213,15 +209,10 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     """
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
-    run = uuid4().hex
-    work = Work(
-        str(X.name).rpartition("-")[0].removesuffix("-block"),
-        str(X.name),
-        X.numblocks[0],
-        n_rows=rows_in([X]),
-        n_bytes=bytes_in([X]),
-    )
-    with _computing(X.dask, work, run) as how:
+    name = str(X.name).rpartition("-")[0].removesuffix("-block")
+    n_rows, n_bytes = rows_in([X]), bytes_in([X])
+    begun = PassBegan(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
+    with _computing(X.dask, begun) as how:
         return dask.compute(X, **how)[0]
 
 
@@ -248,36 +239,42 @@ def run_tasks(
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned_and_named, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, with_retries(layer))
-    work = Work(name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
+    begun = PassBegan(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
-    with _computing(graph, work, run) as how:
+    with _computing(graph, begun) as how:
         return list(dask.compute(*results, **options, **how))
 
 
 @contextmanager
 def _computing(
     graph: HighLevelGraph,
-    work: Work,
-    run: str,
+    begun: PassBegan,
     *,
+    is_pass: bool = False,
     in_memory: bool = False,
     need: PassNeed | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Say how ``dask.compute`` is called in the body, and tell the events of the pass; refuse what does not fit."""
+    """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
     client = None if in_memory or runs_in_task() else client_in_force()
-    if has_number(is_pass=work.is_pass) and scratch_of_plan():
-        raise FirstPass(work, need, graph)
+    if has_number(is_pass=is_pass) and scratch_of_plan():
+        raise FirstPass(begun, need, graph)
     if need is not None:
-        admit(need, client, work.name)
+        admit(need, client, begun.name)
     if client is not None and client.status == "running":
         compare_machines(client)
-    # Held from first to last: BLAS starts its threads anew each time that its limit changes.
+    # A scheduler that is named goes before a distributed client, to which all the data in memory would be copied.
+    is_sync = dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
+    local = {"scheduler": "sync" if is_sync else "threads"} if in_memory else {}
+    # BLAS is held from first to last: it starts its threads anew each time that its limit changes.
     with (
         blas_in_one_thread(),
-        without_graph_warning(),
-        running_pass(work, run=run, client=client) as how,
+        warnings.catch_warnings(),
+        running_pass(begun, is_pass=is_pass, client=client) as how,
     ):
-        yield {**(local_scheduler() if in_memory else {}), **how}
+        # Dask advises to scatter large arrays; but scattered data is lost when its worker dies, and fits must survive
+        # that, as data in the graph does.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield {**local, **how}
 
 
 def rows_in(arrays: Sequence[da.Array]) -> int | None:

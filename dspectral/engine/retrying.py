@@ -7,16 +7,14 @@ import math
 import os
 import socket
 import stat
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_retries
-from dspectral.engine.events import Retried, emit_from_worker, emit_to_all
+from dspectral.engine.events import Retried, emit_from_worker, emit_to_all, worker_of_task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,33 +32,11 @@ PERMANENT = (
     gzip.BadGzipFile,
 )
 """Errors of the system that another attempt would meet again."""
-NUMBERS = frozenset(
-    getattr(errno, name, None)
-    for name in (
-        *(
-            "EAGAIN",
-            "EBUSY",
-            "ECONNABORTED",
-            "ECONNREFUSED",
-            "ECONNRESET",
-            "EHOSTDOWN",
-            "EHOSTUNREACH",
-            "EINTR",
-        ),
-        *(
-            "EIO",
-            "ENETDOWN",
-            "ENETRESET",
-            "ENETUNREACH",
-            "ENOBUFS",
-            "EPIPE",
-            "EREMOTEIO",
-            "ESHUTDOWN",
-            "ESTALE",
-        ),
-        *("ETIME", "ETIMEDOUT"),
-    )
+PASSING = (
+    "EAGAIN EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTDOWN EHOSTUNREACH EINTR EIO ENETDOWN ENETRESET ENETUNREACH "
+    "ENOBUFS EPIPE EREMOTEIO ESHUTDOWN ESTALE ETIME ETIMEDOUT"
 )
+NUMBERS = frozenset(getattr(errno, name, None) for name in PASSING.split())
 """Numbers of errors that may pass; a full disk (ENOSPC), for instance, is none of them."""
 STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of HTTP that say: not now."""
@@ -104,22 +80,14 @@ def _status_of(error: BaseException) -> int | None:
     """Return the status of HTTP that an error of aiohttp, gcsfs, requests or botocore holds."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
-        response = response.get("ResponseMetadata", {})
-        found = response.get("HTTPStatusCode") if isinstance(response, dict) else None
+        found = [(response.get("ResponseMetadata") or {}).get("HTTPStatusCode")]
     else:
-        held = [getattr(error, name, None) for name in ("status", "code")]
-        found = next(
-            (one for one in (*held, getattr(response, "status_code", None)) if one is not None), None
-        )
-    return found if isinstance(found, int) else None
+        found = [getattr(error, name, None) for name in ("status", "code")]
+        found.append(getattr(response, "status_code", None))
+    return next((one for one in found if isinstance(one, int)), None)
 
 
-def retried(
-    function: Callable[..., R],
-    *arguments: object,
-    what: str,
-    n_retries: int | None = None,
-) -> R:
+def retried(function: Callable[..., R], *arguments: object, what: str, n_retries: int | None = None) -> R:
     """Call a function; after a transient error pause and call it again, each pause longer than the last.
 
     >>> answers = [TimeoutError("busy"), "there"]
@@ -185,7 +153,8 @@ def not_seen(path: str) -> FileNotFoundError:
     >>> str(not_seen("/data/a.txt")).startswith("/data/a.txt is not there for process ")
     True
     """
-    who = f"worker {address}" if (address := _worker()) else f"process {os.getpid()}"
+    worker = worker_of_task()
+    who = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
     return FileNotFoundError(
         f"{path} is not there for {who} on {socket.gethostname()}: put it in a folder that every worker sees under "
         "the same path, or name it by a URL such as s3://bucket/name"
@@ -201,27 +170,12 @@ def refuse_endless(path: str, most: float = math.inf) -> None:
         raise ValueError(f"{path} has {found.st_size} bytes, but must have at most {most:.0f}")
 
 
-@contextmanager
-def naming_the_worker() -> Iterator[None]:
-    """Let a task of a cluster that does not find a file say which worker did not see it."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        if error.filename is None or _worker() is None:
-            raise
-        raise not_seen(os.fsdecode(error.filename)) from error
-
-
 def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
-    with naming_the_worker(), blas_in_one_thread():
-        return aligned(function)(*arguments)
-
-
-def _worker() -> str | None:
-    """Return the address of the worker whose task this is, or None."""
-    # Asked for by name: a process that has not loaded it is no worker, and need not load it for this.
-    module = sys.modules.get("distributed.worker")
-    with suppress(ValueError):  # it is raised where no task of a worker runs
-        return None if module is None else str(module.get_worker().address)
-    return None
+    try:
+        with blas_in_one_thread():
+            return aligned(function)(*arguments)
+    except FileNotFoundError as error:
+        if error.filename is None or worker_of_task() is None:
+            raise
+        raise not_seen(os.fsdecode(error.filename)) from error

@@ -12,8 +12,8 @@ from dask.base import tokenize
 from scipy import sparse
 
 from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan
+from dspectral.engine.events import PassBegan
 from dspectral.engine.fits import FirstPass
-from dspectral.engine.pass_events import Work
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish, waiting_threads
@@ -158,7 +158,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
     )
     if scratch_of_plan():
         expect_passes(1)
-        raise FirstPass(Work("write-block", str(written.name), n_blocks), None, written.dask)
+        raise FirstPass(PassBegan("", "write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
     with waiting_threads(always=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))

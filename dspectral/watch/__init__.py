@@ -3,6 +3,6 @@
 :func:`progress` shows it in a terminal, in a notebook, or as lines in a log; nothing is shown unless it is asked for.
 """
 
-from dspectral.watch.showing import Progress, progress
+from dspectral.watch.display import Progress, progress
 
 __all__ = ["Progress", "progress"]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import threading
 import time
 from collections import deque
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple, get_args
 from dspectral.engine import events as of
 from dspectral.engine import projected_memory
 from dspectral.engine.merge_tree import merges_of
-from dspectral.watch.task_counts import Phase, phase_name
 
 MOST_POINTS = 240
 """Points that a series keeps: more than that would not be seen in a picture."""
@@ -37,6 +37,21 @@ class Memory(NamedTuple):
     processes: int
     interpreters: int | None
     law: int | None
+
+
+class Phase(NamedTuple):
+    """Tasks of one kind within what runs.
+
+    `done`: most tasks that were done at any time; `again`: those among them that were lost with a worker and run once
+    more; `rows_per_second, bytes_per_second`: speed since the phase began.
+    """
+
+    name: str
+    done: int
+    total: int
+    again: int = 0
+    rows_per_second: float | None = None
+    bytes_per_second: float | None = None
 
 
 class Series:
@@ -137,7 +152,7 @@ class PassState:
         # rows is near enough for a speed.
         share = self.n_blocks / max(self.begun.n_blocks, 1) / max(now - self.since, 1e-9)
         speeds = (None if n is None else n * share for n in (self.begun.n_rows, self.begun.n_bytes))
-        name = phase_name(self.begun.block_group)
+        name = re.sub(r"-[0-9a-f]{32}$", "", self.begun.block_group)
         blocks = Phase(name, self.n_blocks, self.begun.n_blocks, self.n_redone, *speeds)
         n_merges = self.begun.n_merges
         return [blocks, Phase("merge", self.n_merges, n_merges)] if n_merges else [blocks]
@@ -209,15 +224,14 @@ class Record:
     none depends on those before it. Events come from the threads that compute: who reads holds the `lock`.
 
     `fits`: fits by their tokens; `ended`: outermost fits that are over, for who lists them and takes them out;
-    `n_unknown`: number of messages that were not understood; `merging`: addresses of the workers that have merged
-    summaries, and so hold all packages that this takes.
+    `merging`: addresses of the workers that have merged summaries, and so hold all packages that this takes.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.fits: dict[str, FitState] = {}
         self.ended: deque[FitState] = deque(maxlen=MOST_ENDED)
-        self.n_retried = self.n_unknown = 0
+        self.n_retried = 0
         self.merging: set[str] = set()
         self._runs: dict[str, PassState] = {}
         self._loops: dict[tuple[str, str, str], tuple[int, float | None]] = {}
@@ -235,7 +249,6 @@ class Record:
             self.hear(event, at, int(message["order"]), message["sender"], message.get("worker", ""))
         except (KeyError, TypeError):
             of.LOGGER.debug("a message of another version: %s", name)
-            self.n_unknown += 1
 
     def hear(
         self,

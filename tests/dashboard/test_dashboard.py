@@ -195,17 +195,13 @@ def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
         assert sketch(rows).n_components == 3
 
 
-def test_another_form_of_messages_is_named_in_a_sentence():
-    assert "reads events of form 1, but those of this one have form 2" in plugins.install(2, None)
-
-
 def test_a_scheduler_that_cannot_load_the_page_is_named_in_a_sentence(client, monkeypatch):
     def broken(name):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr(plugins, "NAME", "another")
     monkeypatch.setattr(plugins, "import_module", broken)
-    problem = plugins.install(plugins.FORM, client.cluster.scheduler)
+    problem = plugins.install(client.cluster.scheduler)
     assert problem == "the scheduler cannot show the page: No module named 'dspectral.dashboard.page'"
 
 

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dspectral.dashboard import cards
-from dspectral.dashboard.page import Page, shown_fits
+from dspectral.dashboard.page import Page, card, finished, passes_of, shown_fits
 from dspectral.engine import as_message, projected_memory
 from dspectral.engine.events import (
     BlocksDone,
@@ -26,7 +25,19 @@ from dspectral.watch.record import MOST_FITS, MOST_PASSES, Record, Series
 def began(fit, run, number=1, *, of="TruncatedSVD", n_passes=2, n_blocks=8, name="sketch", n_bytes=8000):
     groups = tuple(f"merge-level-{level}-{run}" for level in (1, 2, 3))
     return PassBegan(
-        fit, of, run, name, number, n_passes, n_blocks, 7, 3, 2, 800, n_bytes, f"{name}-block-{run}", groups
+        run,
+        name,
+        f"{name}-block-{run}",
+        n_blocks,
+        groups,
+        7,
+        2,
+        n_rows=800,
+        n_bytes=n_bytes,
+        fit=fit,
+        of=of,
+        number=number,
+        n_passes=n_passes,
     )
 
 
@@ -66,7 +77,7 @@ def facts(records):
             fit.name,
             fit.n_passes,
             fit.is_running,
-            [(one.run, one.done, one.share, one.is_running, one.best) for one in cards.passes_of([fit])],
+            [(one.run, one.done, one.share, one.is_running, one.best) for one in passes_of([fit])],
         )
         for fit in records.roots()
     ]
@@ -91,7 +102,7 @@ def test_passes_stand_in_the_order_of_the_sender_and_not_in_that_of_arrival():
     records = Record()
     records.hear_message(second, 1.0)
     records.hear_message(first, 2.0)
-    assert [one.run for one in cards.passes_of(records.roots())] == ["r1", "r2"]
+    assert [one.run for one in passes_of(records.roots())] == ["r1", "r2"]
 
 
 def test_several_fits_run_beside_each_other():
@@ -111,7 +122,7 @@ def test_a_fit_within_another_is_shown_with_that():
     records = heard([*outer, *inner])
     (root,) = records.roots()
     assert [fit.name for fit in records.family(root)] == ["IntentClassifier", "SentenceRepresentation"]
-    head = cards.card(records, root, 110.0)
+    head = card(records, root, 110.0)
     assert "IntentClassifier &gt; SentenceRepresentation" in head
     assert "pass 1 of 2" in head
     assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in head
@@ -140,7 +151,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     one.count([3, 2, 0, 0], 4.0)
     assert one.n_redone == 8
     assert root.lost_workers == 1
-    head = cards.card(records, root, 5.0)
+    head = card(records, root, 5.0)
     assert "1 worker, 8 tasks run again" in head
     assert "3 again" in head
     one.count([None, None, None, None], 5.0)
@@ -197,7 +208,7 @@ def test_loops_are_compiled_from_one_message_to_the_other():
     records = heard(a_fit()[:2])
     records.hear_message(start, 1.0)
     assert list(records.compiling()) == ["<loop>"]
-    assert "&lt;loop&gt; (once" in cards.card(records, records.roots()[0], 2.0)
+    assert "&lt;loop&gt; (once" in card(records, records.roots()[0], 2.0)
     records.hear_message(end, 2.0)
     assert not records.compiling()
     late = Record()
@@ -208,10 +219,10 @@ def test_loops_are_compiled_from_one_message_to_the_other():
 
 def test_a_failure_is_named():
     records = heard([*a_fit()[:2], PassEnded("f", "f1", "sketch", 2.0, "OSError")])
-    assert "bar bad" in cards.card(records, records.roots()[0], 9.0)
+    assert "bar bad" in card(records, records.roots()[0], 9.0)
     heard([FitEnded("f", "TruncatedSVD", 1, 3.0, "OSError")], records=records)
-    assert "OSError" in cards.card(records, records.roots()[0], 9.0)
-    assert "<b>OSError</b>" in cards.finished(records)
+    assert "OSError" in card(records, records.roots()[0], 9.0)
+    assert "<b>OSError</b>" in finished(records)
 
 
 def test_fits_whose_client_left_are_over():
@@ -219,25 +230,18 @@ def test_fits_whose_client_left_are_over():
     records.leave(130.0)
     (fit,) = records.roots()
     assert (fit.is_running, records.running_passes()) == (False, [])
-    assert "its client left" in cards.card(records, fit, 140.0)
+    assert "its client left" in card(records, fit, 140.0)
     heard(a_fit()[-1:], records=records, at=150.0)
-    assert "finished in 9.5 s" in cards.card(records, fit, 160.0)
+    assert "finished in 9.5 s" in card(records, fit, 160.0)
 
 
-def test_what_another_version_tells_is_counted_and_shown():
-    records = heard(a_fit()[:2])
+def test_what_is_no_event_of_this_version_and_what_the_scheduler_counts_itself_is_left_alone():
+    records = heard([BlocksDone("f", "r", 1, 1), Redone("f", "r", 1, 1)])
     message = as_message(FitBegan("g", "G", "", 1))
     del message["parent"]
-    records.hear_message(message, 1.0)
-    records.hear_message({"event": "Pondering"}, 1.0)
-    assert records.n_unknown == 2
-    assert "2 messages of another version" in cards.card(records, records.roots()[0], 2.0)
-
-
-def test_what_is_no_event_of_ours_and_what_the_scheduler_counts_itself_is_left_alone():
-    records = heard([BlocksDone("f", "r", 1, 1), Redone("f", "r", 1, 1)])
-    records.hear_message("hello", 1.0)
-    assert (records.fits, records.n_unknown) == ({}, 0)
+    for other in (message, {"event": "Pondering"}, "hello"):
+        records.hear_message(other, 1.0)
+    assert records.fits == {}
 
 
 def test_memory_is_bounded_and_what_runs_is_kept_longest():
@@ -267,7 +271,7 @@ def test_a_large_tree_is_drawn_with_few_shapes():
     records = heard([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
     ((root, one),) = records.running_passes()
     one.count([50_000, 20_000, 3, 0], 1.0)
-    drawn = cards.card(records, root, 2.0)
+    drawn = card(records, root, 2.0)
     assert "50,000 of 100,000" in drawn
     assert drawn.count("<rect") < 400
 

@@ -87,7 +87,7 @@ def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(clien
     assert all("worker" in message for message in messages if message["event"] == "Merged")
     (told_began,) = [message for message in messages if message["event"] == "PassBegan"]
     assert told_began["block_group"] == f"sketch-block-{began.run}"
-    assert (told_began["number"], told_began["n_passes"], told_began["n_levels"]) == (1, 1, 3)
+    assert (told_began["number"], told_began["n_passes"], told_began["fan_in"]) == (1, 1, 2)
 
 
 def test_a_scheduler_is_told_nothing_unless_somebody_asked(client, rows):

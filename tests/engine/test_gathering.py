@@ -6,8 +6,8 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
+from dspectral.engine import cluster as machines
 from dspectral.engine import run_tasks
-from dspectral.engine.cluster import machines
 from tests.schedulers import forked_workers
 
 

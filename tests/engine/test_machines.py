@@ -8,7 +8,7 @@ from distributed import Client, LocalCluster, Nanny
 
 import dspectral
 from dspectral import ClusterError
-from dspectral.engine.cluster import machines
+from dspectral.engine import cluster as machines
 
 ODD = {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic"}
 """A machine of another kind, as far as results can tell: older kernels of BLAS, and other loops of Numba."""

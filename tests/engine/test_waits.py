@@ -1,7 +1,6 @@
 """What a pass on a cluster tells of its tasks and its waits, and the one sentence in which it ends."""
 
 import os
-import re
 import signal
 from types import SimpleNamespace
 
@@ -15,13 +14,12 @@ from distributed.scheduler import NoValidWorkerError
 
 from dspectral import ClusterError
 from dspectral.engine import as_message, listening, run_tasks
-from dspectral.engine.cluster.run import getter, killed
-from dspectral.engine.cluster.watch import State, Watch, WorkerState, enough_for, reason_of
+from dspectral.engine.cluster_pass import State, Watch, WorkerState, getter, reason_of
 from dspectral.engine.configuration import wait_warning
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, Redone, Waiting
 from tests.schedulers import forked_workers
 
-BEGUN = PassBegan("f", "Fit", "r", "sketch", 1, 1, 8, 7, 3, 2, None, None, "sketch-block", ("merge-level-1",))
+BEGUN = PassBegan("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", of="Fit")
 BLOCK = "('sketch-block-" + "0" * 32 + "', 3, 0)"
 MB = 10**6
 
@@ -171,26 +169,6 @@ def test_what_workers_send_is_told_once_by_the_pass_that_it_is_of():
         watch.end()
         watch.end()
     assert [event.run for event in heard if isinstance(event, Merged)] == ["r"]
-
-
-@pytest.mark.parametrize(
-    ("fullest", "said"),
-    [
-        (worker(held=450 * MB), "most likely for lack of memory, .* 429.15 MiB"),
-        (worker(), "either this task alone takes more memory"),
-        (worker(limit=0), "most often for lack of memory"),
-        (None, "most often for lack of memory"),
-    ],
-)
-def test_workers_that_die_at_one_task_are_a_sentence_with_the_block_and_its_memory(fullest, said):
-    text = killed("sketch", KilledWorker(BLOCK, None, 3), fullest)
-    assert text.startswith("4 workers ended, one after the other, at block 3 of sketch in the pass sketch")
-    assert re.search(f"{said}.*--memory-limit.*sketch_size", text)
-
-
-def test_the_limit_that_would_do_follows_the_share_at_which_workers_pause():
-    with dask.config.set({"distributed.worker.memory.pause": False}):
-        assert enough_for(400 * MB) == "500 MB"
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,18 @@ import pytest
 import dspectral
 from dspectral.engine import events
 from dspectral.engine.events import emit, emit_to_all
-from dspectral.watch import Progress, progress, showing
-from dspectral.watch.drawing import count_of, headings_of, html_of, line_of_end
-from dspectral.watch.record import Record
-from dspectral.watch.task_counts import Phase
+from dspectral.watch import Progress, display, progress
+from dspectral.watch.bars import count_of, headings_of, html_of, line_of_end
+from dspectral.watch.record import Phase, Record
 from tests.watch.terminals import Terminal, plain, wait_for
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(showing, "INTERVAL", 0.02)
-    monkeypatch.setattr(showing, "LINE_SECONDS", (0.05, 0.05))
+    monkeypatch.setattr(display, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(display, "INTERVAL", 0.02)
+    monkeypatch.setattr(display, "LINE_SECONDS", (0.05, 0.05))
 
 
 def rows_that(first_waits, last_waits=lambda: True):
@@ -53,7 +52,6 @@ def began(**changes):
     values |= {
         "n_blocks": 80,
         "n_merges": 79,
-        "n_levels": 7,
         "fan_in": 2,
         "n_rows": 800,
         "n_bytes": 8_000_000,
@@ -110,7 +108,7 @@ def test_errors_and_interrupts_pass_through_and_end_the_display():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error), progress(stream=io.StringIO()):
             raise error
-    assert showing._SHOWN == []
+    assert display._SHOWN == []
 
 
 def test_a_display_within_a_display_leaves_it_to_the_outer_one():
@@ -136,7 +134,7 @@ def test_it_can_be_switched_on_and_off():
     fit(rows_that(stream.getvalue))
     progress(False)
     assert "TruncatedSVD: 1 pass" in stream.getvalue()
-    assert showing._SHOWN == []
+    assert display._SHOWN == []
 
 
 def test_fits_of_several_threads_are_shown_at_once():
@@ -153,7 +151,7 @@ def test_fits_of_several_threads_are_shown_at_once():
 def test_a_lazy_transform_that_is_computed_is_shown():
     model, stream = fit(rows_that(lambda: True)), io.StringIO()
     with progress(stream=stream), dask.config.set(scheduler="threads", num_workers=1):
-        model.transform(rows_that(lambda: "project-block 0/8, 0 %" in stream.getvalue())).compute()
+        model.transform(rows_that(lambda: "tasks 0/" in stream.getvalue())).compute()
 
 
 def test_builds_are_shown(tmp_path):

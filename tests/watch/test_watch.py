@@ -8,37 +8,36 @@ import dask
 import pytest
 
 from dspectral.engine import run_tasks
-from dspectral.watch import drawing, showing, task_counts
-from dspectral.watch.task_counts import Phase
+from dspectral.watch import bars, display
+from dspectral.watch.record import Phase
 from tests.watch.terminals import Terminal, plain, wait_for
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(showing, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(showing, "INTERVAL", 0.02)
+    monkeypatch.setattr(display, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(display, "INTERVAL", 0.02)
 
 
 def shown(*phases, step="fit", seconds=0.0):
     """The rows of a step of some seconds whose phases begin now, and its line."""
-    rows = drawing.Rows(io.StringIO())
+    rows = bars.Rows(io.StringIO())
     since = time.monotonic() - seconds
     rows.keep([step], list(phases), since)
-    return rows, drawing.line_of(rows.tasks)
+    return rows, bars.line_of(rows.tasks)
 
 
-def test_phases_are_counted_while_they_run():
-    counted, seen = task_counts.LocalTasks(), []
-    with counted, dask.config.set(scheduler="sync"):
-        run_tasks(lambda _item: seen.append(counted.phases()), [0, 1, 2], name="hash-block")
-    assert seen == [[Phase("hash-block", done, 3)] for done in range(3)]
-    assert counted.phases() == []
+def test_tasks_outside_of_fits_are_counted_while_they_run():
+    stream = io.StringIO()
+    with display.Progress(None, stream, quiet_seconds=0.0), dask.config.set(scheduler="sync"):
+        dask.compute(*[dask.delayed(wait_for)(stream.getvalue) for _ in range(3)])
+    assert "tasks 0/3" in stream.getvalue()
 
 
 def test_lines_come_now_and_then_where_there_is_no_terminal(impatient):
     stream = io.StringIO()
-    with showing.Progress(None, stream) as shown, shown.step("hash"):
+    with display.Progress(None, stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         time.sleep(0.2)  # ten more looks
     assert stream.getvalue().count("\n") == 1
@@ -50,7 +49,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, mon
     name = (
         "read all of the documents that have labels, and those that have none, from every file of the folder"
     )
-    with showing.Progress(None, stream) as shown, shown.step(name):
+    with display.Progress(None, stream) as shown, shown.step(name):
         wait_for(lambda: "labels" in stream.getvalue())
     text = plain(stream.getvalue())
     assert set(name.split()) <= set(text.split())
@@ -62,7 +61,7 @@ def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(impatient, mon
 
 def test_what_is_printed_stays_on_standard_output(impatient, capsys):
     stream = Terminal()
-    with showing.Progress(None, stream) as shown, shown.step("hash"):
+    with display.Progress(None, stream) as shown, shown.step("hash"):
         wait_for(stream.getvalue)
         sys.stdout.write("A word.\n")
     assert capsys.readouterr().out == "A word.\n"
@@ -70,62 +69,25 @@ def test_what_is_printed_stays_on_standard_output(impatient, capsys):
 
 def test_a_quick_step_says_nothing():
     stream = io.StringIO()
-    with showing.Progress(None, stream, quiet_seconds=3.0) as shown, shown.step("hash"):
+    with display.Progress(None, stream, quiet_seconds=3.0) as shown, shown.step("hash"):
         run_tasks(abs, [-1], name="hash-block")
     assert stream.getvalue() == ""
 
 
-def scheduler(**groups):
-    return SimpleNamespace(task_groups={name: SimpleNamespace(states=s) for name, s in groups.items()})
+def test_the_groups_of_a_scheduler_are_counted_and_one_that_is_gone_shows_nothing():
+    group = SimpleNamespace(states={"memory": 2, "released": 1, "processing": 1, "waiting": 2})
+    scheduler = SimpleNamespace(task_groups={"a": group, "b": group})
+    client = SimpleNamespace(run_on_scheduler=lambda function: function(scheduler))
+    with display.Progress(client, io.StringIO()) as shown:
+        assert shown._other_tasks() == [Phase("tasks", 6, 12)]
+        group.states = {"memory": 3, "erred": 1}
+        assert shown._other_tasks() == []
+        client.run_on_scheduler = raise_closed
+        assert shown._other_tasks() == []
 
 
-class Cluster:
-    """A client whose scheduler has these groups, one after the other."""
-
-    def __init__(self, *found):
-        self.found = list(found)
-
-    def run_on_scheduler(self, function):
-        return function(self.found.pop(0))
-
-
-def test_the_groups_of_a_scheduler_are_counted_and_named():
-    token = "0123456789abcdef" * 2
-    states = {"memory": 2, "released": 1, "forgotten": 4, "processing": 1, "waiting": 2}
-    groups = {
-        f"merge-level-1-{token}": {"waiting": 5},
-        f"merge-level-2-{token}": {"waiting": 2},
-        f"shared-sketch-{token}": {"memory": 1},
-        f"sketch-{token}": states,
-    }
-    found = task_counts.ClusterTasks(Cluster(scheduler(**groups))).phases()
-    assert found == [Phase("sketch", 7, 10), Phase("merge", 0, 7)]
-
-
-def test_what_a_lost_worker_takes_along_does_not_count_backwards():
-    counted = task_counts.ClusterTasks(
-        Cluster(
-            scheduler(hash={"memory": 11, "waiting": 234}),
-            scheduler(hash={"memory": 5, "waiting": 240}),
-            scheduler(hash={"memory": 12, "waiting": 233}),
-            scheduler(other={"waiting": 1}),
-            scheduler(hash={"memory": 1, "waiting": 7}),
-        )
-    )
-    assert counted.phases() == [Phase("hash", 11, 245)]
-    assert counted.phases() == [Phase("hash", 11, 245, again=6)]
-    assert counted.phases() == [Phase("hash", 12, 245)]
-    assert counted.phases() == [Phase("other", 0, 1)]
-    assert counted.phases() == [Phase("hash", 1, 8)]  # another computation
-
-
-def test_a_scheduler_with_all_done_and_one_that_is_gone_show_nothing():
-    def refuse(_function):
-        raise OSError("closed")
-
-    done = Cluster(scheduler(sum={"memory": 3, "erred": 1}))
-    for client in (done, SimpleNamespace(run_on_scheduler=refuse)):
-        assert task_counts.ClusterTasks(client).phases() == []
+def raise_closed(_function):
+    raise OSError("closed")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +107,7 @@ def test_a_phase_that_begins_again_is_another_pass():
     rows, _line = shown(Phase("sketch", 80, 80))
     since = rows.tasks[0].start_time
     rows.keep(["fit"], [Phase("sketch", 2, 80)], since)
-    assert "sketch 2/80, 2 %" in drawing.line_of(rows.tasks)
+    assert "sketch 2/80, 2 %" in bars.line_of(rows.tasks)
 
 
 def test_the_time_left_follows_from_the_tasks_done():
@@ -157,4 +119,4 @@ def test_the_time_left_follows_from_the_tasks_done():
     for done in range(1, 5):
         now[0] += 30.0
         rows._fill(row.id, Phase("sketch", done, 10))
-    assert drawing.times(row) == "0:02:00, 0:03:00 left"
+    assert bars.times(row) == "0:02:00, 0:03:00 left"

@@ -1,27 +1,91 @@
-"""Which machines compute: what decides the last bits of their results, and whether they fit together."""
+"""Questions to a ``dask.distributed`` cluster that end in time, and whether its machines fit together."""
 
+import asyncio
+import concurrent.futures
 import platform
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from socket import gethostname
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster.clients import Client, ClusterError, addresses_of, query_or_none
-from dspectral.engine.configuration import wants_same_bits
-from dspectral.engine.events import LOGGER
+from dspectral.engine.configuration import wait_warning, wants_same_bits
+from dspectral.engine.events import LOGGER, Client, Scheduler
 
+DONE = ("memory", "released", "forgotten", "erred")
+"""States of a scheduler's tasks that need not run any more."""
+SILENT = 30.0
+"""Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
 SHOWN = 3
 """Machines that a sentence names."""
+
+
+class ClusterError(RuntimeError):
+    """A cluster cannot compute a pass: no workers, no memory, no scheduler, or machines that do not fit together.
+
+    Its message is one sentence that says what was seen and what would help. Nothing that the pass computed is left on
+    the cluster.
+
+    Examples
+    --------
+    >>> raise ClusterError("the pass sketch has no workers")
+    Traceback (most recent call last):
+        ...
+    dspectral.engine.cluster.ClusterError: the pass sketch has no workers
+    """
+
+
+def submit(
+    client: Client, question: Callable[..., Any], *arguments: Any, **options: Any
+) -> "concurrent.futures.Future[Any]":
+    """Call a method of a client in its own loop, without waiting."""
+
+    async def call() -> Any:
+        return await question(*arguments, **options)
+
+    return asyncio.run_coroutine_threadsafe(call(), client.loop.asyncio_loop)
+
+
+def query(
+    client: Client,
+    question: Callable[..., Any],
+    *arguments: Any,
+    seconds: float | None = None,
+    **options: Any,
+) -> Any:
+    """Return the answer of a cluster to a question, by default within ``dspectral.wait-warning``."""
+    seconds = wait_warning() if seconds is None else seconds
+    asked = submit(client, question, *arguments, **options)
+    try:
+        return asked.result(seconds)
+    except TimeoutError as error:
+        asked.cancel()
+        raise TimeoutError(f"no answer within {seconds:.3g} s") from error
+
+
+def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return the answer of a cluster to a question, None where it does not answer: the pass that follows says why."""
+    try:
+        return query(client, question, *arguments, **options)
+    except (OSError, RuntimeError, ImportError):
+        LOGGER.debug("the cluster did not answer", exc_info=True)
+        return None
+
+
+def addresses_of(dask_scheduler: Scheduler) -> list[str]:
+    """Return the addresses of the workers, on the scheduler."""
+    heard = time.time() - SILENT
+    return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
 
 
 class _Known:
@@ -37,11 +101,7 @@ _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
 
 
 def facts() -> dict[str, str]:
-    """Return what decides the last bits of results that this process computes.
-
-    >>> facts()["Python"] == platform.python_version()
-    True
-    """
+    """Return what decides the last bits of results that this process computes."""
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
 
     found = {"Python": platform.python_version(), "machine": platform.machine()}
@@ -70,7 +130,7 @@ def compare_machines(client: Client) -> None:
         if failed:
             error = next(iter(failed.values()))
             raise ClusterError(
-                f"{_some(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
+                f"{first_of(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
                 "dspectral in the same version as here on every worker"
             ) from error
         known.workers |= {address: one for address, one in answers.items() if isinstance(one, tuple)}
@@ -120,11 +180,14 @@ def differences(machines: Mapping[str, Mapping[str, str]]) -> str:
         values = {machine: one.get(name, "absent") for machine, one in machines.items()}
         (most, n_most), *others = Counter(values.values()).most_common()
         if others:
-            odd = [f"{value} on {_some([m for m in values if values[m] == value])}" for value, _n in others]
+            odd = [
+                f"{value} on {first_of([m for m in values if values[m] == value])}" for value, _n in others
+            ]
             rest = "the other" if n_most == 1 else f"the {n_most} others"
             parts.append(f"{name} is {', '.join(odd)}, and {most} on {rest}")
     return "; ".join(parts)
 
 
-def _some(names: list[str]) -> str:
+def first_of(names: Sequence[str]) -> str:
+    """Return some names for a sentence, and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

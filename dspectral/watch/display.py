@@ -5,15 +5,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Self, TextIO
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, Self, TextIO
+
+from dask.callbacks import Callback
 
 from dspectral.engine import listening
-from dspectral.engine.cluster.clients import Client
-from dspectral.engine.events import LOGGER, client_in_force
-from dspectral.watch.drawing import Notebook, Rows, headings_of, line_of, line_of_end, notebook_shell
-from dspectral.watch.record import Record
-from dspectral.watch.task_counts import ClusterTasks, LocalTasks, Phase
+from dspectral.engine.cluster import DONE
+from dspectral.engine.events import LOGGER, Client, Scheduler, client_in_force
+from dspectral.watch.bars import Notebook, Rows, headings_of, line_of, line_of_end, notebook_shell
+from dspectral.watch.record import Phase, Record
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""
@@ -24,6 +25,30 @@ LINE_SECONDS = (10.0, 60.0)
 _LOCK = threading.Lock()
 _SHOWN: "list[Progress]" = []
 """The one that shows; those within it leave that to it."""
+
+
+class LocalTasks(Callback):
+    """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
+
+    def __init__(self) -> None:
+        self.done = self.total = 0
+        super().__init__()
+
+    def _start_state(self, _graph: object, state: dict[str, Any]) -> None:
+        # After optimization: tasks that were fused are one here, and end as one.
+        self.done, self.total = 0, len(state["ready"]) + len(state["waiting"])
+
+    def _posttask(self, *_facts: object) -> None:
+        self.done += 1
+
+    def _finish(self, *_facts: object) -> None:
+        self.done = self.total = 0
+
+
+def scheduler_counts(dask_scheduler: Scheduler) -> tuple[int, int]:
+    """Return how many tasks of a scheduler are done, and how many there are."""
+    states = [group.states for group in dask_scheduler.task_groups.values()]
+    return sum(one.get(name, 0) for one in states for name in DONE), sum(sum(one.values()) for one in states)
 
 
 class Progress:
@@ -71,7 +96,6 @@ class Progress:
                 return
             _SHOWN.append(self)
         self._record, self._local = Record(), LocalTasks()
-        self._cluster: ClusterTasks | None = None
         shell = notebook_shell() if self._stream is None else None
         self._notebook = Notebook(shell) if shell is not None else None
         self._rows = Rows(self._stream or sys.stderr)
@@ -127,7 +151,7 @@ class Progress:
         with self._record.lock:
             headings, since = headings_of(self._record)
             phases = [phase for _root, one in self._record.running_passes() for phase in one.phases(now)]
-        phases = phases or self._local.phases() or self._cluster_phases()
+        phases = phases or self._other_tasks()
         for name, begun in self._steps[-1:]:
             headings, since = [name, *headings], begun
         # Tasks without a fit, such as a user's own `compute`, have no event of their beginning: it is when they were
@@ -154,14 +178,15 @@ class Progress:
             self._rows.say(line_of(self._rows.tasks))
             self._next_line = now + min(max(LINE_SECONDS[0], (now - since) / 10), LINE_SECONDS[1])
 
-    def _cluster_phases(self) -> list[Phase]:
+    def _other_tasks(self) -> list[Phase]:
+        """Return what runs outside of fits and passes: in this process, or on the cluster of the client."""
+        done, total = self._local.done, self._local.total
         # Asked for by name: a process that has not loaded it has no client.
         client = self._client or (client_in_force() if "distributed" in sys.modules else None)
-        if client is None:
-            return []
-        if self._cluster is None or self._cluster.client is not client:
-            self._cluster = ClusterTasks(client)
-        return self._cluster.phases()
+        if not total and client is not None:
+            with suppress(OSError, RuntimeError):  # the computation itself says what is wrong
+                done, total = client.run_on_scheduler(scheduler_counts)
+        return [Phase("tasks", done, total)] if done < total else []
 
 
 def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progress:

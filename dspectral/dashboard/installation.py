@@ -81,7 +81,7 @@ def add_page(client: "Client") -> tuple[str, str]:
     """
     plugin = _plugin()
     try:
-        problem = query(client, client.run_on_scheduler, plugin.install, plugin.FORM)
+        problem = query(client, client.run_on_scheduler, plugin.install)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
         kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"
@@ -101,7 +101,7 @@ def dask_setup(server: "Scheduler | Worker") -> None:
     problem = "dspectral.dashboard is for schedulers, not for workers"
     if is_scheduler:
         plugin = _plugin()
-        problem = plugin.install(plugin.FORM, server)
+        problem = plugin.install(server)
     if problem:
         warnings.warn(f"no page about fits: {problem}", stacklevel=2)
 

@@ -14,8 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from dspectral.engine.events import pass_label
-from dspectral.watch.record import FitState, Record
-from dspectral.watch.task_counts import Phase
+from dspectral.watch.record import FitState, Phase, Record
 
 
 class Rows:

@@ -1,1 +1,0 @@
-"""A pass on a cluster: computed, watched, and ended in a sentence where it cannot go on."""
