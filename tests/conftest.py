@@ -30,7 +30,6 @@ SLOW = (
     "deployment",
     "interop",
     "workflows",
-    "datasets/test_standard_library.py",
     "engine/test_waits_on_clusters.py",
     "test_documents.py",
     "test_installed.py",

@@ -53,7 +53,7 @@ def assert_same_bits(a, b):
         np.testing.assert_array_equal(getattr(a.counts, part), getattr(b.counts, part))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS)
 def test_counts_are_those_of_a_dictionary(sentences, how):
     found = ContextCounts.of(Sentences.of(sentences), n_types=N_TYPES, **how)
@@ -155,7 +155,7 @@ def added(pieces, weights, *, group, room):
     return total
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 1 << 30),
     shape=st.tuples(st.integers(1, 6), st.sampled_from([1, 5, 63, 64, 65, 500, 9000])),

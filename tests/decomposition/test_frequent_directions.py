@@ -41,7 +41,7 @@ def assert_bounds_hold(X, summary, center=False):
     assert summary.energy == pytest.approx(np.sum(A**2), rel=1e-6, abs=rounding)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data(), size=st.integers(4, 9), fan_in=st.integers(2, 4))
 def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tree(data, size, fan_in):
     X = data.draw(matrices())

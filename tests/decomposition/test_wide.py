@@ -37,7 +37,7 @@ def limited(n_bytes):
     return dask.config.set({"dspectral.memory-limit": n_bytes})
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(n_at_once=st.integers(1, 80), in_file=st.booleans(), double=st.booleans(), seed=st.integers(0, 9))
 def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
     n_at_once, in_file, double, seed

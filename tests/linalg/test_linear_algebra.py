@@ -51,7 +51,7 @@ def close(found, expected, dtype):
     np.testing.assert_allclose(found, expected, rtol=0, atol=200 * np.finfo(dtype).eps * scale)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(drawn=csr_and_width(), order=st.sampled_from("CF"))
 def test_sparse_products_are_those_of_scipy(drawn, order):
     A, width, dtype, rng = drawn
@@ -136,7 +136,7 @@ def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):
         assert [i for panel in panels.panels(length) for i in range(length)[panel]] == list(range(length))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
@@ -162,7 +162,7 @@ def test_no_eigenvalues_have_no_rank():
     assert len(linalg.leading_eigenpairs(np.zeros((3, 3)), np.float64)[0]) == 0
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=40, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_an_orthonormal_basis_spans_the_columns(X, dtype):
     X = freeze(X.astype(dtype))
@@ -195,7 +195,7 @@ def test_rows_are_scaled_to_length_one_and_their_largest_entry_made_positive():
     assert linalg.fixed_signs(np.zeros((3, 0))).shape == (3, 0)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=20, max_columns=12), k=st.integers(1, 12))
 def test_principal_axes_are_the_right_singular_vectors(X, k):
     axes, singular_values = principal_axes(freeze(X), k)
@@ -278,7 +278,7 @@ def test_nothing_comes_of_nothing():
     assert best.rows(np.ones(0)).shape == (0, 8)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(sizes=st.lists(st.integers(0, 9), max_size=20), most=st.integers(1, 12))
 def test_runs_are_as_long_as_the_budget_allows_and_cover_all_items(sizes, most):
     runs = cut_runs(np.asarray(sizes, dtype=np.int64), most)

@@ -41,7 +41,7 @@ hashings = st.builds(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(texts.documents().filter(len), hashings)
 def test_rows_are_those_of_scikit_learn(documents, hashing):
     assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
@@ -92,7 +92,7 @@ def test_hashes_of_bytes_are_those_of_scikit_learn(terms):
     assert hash_terms(Documents.of(terms)).tolist() == expected
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=30)
 @given(st.data())
 def test_keys_are_sorted_by_the_bits_asked_for(data):
     low, high = sorted(data.draw(st.tuples(st.integers(0, 63), st.integers(0, 63))))

@@ -36,7 +36,7 @@ def by_scikit_learn(documents, ngram_range, lowercase):
     return terms, *(np.ravel(counted.sum(axis=0)).tolist() for counted in (rows > 0, rows))
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(texts.documents(), texts.ngram_ranges(), st.booleans())
 def test_a_table_has_the_counts_and_document_frequencies_of_scikit_learn(documents, ngram_range, lowercase):
     table = TermTable.of(Documents.of(documents), ngram_range, lowercase)
@@ -53,7 +53,7 @@ def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
     assert found == by_scikit_learn(documents, (1, 3), lowercase=True)
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=25)
 @given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
 def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):
     table = TermTable.of(Documents.of(documents), (1, 2))
@@ -65,7 +65,7 @@ def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(document
         assert set(terms_of(of_half)) <= set(terms_of(part))
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(texts.documents(), texts.documents().filter(len), texts.ngram_ranges(), st.booleans(), st.data())
 def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range, lowercase, data):
     table = TermTable.of(Documents.of(known + documents[::2]), ngram_range, lowercase)

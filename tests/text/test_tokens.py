@@ -20,7 +20,7 @@ def words_of(tokens):
     return [words[a:b] for a, b in zip(tokens.bounds[:-1], tokens.bounds[1:], strict=True)]
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(texts.documents(), st.booleans())
 def test_words_are_those_of_a_regular_expression(documents, lowercase):
     expected = [WORD.findall(text.lower() if lowercase else text) for text in documents]
@@ -38,7 +38,7 @@ def test_every_code_point_is_a_word_character_or_not_as_in_re(lowercase):
     np.testing.assert_array_equal(np.diff(tokens.starts), [len(word.encode()) + 1 for word in expected])
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=120)
 @given(st.lists(texts.texts(20).map(str.encode), min_size=1, max_size=3), st.data())
 def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
     i = data.draw(st.integers(0, len(documents) - 1))

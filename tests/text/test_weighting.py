@@ -22,7 +22,7 @@ def frequency(X):
     return np.bincount(X.indices, minlength=X.shape[1])
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=50)
 @given(X=counts(), norm=st.sampled_from(["l1", "l2", None]))
 def test_tf_idf_is_scikit_learns(X, norm):
     expected = TfidfTransformer(norm=norm, smooth_idf=True).fit_transform(sparse.csr_matrix(X))

@@ -25,14 +25,14 @@ def as_lists(tokens):
     return [words[a:b] for a, b in pairwise(tokens.bounds)]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(texts=TEXTS, cut=st.sampled_from(["blanks", "words"]), lowercase=st.booleans())
 def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
     expected = [words_of(text, cut, lowercase=lowercase) for text in texts]
     assert as_lists(cut_words(Documents.of(texts), cut, lowercase=lowercase)) == expected
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(texts=TEXTS)
 def test_words_are_counted_and_numbered(texts):
     tokens = cut_words(Documents.of(texts))

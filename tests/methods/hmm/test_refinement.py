@@ -74,6 +74,7 @@ def error(stream, held_out, **options):
     return float(np.abs(model.label_shares(held_out) - true).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoding", ["parameters", "operators"])
 def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
     sizes = np.array([2000, 8000, 32000])

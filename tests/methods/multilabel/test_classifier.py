@@ -53,6 +53,7 @@ def small():
     return sampled(600)
 
 
+@pytest.mark.slow
 def test_the_unbiased_error_falls_as_one_over_the_root_of_documents_and_the_printed_one_stops():
     sizes = [2000, 8000, 32000]
     found = {}

@@ -27,7 +27,7 @@ LETTERS = st.text(
 LINES = st.lists(TEXTS | LETTERS, max_size=12)
 SIZES = st.integers(1, 40)
 PROPERTY = settings(
-    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
