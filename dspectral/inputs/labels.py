@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows, refuse_other_containers
 from dspectral.engine.row_blocks import slices_of
 from dspectral.inputs.rows import checked_rows, row_dtype
+from dspectral.inputs.sequences import in_memory_blocks
 from dspectral.linalg.sparse_products import canonical_rows
 from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_sparse
 
@@ -193,8 +194,4 @@ def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> 
 def _blocks(X: Rows, sizes: tuple[int, ...]) -> Blocks:
     """Cut rows in memory where those of words are cut, whatever their own size."""
     X = canonical_rows(X) if is_sparse(X) else X
-    return Blocks(_same, list(slices_of(X, sizes)), in_memory=True)
-
-
-def _same(block: Rows) -> Rows:
-    return block
+    return in_memory_blocks(list(slices_of(X, sizes)))

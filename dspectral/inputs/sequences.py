@@ -91,17 +91,14 @@ class HoldsSentences(Protocol):
     @property
     def words(self) -> list[str]:
         """Return the word types in order of falling count; type 0 is ``"<?>"``."""
-        ...
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """Return the number of tokens of each type, shape ``(n_types,)``."""
-        ...
 
     @property
     def sentences(self) -> Blocks:
         """Return blocks of :class:`~dspectral.types.Sentences`."""
-        ...
 
 
 class HoldsLabelledSentences(Protocol):
@@ -110,17 +107,14 @@ class HoldsLabelledSentences(Protocol):
     @property
     def words(self) -> Sequence[Hashable]:
         """Return the token types by number; type 0 stands for unknown tokens."""
-        ...
 
     @property
     def labels(self) -> Sequence[Hashable]:
         """Return the labels by number."""
-        ...
 
     @property
     def sentences(self) -> Blocks:
         """Return blocks of :class:`~dspectral.types.LabelledSentences`."""
-        ...
 
 
 class TokenCorpus(NamedTuple):
@@ -196,7 +190,8 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
     if not names:
         raise ValueError("there is no token in any sequence")
     parts = zip(cut(sequences, LABELLED_BLOCK_TOKENS), cut(tags, LABELLED_BLOCK_TOKENS), strict=True)
-    blocks = [_pack_labelled(_pack(tokens, words), _pack(labels, names)) for tokens, labels in parts]
+    packed = [(_pack(tokens, words), _pack(labels, names).ids) for tokens, labels in parts]
+    blocks = [LabelledSentences(own.ids, labels, own.offsets) for own, labels in packed]
     return LabelledCorpus(list(words), list(names), in_memory_blocks(blocks))
 
 
@@ -237,10 +232,6 @@ def _pack(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentence
     np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
     values = (numbers.get(value, 0) for sequence in sequences for value in plain(sequence))
     return Sentences(np.fromiter(values, np.int32, int(offsets[-1])), offsets)
-
-
-def _pack_labelled(tokens: Sentences, labels: Sentences) -> LabelledSentences:
-    return LabelledSentences(tokens.ids, labels.ids, tokens.offsets)
 
 
 def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:

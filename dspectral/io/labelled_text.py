@@ -17,7 +17,7 @@ from dspectral.store.draft import begin, finish
 from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.lines import PIECE_BYTES, Piece, whole_lines
 from dspectral.store.from_text.planned_text import build_spans
-from dspectral.store.from_text.sources import Span, plan_spans, read_steady, refuse_changed, stamps_of
+from dspectral.store.from_text.sources import Span, plan_spans, refuse_changed, stamps_of
 from dspectral.store.from_text.streams import open_bytes
 from dspectral.store.location import Location, check_name, check_size
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
@@ -36,12 +36,8 @@ class Head(NamedTuple):
     n_labels: int
 
 
-def read_heads(spans: list[Span], options: dict[str, Any]) -> list[Head]:
-    """Read the first line of each extreme-classification file."""
-    return [_read_head(span, options) for whole in spans for span in whole.files() if not span.start]
-
-
 def _read_head(span: Span, options: dict[str, Any]) -> Head:
+    """Read the first line of an extreme-classification file."""
     with open_bytes(span.url, span.compression, options) as file:
         first = next(whole_lines(file, span.url, piece_bytes=PIECE_BYTES >> 4), None)
     words = first.data.partition(b"\n")[0].split() if first else []
@@ -214,7 +210,8 @@ def build_labelled_store(
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
     # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
     parse = partial(parse_piece, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
-    heads = read_heads(spans, options) if format == "extreme" else []
+    firsts = [span for whole in spans for span in whole.files() if not span.start and format == "extreme"]
+    heads = [_read_head(span, options) for span in firsts]
     width = find_width(heads, spans, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
@@ -228,8 +225,7 @@ def build_labelled_store(
     ) as begun:
         draft = begun._replace(n_columns=width[0])
         write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
-        steady = partial(read_steady, read=read, options=options)
-        blocks = build_spans(spans, draft, steady, write, find, name="parse-block")
+        blocks = build_spans(spans, draft, read, write, find, name="parse-block")
         refuse_changed(draft.where, spans, options)
         # A first line that promises other documents is told only now: counting before would be a pass of its own.
         _check_promise(heads, sum(block.n_rows for block in blocks), sources)

@@ -17,50 +17,26 @@ from dspectral.types import CSRRows
 
 
 class BlockInfo(NamedTuple):
-    """The content of a block's finished mark.
-
-    Attributes
-    ----------
-    name : str
-        Path of the group in the store; names sort in the order of the rows.
-    n_rows, n_columns, nnz : int
-        Shape of the block, and number of its stored entries.
-    n_bytes : int
-        Bytes of its data, indices and indptr in memory.
-    energy : float
-        Sum of squares of its entries.
-    last : bool
-        Whether it is the last block of its span of text.
-    n_labels : int or None
-        Columns of the labels beside the rows; None where there are none.
-    label_nnz : int
-        Number of labels of all rows together.
-    digest : int
-        Digest of the arrays of the rows.
-    label_digest : int or None
-        Digest of the arrays of the labels.
-    """
+    """The content of a block's finished mark; names sort in the order of the rows."""
 
     name: str
     n_rows: int
     n_columns: int
     nnz: int
     n_bytes: int
+    """Bytes of its data, indices and indptr in memory."""
     energy: float
+    """Sum of squares of its entries."""
     last: bool
+    """Whether it is the last block of its span of text."""
     n_labels: int | None
+    """Columns of the labels beside the rows; None where there are none."""
     label_nnz: int
     digest: int
     label_digest: int | None
 
     def known_content(self) -> object:
-        """Return what stands for the content of the block, whatever its name and place.
-
-        Returns
-        -------
-        tuple
-            All fields but the name.
-        """
+        """Return what stands for the content of the block, whatever its name and place."""
         return self[1:]
 
 

@@ -19,53 +19,24 @@ from dspectral.types import Sentences
 
 
 class SentenceBlock(NamedTuple):
-    """The content of the finished mark of a block of sentences.
-
-    Attributes
-    ----------
-    name : str
-        Path of the group in the store; names sort in the order of the text.
-    n_sentences, n_tokens : int
-        Number of its sentences, empty ones too, and of their tokens.
-    last : bool
-        Whether it is the last block of its span of text.
-    digest : int
-        Digest of its arrays.
-    """
+    """The content of the finished mark of a block of sentences; names sort in the order of the text."""
 
     name: str
     n_sentences: int
     n_tokens: int
     last: bool
+    """Whether it is the last block of its span of text."""
     digest: int
 
-    @classmethod
-    def of(cls, name: str, mark: dict[str, Any]) -> "SentenceBlock":
-        """Return the content of a mark.
-
-        Parameters
-        ----------
-        name : str
-            Path of the group in the store.
-        mark : dict
-            Its attributes, those beside these fields too.
-
-        Returns
-        -------
-        SentenceBlock
-            The block.
-        """
-        return cls(name, **{key: value for key, value in mark.items() if key in cls._fields})
-
     def known_content(self) -> object:
-        """Return what stands for the content of the block, whatever its name and place.
-
-        Returns
-        -------
-        tuple
-            All fields but the name.
-        """
+        """Return what stands for the content of the block, whatever its name and place."""
         return self[1:]
+
+
+def find_sentences(where: Location, name: str) -> SentenceBlock | None:
+    """Return the content of a block's mark, or None if the block is not finished."""
+    mark = where.attributes(name)
+    return SentenceBlock(name, **mark) if mark else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,8 +168,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
 
 
 def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
-    mark = where.attributes(block.name)
-    if not mark or SentenceBlock.of(block.name, mark) != block:
+    if find_sentences(where, block.name) != block:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "
             "build the corpus again"

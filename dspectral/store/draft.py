@@ -200,7 +200,9 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 
 def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
     """Return the error that names files whose text is no longer the one that a build began with."""
-    named = ", ".join(urls[:3]) + (f" and {len(urls) - 3} more" if len(urls) > 3 else "")
+    named = ", ".join(map(without_secrets, urls[:3])) + (
+        f" and {len(urls) - 3} more" if len(urls) > 3 else ""
+    )
     return StoreError(
         f"{named} changed since the build at {where.url} began: remove what it has written with "
         "dspectral.store.discard_unfinished, and call again"

@@ -89,8 +89,11 @@ def write_counts(
     rows = lazy_rows(X)
     if block_rows is not None:
         rows = rows.rechunk({0: check_size("block_rows", block_rows)})
-    _check_rows(rows)
     n_rows, n_columns = rows.shape
+    if not n_rows:
+        raise ValueError("there are no rows to write")
+    if rows.dtype.kind not in "biuf":
+        raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
     # The plan holds the cuts as runs of equal sizes: some numbers, however many blocks there are.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
@@ -103,7 +106,9 @@ def write_counts(
         in_memory = in_memory and not is_lazy(labels)
     rows_are = " ".join(map(_token, (X, labels), parts))
     with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
-        if _is_of_others(draft, rows_are):
+        # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the
+        # rows are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
+        if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
             draft = draft.afresh()  # noqa: PLW2901
         draft.where.mark(draft.scratch, {"rows": rows_are})
         blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
@@ -111,20 +116,6 @@ def write_counts(
             if block.n_rows != size:
                 raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
         return finish(draft, blocks)
-
-
-def _check_rows(rows: da.Array) -> None:
-    if not rows.shape[0]:
-        raise ValueError("there are no rows to write")
-    if rows.dtype.kind not in "biuf":
-        raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
-
-
-def _is_of_others(draft: Draft, rows_are: str) -> bool:
-    """Report whether a draft has blocks of other rows."""
-    # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the rows
-    # are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
-    return draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are
 
 
 def _token(X: RowsLike, rows: da.Array) -> str:

@@ -157,13 +157,6 @@ def open_group(path):
     return h5py.File(path) if path.endswith("h5ad") else zarr.open_group(path, mode="r")
 
 
-def test_rows_on_disk_are_cut_to_size(path, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.row_blocks.CHUNK_BYTES", 16 * ROWS.nnz // 6)
-    rows = lazy_rows(anndata.io.sparse_dataset(open_group(path)["X"]))
-    assert rows.chunks[0] == (15,) * 6
-    assert np.array_equal(rows.compute().toarray(), ROWS.toarray())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, kind, monkeypatch):
     seen = []
@@ -304,12 +297,6 @@ def test_a_store_becomes_an_anndata_object_of_csr_matrix_blocks(tmp_path):
     near = store.to_anndata(lazy=False, weighting=Weighting.tfidf(store.document_frequency, 3))
     assert isinstance(near.X, sparse.csr_matrix)
     assert np.array_equal(near.X.toarray(), store.tfidf().compute().toarray())
-
-
-def test_labels_of_a_store_are_kept_beside_its_rows(tmp_path):
-    labels = sparse.csr_array(np.eye(90, 4))
-    adata = write_counts(ROWS, str(tmp_path / "s"), labels=labels, block_rows=20).to_anndata()
-    assert np.array_equal(adata.obsm["labels"].compute().toarray() != 0, labels.toarray() != 0)
 
 
 @pytest.mark.parametrize(

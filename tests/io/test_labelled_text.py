@@ -1,13 +1,9 @@
 """Labels beside counts, and labelled text read and written."""
 
-import shutil
-
-import anndata
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-import zarr
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -15,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from dspectral import open_store, write_counts
 from dspectral.io import build_labelled_store, write_labelled_text
-from dspectral.io.labelled_lines import LineError, parse_lines
+from dspectral.io.labelled_lines import parse_lines
 from dspectral.store import StoreError, discard_unfinished
 
 
@@ -28,16 +24,6 @@ def labelled(seed=0, n=25, d=8, n_labels=5):
 def same(store, X, Y):
     assert (store.counts.compute() != X).nnz == 0
     assert (store.labels.compute() != Y).nnz == 0
-
-
-def test_labels_come_back_beside_the_rows_cut_alike(tmp_path):
-    X, Y = labelled()
-    write_counts(X, str(tmp_path / "a"), labels=Y * 7, block_rows=10)
-    store = open_store(str(tmp_path / "a"))
-    same(store, X, Y)
-    assert store.n_labels == 5
-    assert store.labels.chunks[0] == store.counts.chunks[0] == (10, 10, 5)
-    store.check()
 
 
 def test_a_store_without_labels_says_so(tmp_path):
@@ -61,21 +47,6 @@ def test_appended_rows_bring_their_labels_and_must_have_some(tmp_path):
     for labels in (None, Y[:, :3]):
         with pytest.raises(StoreError, match="labels to append with"):
             write_counts(X, path, labels=labels, append=True)
-
-
-def test_damaged_labels_are_named(tmp_path):
-    X, Y = labelled()
-    store = write_counts(X, str(tmp_path / "a"), labels=Y)
-    shutil.rmtree(tmp_path / "a" / store.blocks[0].name / "labels" / "indices")
-    with pytest.raises(StoreError, match="/labels: indices is missing"):
-        store.check()
-
-
-def test_other_tools_open_the_labels_of_a_block(tmp_path):
-    X, Y = labelled()
-    store = write_counts(X, str(tmp_path / "a"), labels=Y)
-    group = zarr.open_group(str(tmp_path / "a"), mode="r")[f"{store.blocks[0].name}/labels"]
-    assert (anndata.io.read_elem(group) != Y).nnz == 0
 
 
 @pytest.mark.parametrize("form", ["extreme", "svmlight"])
@@ -202,21 +173,6 @@ def test_a_line_may_lack_labels_columns_or_both():
         parsed.labels.toarray(),
         [[0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [0] * 4, [0] * 4, [0, 1, 1, 0]],
     )
-
-
-def test_random_bytes_are_read_or_refused_by_their_line():
-    rng = np.random.default_rng(0)
-    refused = []
-    for _ in range(300):
-        data = bytes(rng.choice(list(b"0123456789:,. \n#qe-+"), size=rng.integers(0, 60)).astype(np.uint8))
-        try:
-            parsed = parse_lines(data)
-        except LineError as error:
-            refused.append(0 <= error.line <= data.count(b"\n"))
-        else:
-            assert parsed.rows.shape[0] == parsed.labels.shape[0]
-    assert refused
-    assert all(refused)
 
 
 def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path):

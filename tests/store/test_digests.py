@@ -7,7 +7,7 @@ import pytest
 import zarr
 from scipy import sparse
 
-from dspectral import build_corpus, load, open_corpus, open_store, save, write_counts
+from dspectral import build_corpus, open_corpus, open_store, write_counts
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import StoreError
 from dspectral.store.arrays import SEAL, digest_of, sealed
@@ -109,34 +109,21 @@ def test_labels_have_a_digest_too(store):
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "sentence"),
-    [
-        (
-            "indices",
-            lambda values: np.where(np.arange(len(values)) == 5, 20, values),
-            "column 20 is not one of",
-        ),
-        (
-            "indices",
-            lambda values: np.where(np.arange(len(values)) == 5, -1, values),
-            "column -1 is not one of",
-        ),
-        (
-            "indptr",
-            lambda values: np.where(np.arange(len(values)) == 3, 99, values),
-            "its row pointers do not cut",
-        ),
-    ],
-    ids=["too large", "negative", "pointer"],
+    ("part", "at", "value", "said"),
+    [("indices", 5, 20, "column 20"), ("indices", 5, -1, "column -1"), ("indptr", 3, 99, "row pointers")],
 )
-def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, part, change, sentence):
-    edit(store, f"{store.blocks[0].name}/{part}", change)
+def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, part, at, value, said):
+    edit(
+        store,
+        f"{store.blocks[0].name}/{part}",
+        lambda values: np.where(np.arange(len(values)) == at, value, values),
+    )
     first, *others = zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
     arrays = [
         zarr.open_array(f"{store.where.url}/{first[0]}/{name}")[...] for name in ("data", "indices", "indptr")
     ]
     edit_root(store, blocks=[[*first[:9], digest_of(*arrays), first[10]], *others])
-    with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{sentence}"):
+    with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{said}"):
         TruncatedSVD(2).fit(open_store(store.where.url))
 
 
@@ -172,18 +159,3 @@ def test_words_that_were_edited_are_refused(tmp_path):
     edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
     with pytest.raises(StoreError, match="the vocabulary is not what was written"):
         _ = open_corpus(corpus.where.url).words
-
-
-def test_a_model_whose_numbers_or_arrays_were_edited_is_refused(tmp_path):
-    path = str(tmp_path / "model")
-    save(TruncatedSVD(2).fit(np.random.default_rng(0).random((9, 5))), path)
-    (array,) = (tmp_path / "model").glob("arrays-*/0")
-    values = zarr.open_array(str(array), mode="a")
-    values[...] = values[...] * 2
-    with pytest.raises(StoreError, match="array arrays-0000/0 is not what was written"):
-        load(path)
-    group = zarr.open_group(path, mode="a")
-    head = group.attrs["dspectral_model"]
-    group.attrs["dspectral_model"] = {**head, "attributes": {**head["attributes"], "n_features_in_": 4}}
-    with pytest.raises(StoreError, match="were changed after they were written"):
-        load(path)

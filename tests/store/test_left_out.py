@@ -50,20 +50,8 @@ def test_wrong_names_and_all_names_are_refused(damaged):
 
 def test_the_report_says_what_was_left_out(damaged, tmp_path):
     url, name, *_ = damaged
-    sketch_scaling.main(
-        [
-            "--store",
-            url,
-            "--without",
-            name,
-            "--sketch-size",
-            "8",
-            "--repeats",
-            "1",
-            "--out",
-            str(tmp_path / "out"),
-        ]
-    )
+    out = ["--out", str(tmp_path / "out")]
+    sketch_scaling.main(["--store", url, "--without", name, "--sketch-size=8", "--repeats=1", *out])
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert any(name in note for note in report["notes"])
 

@@ -1,12 +1,9 @@
 """A matrix becomes a store and comes back; what is not a matrix of counts does not."""
 
 import pickle
-import time
 from itertools import count
 from pathlib import Path
-from threading import Event
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -14,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.store import matrix
 from dspectral.store.counts import open_store
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
-from dspectral.text.weighting import Weighting
 from tests.store.contents import contents, with_entry
 from tests.strategies import n_tasks, zipf_counts
 
@@ -70,13 +65,6 @@ def test_a_task_carries_its_own_block_alone(url):
         return len(pickle.dumps(next(iter(graph.values()))))
 
     assert bytes_a_block(3) <= bytes_a_block(30) + 50
-
-
-def test_weights_are_applied_as_rows_are_read(url):
-    store = write_counts(ROWS, url, block_rows=7)
-    binary = store.weighted(Weighting(tf="binary", norm=None)).compute()
-    assert np.array_equal(binary.toarray(), ROWS.toarray() != 0)
-    assert np.allclose(np.linalg.norm(store.tfidf().compute().toarray(), axis=1), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["csr_matrix", "csc", "coo", "dense", "int64", "dask"])
@@ -160,13 +148,6 @@ def test_blocks_that_are_not_what_their_array_says_are_refused(url):
         write_counts(short, f"{url}-short")
 
 
-def test_a_finished_store_is_not_written_over(url):
-    before = contents(write_counts(ROWS, url).where.url)
-    with pytest.raises(StoreError, match=r"finished store at .*append=True"):
-        write_counts(ROWS * 2, url)
-    assert contents(url) == before
-
-
 def test_what_is_no_store_is_not_written_into(tmp_path):
     anndata = pytest.importorskip("anndata")
     path = tmp_path / "cells.zarr"
@@ -214,30 +195,6 @@ def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
     with pytest.raises(StoreError, match="its signed differ"):
         write_counts(ROWS, url, block_rows=20, signed=True)
     assert write_counts(ROWS, url, block_rows=20).n_rows == 60
-
-
-def test_an_error_is_raised_once_the_writes_under_way_have_ended(url, monkeypatch):
-    bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
-    started, ended = Event(), []
-    check, write = matrix._check_entries, matrix.write_block
-
-    def slow_write(*args, **how):
-        started.set()
-        time.sleep(0.2)
-        info = write(*args, **how)
-        ended.append(info.n_rows)
-        return info
-
-    def late_check(rows, number, **how):
-        if number == 1:
-            assert started.wait(60)
-        check(rows, number, **how)
-
-    monkeypatch.setattr(matrix, "write_block", slow_write)
-    monkeypatch.setattr(matrix, "_check_entries", late_check)
-    with dask.config.set(num_workers=2), pytest.raises(ValueError, match=r"row block 1: .* is nan"):
-        write_counts(bad, url, block_rows=40)
-    assert ended == [40]
 
 
 def test_files_that_killed_writers_left_are_in_nobodys_way(url):

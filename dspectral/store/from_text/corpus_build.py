@@ -9,7 +9,7 @@ import numpy as np
 
 from dspectral.engine import emits_events, run_tasks
 from dspectral.store.arrays import digest_of, sealed, write_array
-from dspectral.store.corpus import Corpus, SentenceBlock
+from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.draft import Draft, begin
 from dspectral.store.from_text.build import BLOCK_BYTES
@@ -56,23 +56,16 @@ def build_corpus(
     Parameters
     ----------
     sources : str, path, sequence of these, or texts
-        Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
-        a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
-        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
-        ``Texts([...])``, since a list of strings names files.
+        Files by their names or patterns, or texts in memory or of Dask, as for :func:`build_store`.
     store : str
         Local path or fsspec URL of the corpus to make.
     unit : {"line", "file", "field"}, optional
         Unit of text that is a sentence: by default each line, of a file as of a field or a text in memory, which may
         hold several; "file" makes a whole file one sentence, "field" a whole field or text, its line ends being blanks.
     field : str, optional
-        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
-    encoding : str, optional
-        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
-        mark. Parquet files hold UTF-8 whatever it says.
-    delimiter : str, optional
-        Character between the fields of csv files: by default the first of comma, semicolon, tab and bar under which the
-        header has one column named ``field``.
+        Name of the field or column that holds the text, as for :func:`build_store`.
+    encoding, delimiter : str, optional
+        Encoding of the files, and character between the fields of csv files, as for :func:`build_store`.
     min_count : int, default=1
         Fewest times that a word must occur to have a type of its own. Rarer words become type 0, ``"<?>"``; so
         does that word itself.
@@ -87,12 +80,10 @@ def build_corpus(
     errors : {"strict", "replace"}, default="strict"
         Whether bytes that cannot be decoded are an error, or become U+FFFD.
     max_document_bytes : int, default=16777216
-        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
-        its fields may have twice as many, and 4 MiB at least.
+        Most bytes of a document, as for :func:`build_store`.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document: an error that names it, an empty document (so that sentence numbers stay line
-        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
-        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
+        Treatment of a longer document: an error that names it, an empty document, or its beginning, as for
+        :func:`build_store`.
     storage_options : dict, optional
         Options of the corpus's file system.
     source_options : dict, optional
@@ -153,7 +144,7 @@ def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], 
     if find_vocabulary(draft.where) is None:
         _count_types(draft, spans, read, cut, min_count)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
-    find = partial(_find_sentences, draft.where)
+    find = partial(find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
     return _finish(text.read_whole(draft), blocks)
 
@@ -229,11 +220,6 @@ def _write_sentences(
     mark = {key: value for key, value in block._asdict().items() if key != "name"}
     where.mark(name, mark)
     return block
-
-
-def _find_sentences(where: Location, name: str) -> SentenceBlock | None:
-    mark = where.attributes(name)
-    return SentenceBlock.of(name, mark) if mark else None
 
 
 def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:

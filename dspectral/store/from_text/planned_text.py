@@ -15,7 +15,6 @@ from dspectral.store.from_text.sources import (
     UNITS,
     Span,
     plan_spans,
-    read_steady,
     refuse_changed,
     size_of,
     stamps_of,
@@ -64,11 +63,6 @@ class Reading(NamedTuple):
     options: dict[str, Any] | None
     longest: Longest = LONGEST
 
-    def checked(self) -> "Reading":
-        """Return it with its block size as a plain number."""
-        check_name("errors", self.errors, ERRORS)
-        return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
-
 
 class PlannedText(NamedTuple):
     """Text that is to be read.
@@ -97,7 +91,6 @@ class PlannedText(NamedTuple):
     def opened(self, draft: Draft) -> tuple[list[Span] | list[KeptBlock], Read]:
         """Return pieces of text that are read in parallel, and the function that reads one."""
         reading = self.reading
-        counted = reading.longest.treatment != "error"
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
             if scratch_of_plan():
@@ -106,7 +99,6 @@ class PlannedText(NamedTuple):
                 )
             pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
             read: Any = partial(read_kept, where=draft.where)
-            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
         else:
             pieces = self.spans
             read = partial(
@@ -116,8 +108,8 @@ class PlannedText(NamedTuple):
                 storage_options=reading.options,
                 longest=reading.longest,
             )
-            read = partial(_read_counted, read=read, draft=draft.for_tasks()) if counted else read
-            read = partial(read_steady, read=read, options=reading.options or {})
+        if reading.longest.treatment != "error":
+            read = partial(_read_counted, read=read, draft=draft.for_tasks())
         return pieces, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
@@ -136,7 +128,9 @@ def plan_text(sources: TextSources, reading: Reading, *, sentences: bool = False
 
     Of sentences each line is one, of a file as of a field or a text, unless the unit says that files or fields are.
     """
-    reading, unit = reading.checked(), reading.unit
+    check_name("errors", reading.errors, ERRORS)
+    reading = reading._replace(block_bytes=check_size("block_bytes", reading.block_bytes))
+    unit = reading.unit
     if unit is not None:
         check_name("unit", unit, UNITS)
     by_lines = sentences and unit in (None, "line")

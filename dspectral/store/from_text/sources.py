@@ -1,6 +1,7 @@
 """Files as documents: those that paths, patterns and folders name, their formats, and the spans read in parallel."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, pairwise
 from os import PathLike, fspath
@@ -29,7 +30,7 @@ from dspectral.store.from_text.streams import (
     refuse_if_there,
     stamp_of,
 )
-from dspectral.store.location import Location, StoreError, check_name, check_size, is_local, without_secrets
+from dspectral.store.location import Location, check_name, check_size, is_local, without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
@@ -86,23 +87,17 @@ def _in_folder(source: str, listed: Sequence[dict[str, Any]], *, records: bool) 
     wanted = [name for name in names if kinds[name] == ("field" if records else "line")]
     if wanted:
         return {name: files[name] for name in wanted}
-    n_folders = sum(info["type"] == "directory" for info in listed)
     shown = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
     if len(names) > _SHOWN:
         shown.append(f"{len(names) - _SHOWN} more files")
-    if n_folders:
-        shown.append(
-            f"{n_folders} folder(s), whose files a pattern such as {source.rstrip('/')}/**/*.txt names"
-        )
+    if n_folders := sum(info["type"] == "directory" for info in listed):
+        shown.append(f"{n_folders} folder(s)")
     inside = f"it holds {', '.join(shown)}" if shown else "it is empty"
-    if not records and "field" in kinds.values():
-        raise FileNotFoundError(
-            f"no file of plain text in the folder {source}: {inside}; field= reads its records"
-        )
     kind = "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt"
-    remedy = f"; unit='line' reads what the pattern {source.rstrip('/')}/* names as text"
+    place = source.rstrip("/")
     raise FileNotFoundError(
-        f"no file in the folder {source} is {kind}: {inside}{remedy if names and not records else ''}"
+        f"no file in the folder {source} is {kind}: {inside}; field= reads records, unit='line' with the pattern "
+        f"{place}/* any text, and {place}/**/*.txt names files in its folders"
     )
 
 
@@ -173,30 +168,13 @@ def stamps_of(spans: Sequence[Span]) -> dict[str, str]:
     return {without_secrets(url): stamp for url, stamp in stamps.items()}
 
 
-def read_steady(
-    span: Span, *, read: Callable[[Span], Iterable[Any]], options: dict[str, Any]
-) -> Iterator[Any]:
-    """Yield what is read of a span, and refuse it if one of its files changes meanwhile."""
-    # A local file is compared with itself on this machine, which may have a copy of its own.
-    begun = [
-        (url, fresh_stamp(url, options) if stamp.startswith("file") else stamp)
-        for url, stamp in span.stamped()
-    ]
-    yield from read(span)
-    # Whoever takes a block one behind, to know the last one, has not written that when this is asked.
-    for url, stamp in begun:
-        if fresh_stamp(url, options) != stamp:
-            raise StoreError(
-                f"{without_secrets(url)} has changed while it was read: when nothing writes to it any more, remove "
-                "what was written with dspectral.store.discard_unfinished, and call again"
-            )
-
-
 def refuse_changed(where: Location, spans: Sequence[Span], options: dict[str, Any]) -> None:
-    """Refuse to finish a store of local files that have changed since they were planned."""
-    # Files elsewhere have been compared with the plan by the tasks that read them.
-    stamps = {url: stamp for span in spans for url, stamp in span.stamped() if stamp.startswith("file")}
-    if changed := [url for url, stamp in stamps.items() if fresh_stamp(url, options) != stamp]:
+    """Refuse to finish a store of files that have changed since they were planned."""
+    stamps = {url: stamp for span in spans for url, stamp in span.stamped()}
+    with ThreadPoolExecutor() as pool:
+        now = pool.map(lambda url: fresh_stamp(url, options), stamps)
+        changed = [url for (url, stamp), other in zip(stamps.items(), now, strict=True) if other != stamp]
+    if changed:
         raise changed_text(where, changed)
 
 

@@ -48,12 +48,8 @@ class TextFiles:
         Unit of text that is a document; None means a line of a txt file and a field of a record elsewhere.
     field : str, default=None
         Name of the field or column that holds the text; needed for records.
-    encoding : str, default=None
-        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; None means UTF-8, with or without a byte order
-        mark.
-    delimiter : str, default=None
-        Character between the fields of csv files; None means the first of comma, semicolon, tab and bar under which the
-        header has one column named ``field``.
+    encoding, delimiter : str, default=None
+        Encoding of the files, and character between the fields of csv files, as for :func:`dspectral.build_store`.
     block_bytes : int, default=16 MiB
         Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -110,7 +110,7 @@ def named_files(sources: TextSources) -> Any:
     if not isinstance(sources, Iterator):
         return sources
     # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
-    first = list(_first(sources))
+    first = list(islice(sources, 1))
     if first and isinstance(first[0], PathLike):
         return [*first, *sources]
     return chain(first, sources)
@@ -189,12 +189,6 @@ def _count(_number: int, texts: Iterable[Any]) -> int:
 
 def _numbered(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
     return number, texts
-
-
-def _first(values: Iterator[Any]) -> Iterator[Any]:
-    for value in values:
-        yield value
-        return
 
 
 def _column(table: Any, field: str) -> Any:

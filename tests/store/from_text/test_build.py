@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-from dspectral.store.counts import open_store
 from dspectral.store.from_text import build, counting
 from dspectral.store.from_text.build import build_store
 from dspectral.store.location import StoreError
@@ -66,15 +65,6 @@ def test_an_exact_vocabulary_is_what_scikit_learn_counts(text, url, block_bytes)
     frequency = store.document_frequency
     order = sorted(range(len(terms)), key=lambda i: (-frequency[i], terms[i].encode()))
     assert order == list(range(len(terms)))
-
-
-def test_provenance_says_where_the_counts_come_from(text, url):
-    provenance = build_store(text, url, hashing=HASHING).provenance
-    for path in text:
-        assert path in str(provenance["sources"])
-    assert provenance["hashing"] == {**HASHING.record(), "ngram_range": [1, 2]}
-    assert {"dspectral", "numpy", "zarr"} == set(provenance["versions"])
-    assert open_store(url).provenance == provenance
 
 
 @pytest.mark.parametrize("settings", [{"hashing": HASHING}, {"vocabulary": VocabularySettings()}])

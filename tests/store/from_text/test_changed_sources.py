@@ -145,7 +145,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
     build = builder(kind, str(source), store)
     with monkeypatch.context() as patch:
         patch.setattr(planned_text, "read_span", read_span)
-        with pytest.raises(StoreError, match=r"a\.txt (has )?changed"):
+        with pytest.raises(StoreError, match=r"a\.txt changed"):
             build()
     with pytest.raises(StoreError, match=r"a\.txt changed since"):
         build()

@@ -35,22 +35,10 @@ def test_encodings_of_one_byte_a_line_end_are_cut_and_wide_ones_are_not():
 @pytest.mark.parametrize(
     ("content", "encoding", "sentence"),
     [
-        (
-            b"a\nb\xff\n",
-            None,
-            r"line 2: not UTF-8 \(.*\); errors='replace' reads on, and encoding= .* such as 'cp1252'",
-        ),
-        ("a\nb\n".encode("utf-16"), None, r"line 1: not UTF-8 .* encoding= .* such as 'utf-16'"),
-        (
-            b"a\nb\x81\n",
-            "cp1252",
-            r"line 2: byte 0x81 is not cp1252 .* errors='replace' reads on, and encoding=",
-        ),
-        (
-            "a\nb\n".encode("utf-16-le") + b"\x00\xd8a\x00",
-            "utf-16-le",
-            r"byte 8: byte 0x00 is not utf-16-le .*encoding=",
-        ),
+        (b"a\nb\xff\n", None, "line 2: not UTF-8 .* errors='replace' .* encoding= .*'cp1252'"),
+        ("a\nb\n".encode("utf-16"), None, "line 1: not UTF-8 .* encoding= .*'utf-16'"),
+        (b"a\nb\x81\n", "cp1252", "line 2: byte 0x81 is not cp1252 .* encoding="),
+        ("a\nb\n".encode("utf-16-le") + b"\0\xd8a\0", "utf-16-le", "byte 8: byte 0x00 is not utf-16-le"),
         (b"a\x00b", "utf-16-le", r"byte 2: byte 0x62 is not utf-16-le \(truncated data\)"),
     ],
 )
@@ -124,19 +112,15 @@ def test_a_folder_stands_for_the_files_of_known_endings_in_it(folder):
 def test_a_folder_without_such_files_says_what_is_in_it(folder):
     (folder / "deep" / "c.txt").rename(folder / "deep" / "c.log")
     with pytest.raises(
-        FileNotFoundError,
-        match=r"deep is a file that ends in \.txt: it holds c\.log; unit='line' .* the pattern .*deep/\* names",
+        FileNotFoundError, match=r"deep is .* \.txt: it holds c\.log; .*unit='line' .*deep/\*"
     ):
         plan_spans(str(folder / "deep"))
     with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.log"):
         plan_spans(str(folder / "deep"), field="text")
     for name in ("a.txt.gz", "b.txt"):
         (folder / name).unlink()
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"no file of plain text in the folder .*: it holds read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads",
-    ):
+    with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads"):
         plan_spans(str(folder))
     (folder / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no file in the folder .*empty is .*: it is empty$"):
+    with pytest.raises(FileNotFoundError, match=r"no file in the folder .*empty is .*: it is empty"):
         plan_spans(str(folder / "empty"))

@@ -60,21 +60,6 @@ def test_columns_and_signs_are_those_that_the_text_is_hashed_to(text, tmp_path):
         assert row.data.tolist() == [kept.signs[i]]
 
 
-def test_terms_that_share_a_column_are_joined_the_most_frequent_first(text, tmp_path):
-    kept = built(text, tmp_path / "store", keep_terms=100).kept_terms
-    names, signs = kept.names(), kept.column_signs()
-    assert set(names) == set(signs) == set(kept.columns.tolist())
-    assert any("/" in name for name in names.values())
-    column = next(column for column, name in names.items() if "/-" in name)
-    mine = np.flatnonzero(kept.columns == column)
-    best = mine[np.argmax(kept.table.counts[mine])]
-    assert names[column].split("/")[0] == kept.table.term(int(best))
-    assert signs[column] == kept.signs[best]
-    assert sorted(term.removeprefix("-") for term in names[column].split("/")) == sorted(
-        kept.table.term(int(i)) for i in mine
-    )
-
-
 def test_every_scheduler_and_text_files_keep_the_same_terms(text, tmp_path):
     files = TextFiles(str(text), block_bytes=2000)
     with dask.config.set(scheduler="sync"):
