@@ -3,8 +3,10 @@
 Unlike :mod:`dspectral.text.tokens`, which leaves out what is not a word of two letters, every token counts.
 """
 
+import re
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,15 @@ from dspectral.text.tokens import (
 )
 from dspectral.types import Documents, Int, Sentences
 
-Cut: TypeAlias = Literal["blanks", "words"]
+Cut: TypeAlias = Literal["blanks", "words", "language"]
+CODE = "\ufffc"
+"""Token that stands for a string that is no language."""
+_LONG = re.compile(rb"[!-~]{40,}")
+_SIGNS = bytes.maketrans(
+    bytes(range(256)),
+    bytes(1 + char.isdigit() + 2 * char.islower() + 3 * char.isupper() for char in map(chr, range(256))),
+)
+"""Whether a byte is a digit, a small or a capital letter, or something else."""
 BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
 
 
@@ -40,7 +50,8 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
 
     ``"blanks"`` cuts as ``text.split()`` does, for text that is tokenized already; ``"words"`` as
     ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the apostrophes inside them, and every other
-    character that is not a blank by itself; a tokenizer as its function does, called for one sentence after the other.
+    character that is not a blank by itself; ``"language"`` as ``"words"``, but for strings that are no language
+    (:func:`without_codes`); a tokenizer as its function does, called for one sentence after the other.
     Holds at most four times the bytes of the text and 8 bytes for each token.
 
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
@@ -48,13 +59,39 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
     """
     if isinstance(cut, Tokenizer):
         return cut.cut(documents, lowercase=lowercase)
-    if cut not in ("blanks", "words"):
-        raise ValueError(f"tokens is {cut!r}, but it must be 'blanks' or 'words'")
+    if cut not in get_args(Cut):
+        raise ValueError(f"tokens is {cut!r}, but it must be 'blanks', 'words' or 'language'")
     documents = checked_offsets(documents)
+    if cut == "language":
+        documents, cut = without_codes(documents), "words"
     tokens, odd, (document, byte) = _cut(documents, _letters(lowercase), _kinds(cut))
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
     return cut_words(lowered(documents, odd), cut, lowercase=lowercase) if odd.any() else Tokens.of(*tokens)
+
+
+def without_codes(documents: Documents) -> Documents:
+    r"""Put one token, U+FFFC, in the place of each string of 40 or more characters that is no language.
+
+    Lines of uuencode and base64, keys and long hashes change between small and capital letters, digits and signs at
+    more than half of the characters; words, paths, addresses and rulers of one sign do not.
+
+    >>> line = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
+    >>> kept = without_codes(Documents.of([f"see {line} there", "a" * 60]))
+    >>> [" ".join(kept.text(i).decode().split()) for i in range(2)] == ["see \ufffc there", "a" * 60]
+    True
+    """
+    text, offsets = documents.data.tobytes(), documents.offsets
+    known = bytearray(text)
+    for match in _LONG.finditer(text):
+        start, stop = match.span()
+        # Documents lie side by side without a blank: a string ends where its document does.
+        inner = offsets[np.searchsorted(offsets, start, "right") : np.searchsorted(offsets, stop)]
+        for begin, end in pairwise([start, *inner.tolist(), stop]):
+            signs = text[begin:end].translate(_SIGNS)
+            if end - begin >= 40 and 2 * sum(a != b for a, b in pairwise(signs)) > len(signs):
+                known[begin:end] = CODE.encode().ljust(end - begin)
+    return Documents(np.frombuffer(known, dtype=np.uint8), offsets)
 
 
 def count_words(tokens: Tokens) -> TermTable:
