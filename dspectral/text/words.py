@@ -33,7 +33,7 @@ from dspectral.text.tokens import (
 )
 from dspectral.types import Documents, Int, Sentences
 
-Cut: TypeAlias = Literal["blanks", "words", "language"]
+Cut: TypeAlias = Literal["blanks", "words", "language", "characters"]
 CODE = "\ufffc"
 """Token that stands for a string that is no language."""
 _LONG = re.compile(rb"[!-~]{40,}")
@@ -50,9 +50,9 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
 
     ``"blanks"`` cuts as ``text.split()`` does, for text that is tokenized already; ``"words"`` as
     ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the apostrophes inside them, and every other
-    character that is not a blank by itself; ``"language"`` as ``"words"``, but for strings that are no language
-    (:func:`without_codes`); a tokenizer as its function does, called for one sentence after the other.
-    Holds at most four times the bytes of the text and 8 bytes for each token.
+    character that is not a blank by itself; ``"language"`` so too, but for strings that :func:`without_codes` replaces;
+    ``"characters"`` into :func:`character_bigrams`; a tokenizer as its function does, called for one sentence after the
+    other. Holds at most four times the bytes of the text and 8 bytes for each token.
 
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
@@ -60,14 +60,26 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
     if isinstance(cut, Tokenizer):
         return cut.cut(documents, lowercase=lowercase)
     if cut not in get_args(Cut):
-        raise ValueError(f"tokens is {cut!r}, but it must be 'blanks', 'words' or 'language'")
+        raise ValueError(f"tokens is {cut!r}, but it must be one of {', '.join(map(repr, get_args(Cut)))}")
     documents = checked_offsets(documents)
+    if cut == "characters":
+        return Tokenizer(cut, character_bigrams).cut(documents, lowercase=lowercase)
     if cut == "language":
         documents, cut = without_codes(documents), "words"
     tokens, odd, (document, byte) = _cut(documents, _letters(lowercase), _kinds(cut))
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
     return cut_words(lowered(documents, odd), cut, lowercase=lowercase) if odd.any() else Tokens.of(*tokens)
+
+
+def character_bigrams(text: str) -> list[str]:
+    """Cut a text into pairs of neighboring letters, for languages that are written without blanks.
+
+    >>> character_bigrams("東京都へ行く。 I")
+    ['東京', '京都', '都へ', 'へ行', '行く', '。', 'I']
+    """
+    runs = re.findall(r"\w+|[^\w\s]", text)
+    return [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
 
 
 def without_codes(documents: Documents) -> Documents:

@@ -54,3 +54,23 @@ def test_what_is_wrong_is_named():
         cut_words(Documents.of(["a"]), "letters")
     with pytest.raises(ValueError, match="Document 1 of the block is not UTF-8 at byte 2"):
         cut_words(Documents.of([b"a", b"b \xff"]))
+
+
+LINE = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["a {} b"], ["a \ufffc b"]),
+        (["{}", "it"], ["\ufffc", "it"]),
+        (["A1b2" * 9, "C3d4" * 9], ["A1b2" * 9, "C3d4" * 9]),
+        (["https://" + "word/" * 20, "=" * 60, "x" * 99, "\u00e9" * 60], None),
+    ],
+    ids=["line", "whole", "side by side", "language"],
+)
+def test_strings_that_are_no_language_are_one_token_within_a_document(texts, expected):
+    given = [text.format(LINE) for text in texts]
+    tokens = cut_words(Documents.of(given), "language")
+    plain = cut_words(Documents.of(given if expected is None else expected), "words")
+    assert [tokens.text.tobytes(), tokens.bounds.tolist()] == [plain.text.tobytes(), plain.bounds.tolist()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -71,10 +71,12 @@ def build_corpus(
         does that word itself.
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
-    tokens : {"blanks", "words"}, callable or str, default="blanks"
-        Rule by which sentences are cut into tokens: at blanks, or into the words of n-grams; or a function from a
-        sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object
-        with a name and a version, such as a pipeline of spaCy.
+    tokens : {"blanks", "words", "language", "characters"}, callable or str, default="blanks"
+        Rule by which sentences are cut into tokens: at blanks; into words and punctuation; the same, but one U+FFFC for
+        each string of 40 characters or more that is no language, such as a line of base64; or into pairs of neighboring
+        letters, for languages that are written without blanks. Or a function from a sentence to a list of tokens: one at
+        the top level of a module, its name ``"module:function"``, or an object with a name and a version, such as a
+        pipeline of spaCy.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"
@@ -152,10 +154,10 @@ def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], 
 def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
     if isinstance(tokens, str) and ":" not in tokens:
         check_name("tokens", tokens, get_args(Cut))
-        return "words" if tokens == "words" else "blanks"
+        return cast(Cut, tokens)
     known = as_tokenizer(tokens, "tokens")
     if known is None:
-        raise TypeError("tokens is None, but it must be 'blanks', 'words' or a function")
+        raise TypeError("tokens is None, but it must be the name of a rule or a function")
     return known
 
 
