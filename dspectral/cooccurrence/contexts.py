@@ -77,7 +77,7 @@ class ContextCounts(NamedTuple):
     def of(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
         """Count the contexts in one block of sentences, by a rule for :func:`window_of`."""
         near = window_of(n_types, window, **rule)
-        data, indices, indptr = count_contexts(sentences, n_types, near)
+        ((data, indices, indptr),) = count_runs(sentences, n_types, near, [(0, n_types)])
         if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
             indptr = indptr.astype(np.int32)
         counts = sparse.csr_array((data, indices, indptr), shape=(n_types, near.n_columns))
@@ -104,7 +104,7 @@ def window_of(
     n_contexts: int | None = None,
     sides: Sides = "both",
 ) -> Window:
-    """Return a window as :func:`count_contexts` takes it.
+    """Return a window as :func:`count_runs` takes it.
 
     >>> window_of(9, 3, distance_weighting=True, sides="right").weights.round(2)
     array([1.  , 0.5 , 0.33])
@@ -125,7 +125,7 @@ def window_of(
     n_raw = n_types * groups
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
-    # The farthest on the left first: the order that count_contexts walks through.
+    # The farthest on the left first: the order that count_runs walks through.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
     group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
@@ -207,17 +207,6 @@ def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
                 row.sums[column] = 0.0
                 end += 1
     return end
-
-
-def count_contexts(sentences: Sentences, n_types: int, window: Window) -> CSRParts:
-    """Add up the weights of the contexts of each word type, in one pass of linear time.
-
-    >>> right = Window(np.ones(1), np.zeros(1, dtype=np.int64), 0, 1, np.empty(0, dtype=np.int32), 2)
-    >>> count_contexts(Sentences.of([[0, 1, 1, 1]]), 2, right)
-    (array([1., 2.]), array([1, 1], dtype=int32), array([0, 1, 2]))
-    """
-    (whole,) = count_runs(sentences, n_types, window, [(0, n_types)])
-    return whole
 
 
 def count_runs(

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import UNIT, ContextCounts, RowSums, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.engine import Blocks, summarize
 from dspectral.types import Sentences
 
 N_TYPES = 7
@@ -47,12 +46,6 @@ def as_dictionary(counts):
     return dict(zip(zip(rows.tolist(), columns.tolist(), strict=True), counts.data.tolist(), strict=True))
 
 
-def assert_same_bits(a, b):
-    assert a.n_tokens == b.n_tokens
-    for part in ("indptr", "indices", "data"):
-        np.testing.assert_array_equal(getattr(a.counts, part), getattr(b.counts, part))
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS)
 def test_counts_are_those_of_a_dictionary(sentences, how):
@@ -62,15 +55,6 @@ def test_counts_are_those_of_a_dictionary(sentences, how):
     assert found.n_tokens == sum(map(len, sentences))
     if not how["distance_weighting"]:
         assert as_dictionary(found.counts) == expected
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(sentences=SENTENCES, how=SETTINGS, size=st.integers(1, 9), fan_in=st.integers(2, 4))
-def test_any_cut_and_tree_give_the_same_bits(sentences, how, size, fan_in):
-    of = partial(ContextCounts.of, n_types=N_TYPES, **how)
-    parts = [Sentences.of(sentences[i : i + size]) for i in range(0, len(sentences), size)]
-    blocks = Blocks(Sentences._make, parts or [Sentences.of([])], in_memory=True)
-    assert_same_bits(summarize(blocks, of=of, fan_in=fan_in), of(Sentences.of(sentences)))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -105,11 +89,6 @@ def test_long_rows_come_sorted_too():
 def test_a_wrong_parameter_is_named(wrong, message):
     with pytest.raises(ValueError, match=message):
         ContextCounts.of(Sentences.of([[0, 4]]), **{"n_types": 5, **wrong})
-
-
-def test_a_negative_type_is_refused():
-    with pytest.raises(ValueError, match="word type -1"):
-        ContextCounts.of(Sentences(np.array([-1], np.int32), np.array([0, 1])), n_types=5, window=1)
 
 
 WEIGHTS = st.sampled_from([np.ones(2), np.rint(UNIT / np.arange(1, 11)) / UNIT, np.array([0.5, 1.0, 0.0])])
@@ -173,14 +152,6 @@ def test_the_sum_of_packed_pieces_has_the_bits_of_one_sum_after_the_other(
     expected = added_slowly(pieces)
     for found, part in zip(added(pieces, weights, group=group, room=room), parts(expected), strict=True):
         np.testing.assert_array_equal(found, part)
-
-
-def test_most_counts_take_three_bytes_or_fewer():
-    counts = sparse.random_array((20, 94_000), density=0.004, format="csr", rng=np.random.default_rng(0))
-    counts.sort_indices()
-    for weights in (np.ones(20), np.rint(UNIT / np.arange(1, 11)) / UNIT):
-        counts.data = np.random.default_rng(1).choice(weights, (counts.nnz, 2)).sum(axis=1)
-        assert len(packed_rows(parts(counts), Coding.of(weights))) < 3 * counts.nnz
 
 
 @pytest.mark.parametrize("weights", [np.zeros(0), np.zeros(3), np.ones(1), 1 / 2.0 ** np.arange(20)])

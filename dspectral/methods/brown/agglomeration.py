@@ -71,8 +71,7 @@ def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int3
     of the cheapest pair never makes a cluster cheaper for the others, so bounds stay bounds. Time is
     ``O(n_active * k)`` for each point and each tightening, memory ``n_active`` means.
 
-    Stratos, Kim, Collins and Hsu 2014, "A spectral algorithm for learning class-based n-gram models of natural
-    language"; Franti et al. 2000, "Fast and memory efficient implementation of the exact PNN", for the bounds.
+    Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000, "Fast and memory efficient implementation of the exact PNN".
 
     >>> merge_window(np.array([[0.0], [5.0], [0.1], [5.2]]), np.ones(4), 2)[0]
     array([[0, 2],
@@ -200,10 +199,8 @@ def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
 
     Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
 
-    The merge loop of Brown et al. 1992: ``O(m^3)`` in all, since the loss of a pair changes only by its cells with
-    the merged clusters. Memory: two square matrices.
-
-    Brown, Della Pietra, deSouza, Lai and Mercer 1992, "Class-based n-gram models of natural language", section 3.
+    The merge loop of Brown et al. 1992, section 3: ``O(m^3)`` in all, since the loss of a pair changes only by its
+    cells with the merged clusters.
 
     >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
     array([[1, 2],

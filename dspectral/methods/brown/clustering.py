@@ -340,13 +340,14 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         def scaled() -> Iterator[CSRRows]:
             return (scaling.apply(block.beside() if both else block.after) for block in pairs)
 
-        k = min(self.n_dimensions, pairs.n_types)
+        n_types = len(weights)
+        k = min(self.n_dimensions, n_types)
         with blas_in_one_thread():
             if pairs.in_memory:
                 vectors, values = leading_left(next(scaled()), k, random_state=self.random_state_)
             else:
                 vectors, values = leading_left_of_blocks(
-                    scaled, (pairs.n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
+                    scaled, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
             points = np.asarray(unit_rows(vectors * values if both else vectors), dtype=np.float64)
         n_clusters, weights = int(self.n_clusters), weights if both else np.ones(len(weights))

@@ -204,9 +204,7 @@ def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
 
 
 def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
-    """Return how often one cluster directly follows another.
-
-    Shapes: `labels` (n_types,); returns (n_clusters, n_clusters).
+    """Return how often one cluster directly follows another, shape (n_clusters, n_clusters).
 
     >>> from scipy import sparse
     >>> pairs = PairCounts.of(sparse.csr_array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]))
@@ -230,8 +228,6 @@ def exchange_sweep(
 ) -> int:
     """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
 
-    Shapes: `labels` (n_types,).
-
     A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Martin, Liermann and Ney 1998, "Algorithms
     for bigram and trigram word clustering"; with features, Clark 2003.
 
@@ -248,9 +244,8 @@ def exchange_sweep(
     moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
     nlogn = read_only(nlogn_table())
     cells = cells_of(cluster_table(bigrams, labels, n_clusters), nlogn)
-    state = SweepState(
-        cells, *_feature_sums(seen, labels, n_clusters), np.bincount(labels, minlength=n_clusters)
-    )
+    sizes = np.bincount(labels, minlength=n_clusters)
+    state = SweepState(cells, *_feature_sums(seen, labels, n_clusters), sizes)
     return sum(int(_sweep(block, seen, read_only(moves), labels, state, nlogn)) for block in bigrams)
 
 
@@ -374,13 +369,8 @@ def _sweep(
     gains = np.empty(m)
     moved = 0
     for at in range(len(starts) - 1):
-        word, start, stop, back, end = (
-            first + at,
-            starts[at],
-            starts[at + 1],
-            starts_back[at],
-            starts_back[at + 1],
-        )
+        word, start, stop = first + at, starts[at], starts[at + 1]
+        back, end = starts_back[at], starts_back[at + 1]
         home = labels[word]
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]

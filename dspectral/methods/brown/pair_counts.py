@@ -67,13 +67,7 @@ class PairCounts:
         """Whether the counts are one block in memory."""
         return self.read is _given
 
-    @property
-    def n_types(self) -> int:
-        """Number of types."""
-        return len(self.n_following)
-
     def __iter__(self) -> Iterator[PairBlock]:
-        """Read one block after the other."""
         return map(self.read, self.items)
 
     def times(self, factor: Any) -> tuple[Any, Any]:
@@ -136,19 +130,19 @@ def _staying(order: Int64s) -> NDArray[np.bool_]:
 # once before, and put where they belong. A block of the result ends where one of the store ends.
 def _reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, in which columns have their new numbers."""
-    stays, number = _staying(order), np.full(pairs.n_types, -1, dtype=np.int32)
+    stays, number = _staying(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     moved = order[~stays]
     kept = [_picked(block, moved) for block in pairs]
     elsewhere = np.concatenate([here for here, _, _ in kept])
     halves = _rows([after for _, after, _ in kept]), _rows([before for _, _, before in kept])
-    place = np.full(pairs.n_types, -1, dtype=np.int64)
+    place = np.full(len(pairs.n_following), -1, dtype=np.int64)
     place[elsewhere] = np.arange(len(elsewhere))
     start = 0
     for block in pairs:
         n = block.after.shape[0]
         here = np.flatnonzero(stays & (order >= block.first) & (order < block.first + n))
-        is_last = block.first + n == pairs.n_types
+        is_last = block.first + n == len(pairs.n_following)
         stop = len(order) if is_last else int(here[-1]) + 1 if len(here) else start
         asked = order[start:stop]
         # Rows of the block, then those from elsewhere: one index picks from both.

@@ -337,8 +337,6 @@ def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -
     """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1.
 
     Shapes: `rows` (n_types, n_contexts).
-
-    The passes of the solver, and one for the products A V, which are U S.
     """
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
     # only blocks of it are ever in the memory of a task.

@@ -9,9 +9,10 @@ from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
-from dspectral.engine import Blocks, blas_in_one_thread, expect_passes, memory_limit, numbered, summarize
+from dspectral.engine import blas_in_one_thread, expect_passes, memory_limit, numbered, summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.sequences import in_memory_blocks
 from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, first_tokens, join_neighbors, places
 from dspectral.methods.tmpca.streams import Stream
 from dspectral.types import Doubles, FloatArray, Sentences
@@ -59,27 +60,27 @@ class Climb(NamedTuple):
 def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple[list[Spectrum], int]:
     """Find the axes of each level, in one pass over the blocks each at most."""
     levels: list[Spectrum] = []
-    climb, n_passes = Climb(stream, [], kept=False), 0
+    reached, n_passes = Climb(stream, [], kept=False), 0
     expect_passes(n_levels)  # at most
     # Each round finds one level from the moments of its joined vectors. Of the blocks it knows the projections through
     # all levels found so far, either by projecting while it reads or because the nodes of a level are kept.
     while True:
-        n_passes += not climb.kept
-        with numbered(is_pass=not climb.kept):
-            moments = _moments(climb)
+        n_passes += not reached.kept
+        with numbered(is_pass=not reached.kept):
+            moments = _moments(reached)
         levels.append(_solve(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
-        was_kept = climb.kept
-        climb = _above(climb, levels[-1], n_levels - len(levels), settings)
-        n_passes += climb.kept and not was_kept
+        was_kept = reached.kept
+        reached = _above(reached, levels[-1], n_levels - len(levels), settings)
+        n_passes += reached.kept and not was_kept
 
 
-def _moments(climb: Climb) -> Moments:
+def _moments(reached: Climb) -> Moments:
     """Return the moments of the joined vectors of the next level, in one pass."""
-    blocks, trees = climb.stream.blocks, climb.stream.trees
-    if climb.axes or trees.table is None or trees.arity != PAIR:
-        return summarize(blocks, of=partial(level_moments, trees=trees, axes=climb.axes), name="moments")
+    blocks, trees = reached.stream.blocks, reached.stream.trees
+    if reached.axes or trees.table is None or trees.arity != PAIR:
+        return summarize(blocks, of=partial(level_moments, trees=trees, axes=reached.axes), name="moments")
     # Sums over distinct pairs instead of over tokens: exact, whatever the cuts, and the vectors are multiplied once.
     of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)
     counted = summarize(blocks, of=of_pairs, name="pairs")
@@ -87,22 +88,22 @@ def _moments(climb: Climb) -> Moments:
         return counted.moments(trees.table)
 
 
-def _above(climb: Climb, found: Spectrum, n_left: int, settings: LevelSettings) -> Climb:
+def _above(reached: Climb, found: Spectrum, n_left: int, settings: LevelSettings) -> Climb:
     """Climb on with the axes of a level, below ``n_left`` others; keep the nodes if they fit."""
-    stream, trees = climb.stream, climb.stream.trees
-    axes = [*climb.axes, settings.scaled(found.axes, settings.variances(found))]
+    stream, trees = reached.stream, reached.stream.trees
+    axes = [*reached.axes, settings.scaled(found.axes, settings.variances(found))]
     # n_rows counts joined vectors of this level: N / P^level a tree.
     n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
     fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= memory_limit()
     # Keeping nodes costs a read, which saves one only if more than one level is left.
-    if not climb.kept and (n_left == 1 or not fits):
+    if not reached.kept and (n_left == 1 or not fits):
         return Climb(stream, axes, kept=False)
-    if not climb.kept:
+    if not reached.kept:
         expect_passes(1, anew=True)
-    with numbered(is_pass=not climb.kept):
+    with numbered(is_pass=not reached.kept):
         nodes = summarize(stream.blocks, of=partial(KeptNodes.of, trees=trees, axes=axes), name="keep").blocks
     above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
-    return Climb(Stream(Blocks(_itself, nodes, in_memory=True), above), [], kept=True)
+    return Climb(Stream(in_memory_blocks(nodes), above), [], kept=True)
 
 
 def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
@@ -133,10 +134,6 @@ def n_levels_of(length: int, arity: int) -> int:
             f"length is {length}, but it must be a power of arity = {arity}: {below}{reached}, for instance"
         )
     return n_levels
-
-
-def _itself(block: Nodes) -> Nodes:
-    return block
 
 
 def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Moments:

@@ -104,7 +104,12 @@ class Trees(NamedTuple):
             for begin, end in cut_runs(block.sizes, most):
                 yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
         elif isinstance(block, Sentences):
-            yield from self._pieces_of_tokens(block, most)
+            table, offsets = np.asarray(self.table), block.offsets
+            for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), most):
+                ids = block.ids[offsets[begin] : offsets[end]]
+                part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
+                ids, sizes = first_tokens(part, len(table), self.length)
+                yield Nodes(table[ids], sizes)
         else:
             sizes = np.full(len(block), self.length, dtype=np.int64)
             for begin, end in cut_runs(sizes, most):
@@ -112,16 +117,6 @@ class Trees(NamedTuple):
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
                 self._check(rows, begin)
                 yield Nodes(rows.reshape(-1, self.n_dimensions), sizes[begin:end])
-
-    def _pieces_of_tokens(self, block: Sentences, most: int) -> Iterator[Nodes]:
-        if self.table is None:
-            raise TypeError("there is no table of vectors, but the block has token ids")
-        offsets = block.offsets
-        for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), most):
-            ids = block.ids[offsets[begin] : offsets[end]]
-            part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
-            ids, sizes = first_tokens(part, len(self.table), self.length)
-            yield Nodes(self.table[ids], sizes)
 
     def _check(self, rows: FloatArray, begin: int) -> None:
         bad = np.argwhere(~np.isfinite(rows))

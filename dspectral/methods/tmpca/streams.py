@@ -1,7 +1,7 @@
 """Sentences in blocks, and the trees made of them: texts with a vector for each word, or arrays of vectors."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from sklearn.utils import murmurhash3_32
@@ -23,22 +23,8 @@ SentencesLike: TypeAlias = "HoldsSentences | TokenLists | RowsLike"
 """Data that a tree is fitted to: a corpus, lists of tokens, or vectors in memory or lazily."""
 
 
-class HoldsVectors(Protocol):
-    """A fitted embedding."""
-
-    @property
-    def words_(self) -> Sequence[str]:
-        """Distinct words."""
-        ...
-
-    @property
-    def vectors_(self) -> FloatArray:
-        """The vector of each word, shape ``(n_words, n_dimensions)``."""
-        ...
-
-
-WordVectors: TypeAlias = HoldsVectors | tuple[Sequence[str] | Documents, FloatArray]
-"""A fitted embedding, or distinct words and their vectors."""
+WordVectors: TypeAlias = Any
+"""A fitted embedding, which has ``words_`` and ``vectors_``, or a pair of distinct words and their vectors."""
 
 
 class TreeSettings(NamedTuple):
@@ -116,24 +102,19 @@ def _of_array(X: Any, settings: TreeSettings) -> Stream:
     lazy, length = is_lazy(X), settings.length
     if is_sparse(X) or is_sparse(getattr(X, "_meta", None)) or (lazy and not hasattr(X, "chunks")):
         raise TypeError(
-            f"X is a {type(X).__name__}, but it must be a corpus, lists of tokens, or an array of vectors of shape "
-            "(sentences, length, dimensions)"
+            f"X is a {type(X).__name__}, but it must be a corpus, lists of tokens, or an array of vectors"
         )
     if not lazy:
         X = np.asarray(X)
     joined = X.ndim == 2 and X.shape[1] and X.shape[1] % length == 0
     if not joined and (X.ndim != 3 or X.shape[1] != length or not X.shape[2]):
         raise ValueError(
-            f"X has shape {X.shape}, but it must be (sentences, length = {length}, dimensions), or have the vectors "
-            "of a sentence one after the other in each row"
+            f"X has shape {X.shape}, but it must be (sentences, length = {length}, dimensions), or a sentence a row"
         )
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X is an array of {X.dtype}, but it must be one of numbers")
     if lazy and any(len(sizes) > 1 for sizes in X.chunks[1:]):
-        raise ValueError(
-            "the Dask array is cut within sentences, but a block must hold whole ones: call "
-            "X.rechunk({1: -1, 2: -1}) first"
-        )
+        raise ValueError("the Dask array is cut within sentences: call X.rechunk({1: -1, 2: -1}) first")
     if lazy and np.isnan(X.chunks[0]).any():
         raise ValueError("the Dask array has blocks of unknown size: call X.compute_chunk_sizes() first")
     # One row a sentence: blocks are then rows, which every reduction takes, and no number is moved.
@@ -191,15 +172,14 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
 
 
 def _pair(vectors: WordVectors) -> tuple[list[str], FloatArray]:
-    words: Sequence[str] | Documents
     if isinstance(vectors, tuple | list) and len(vectors) == 2:
         words, matrix = vectors
     elif hasattr(vectors, "words_") and hasattr(vectors, "vectors_"):
         words, matrix = vectors.words_, vectors.vectors_
     else:
+        kind = type(vectors).__name__
         raise ValueError(
-            f"vectors is a {type(vectors).__name__}, but it must be a fitted WordEmbedding, a pair of words and "
-            "their matrix, or None"
+            f"vectors is a {kind}, but it must be a fitted WordEmbedding, (words, matrix), or None"
         )
     if isinstance(words, Documents):
         words = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]

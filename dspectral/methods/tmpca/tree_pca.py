@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Spectrum
 from dspectral.engine import blas_in_one_thread, emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer, check_option
@@ -172,7 +171,20 @@ class TreePCA(
         self.n_dimensions_ = stream.trees.n_dimensions
         settings = self._level_settings()
         levels, self.n_passes_ = find_levels(stream, n_levels, settings)
-        self._set(levels, settings)
+        ranks = [int(np.count_nonzero(level.values)) for level in levels]
+        if min(ranks) < settings.n_components:
+            warn(
+                f"n_components is {settings.n_components}, but the levels have only {', '.join(map(str, ranks))} "
+                "independent direction(s), the lowest first: the other components are zero",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.components_ = [level.axes for level in levels]
+        self.means_ = [level.mean for level in levels]
+        self.explained_variance_ = np.stack([settings.variances(level) for level in levels])
+        totals = np.array([level.energy / settings.freedom(level) for level in levels])
+        self.explained_variance_ratio_ = self.explained_variance_ / np.where(totals > 0, totals, 1.0)[:, None]
+        self.n_sentences_ = levels[-1].n_rows
         return self
 
     def fit_transform(self, X: SentencesLike, y: object = None, **fit_params: Any) -> Any:
@@ -268,19 +280,3 @@ class TreePCA(
                 f"of {trees.n_dimensions} dimensions are joined"
             )
         check_option("output", self.output, OUTPUTS)
-
-    def _set(self, levels: list[Spectrum], settings: LevelSettings) -> None:
-        ranks = [int(np.count_nonzero(level.values)) for level in levels]
-        if min(ranks) < len(levels[0].values):
-            warn(
-                f"n_components is {len(levels[0].values)}, but the levels have only {', '.join(map(str, ranks))} "
-                "independent direction(s), the lowest first: the other components are zero",
-                UserWarning,
-                stacklevel=3,
-            )
-        self.components_ = [level.axes for level in levels]
-        self.means_ = [level.mean for level in levels]
-        self.explained_variance_ = np.stack([settings.variances(level) for level in levels])
-        totals = np.array([level.energy / settings.freedom(level) for level in levels])
-        self.explained_variance_ratio_ = self.explained_variance_ / np.where(totals > 0, totals, 1.0)[:, None]
-        self.n_sentences_ = levels[-1].n_rows

@@ -109,12 +109,6 @@ def test_the_setting_of_the_paper_takes_other_parameters_too():
     assert clone(brown).get_params() == brown.get_params()
 
 
-def test_one_word_again_and_again_is_one_cluster():
-    brown = SpectralBrownClustering(1).fit([["a", "a", "a"]])
-    assert brown.codes() == ["", ""]
-    assert brown.score([["a", "a"]]) == 0
-
-
 @pytest.mark.parametrize(
     "make", [lambda: SpectralBrownClustering(2), lambda: AnchorHMM(2, spelling=0.0, min_count=4)]
 )

@@ -1,14 +1,11 @@
 """Pairs in blocks of a store: the same clusters and states, bit for bit, as of pairs in memory."""
 
-from itertools import pairwise
-
 import dask
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dspectral import AnchorHMM, SpectralBrownClustering, build_corpus
-from dspectral.linalg.dense import leading_left, leading_left_of_blocks
 from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table
@@ -94,16 +91,6 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
 )
 def test_what_stays_is_a_longest_rising_subsequence(order, staying):
     assert np.flatnonzero(_staying(np.array(order, dtype=np.int64))).tolist() == staying
-
-
-def test_vectors_of_blocks_have_the_bits_of_those_of_the_whole():
-    rows = sparse.random_array((80, 30), density=0.2, rng=0, format="csr", dtype=np.float32)
-    whole = leading_left(rows, 5, random_state=1)
-    for cuts in ([0, 80], [0, 1, 40, 40, 80]):
-        parts = [rows[a:b] for a, b in pairwise(cuts)]
-        found = leading_left_of_blocks(lambda parts=parts: parts, rows.shape, rows.dtype, 5, random_state=1)
-        for one, other in zip(found, whole, strict=True):
-            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("start", ["weighted", "published"])

@@ -138,10 +138,13 @@ def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
         ({"anchors": ["cat", "cat"]}, SENTENCES, "each must be another row"),
         ({"n_states": 0}, SENTENCES, "n_states is 0"),
         ({"spelling": float("nan")}, SENTENCES, "spelling is nan"),
+        ({"anchors": "cat"}, SENTENCES, "anchors is 'cat'"),
+        ({"recipe": "cca"}, SENTENCES, "recipe is 'cca'"),
+        ({"recipe": AnchorRecipe(reselect=2.5)}, SENTENCES, "reselect is 2.5"),
         ({"recipe": AnchorRecipe(reduction="pca")}, SENTENCES, "reduction is 'pca'"),
         ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform is 'cube'"),
     ],
 )
 def test_what_cannot_be_is_named(options, sentences, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         AnchorHMM(**{"n_states": 2, "spelling": 0.0, "min_count": 1, **options}).fit(sentences)

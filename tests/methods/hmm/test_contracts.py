@@ -122,26 +122,11 @@ def test_a_stream_with_labels_is_scored_and_decoded_block_by_block():
     assert model.score(stream) == pytest.approx(np.mean(np.concatenate(found) == labels))
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter", "value"),
-    [
-        ("AnchorHMM", "n_states", "ten"),
-        ("AnchorHMM", "anchors", "cat"),
-        ("AnchorHMM", "recipe", "cca"),
-        ("AnchorHMM", "recipe", AnchorRecipe(reselect=2.5)),
-        ("AnchorHMM", "recipe", AnchorRecipe(count_transform=0.0)),
-        ("EMHMM", "n_states", 0),
-        ("EMHMM", "n_iter", 0),
-        ("EMHMM", "tol", "small"),
-        ("EMHMM", "smoothing", -1.0),
-        ("RefinementHMM", "n_em_iter", 1.5),
-        ("RefinementHMM", "recipe", {"memory": (0.5,)}),
-        ("RefinementHMM", "recipe", RefinementRecipe(tol=np.nan)),
-    ],
-)
-def test_a_parameter_of_the_wrong_type_or_size_is_one_sentence(name, parameter, value):
-    with pytest.raises((TypeError, ValueError), match=r" is .*must be"):
-        fitted(name, **{parameter: value})
+@pytest.mark.parametrize("options", [{"n_states": 0}, {"n_iter": 0}, {"tol": "small"}, {"smoothing": -1.0}])
+def test_a_parameter_of_the_wrong_type_or_size_is_one_sentence(options):
+    ((name, value),) = options.items()
+    with pytest.raises((TypeError, ValueError), match=f"{name} is {value!r}, but it must be"):
+        fitted("EMHMM", **options)
 
 
 def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
@@ -167,12 +152,6 @@ def test_words_of_two_kinds_in_turn_get_two_states_in_turn():
     assert states[0].tolist() in ([0, 1, 0, 1], [1, 0, 1, 0])
     assert [len(s) for s in states] == [4, 0, 1, 1]
     assert model.predict([]) == []
-
-
-def test_more_states_than_words_and_identical_sentences_are_fitted():
-    model = EMHMM(5, n_iter=5).fit([["a", "a"]] * 4)
-    assert np.isfinite(model.log_likelihoods_).all()
-    assert len(model.predict([["a", "b", "a"]])[0]) == 3
 
 
 PASSES = AnchorRecipe(n_transition_em_iter=4)

@@ -66,35 +66,13 @@ def test_posteriors_paths_and_likelihoods_are_those_of_the_joint_table(seed, zer
         np.testing.assert_allclose(smoothed.posterior[part], expected, atol=1e-12)
 
 
-def test_expected_counts_are_those_of_the_joint_table():
-    model, sentences = a_model(5), some_sentences(5)
-    counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
-    for i in range(sentences.n_sentences):
-        words = sentences.sentence(i)
-        table = joint_table(words, model)
-        table /= table.sum()
-        counts.initial[:] += marginal(table, 0)
-        counts.final[:] += marginal(table, table.ndim - 1)
-        for t, word in enumerate(words):
-            counts.emission[word] += marginal(table, t)
-            if t:
-                counts.transition[:] += marginal(table, t - 1, t)
-    found = ExpectedCounts.of(sentences, model=model)
-    for ours, expected in zip(found.counts, counts, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=1e-12)
-    assert found.log_likelihood == pytest.approx(smooth(sentences, model).log_likelihood.sum())
-    assert found.n_sentences == sentences.n_sentences
-
-
-def test_labels_restrict_states_as_zeros_in_the_joint_table_do():
+@pytest.mark.parametrize("bounds", [[0, 5], [0, 2, 5]])
+def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_allow(bounds):
     model, sentences = a_model(2, n_states=5), some_sentences(2)
-    labels = np.random.default_rng(0).integers(2, size=len(sentences.ids)).astype(np.int32)
-    bounds = np.array([0, 2, 5])
-    label_of = np.array([0, 0, 1, 1, 1])
-    found = ExpectedCounts.of(
-        LabelledSentences(sentences.ids, labels, sentences.offsets), model=model, bounds=bounds
-    )
-    total, emission = 0.0, np.zeros_like(model.emission)
+    labels = np.random.default_rng(0).integers(len(bounds) - 1, size=len(sentences.ids)).astype(np.int32)
+    block = LabelledSentences(sentences.ids, labels, sentences.offsets)
+    label_of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    total, counts = 0.0, HiddenMarkov(*(np.zeros(part.shape) for part in model))
     for i in range(sentences.n_sentences):
         part = slice(*sentences.offsets[i : i + 2])
         table = joint_table(sentences.ids[part], model)
@@ -103,10 +81,18 @@ def test_labels_restrict_states_as_zeros_in_the_joint_table_do():
             blocked[t] = np.flatnonzero(label_of != label)
             table[tuple(blocked)] = 0.0
         total += np.log(table.sum())
+        table /= table.sum()
+        counts.initial[:] += marginal(table, 0)
+        counts.final[:] += marginal(table, table.ndim - 1)
         for t, word in enumerate(sentences.ids[part]):
-            emission[word] += marginal(table, t) / table.sum()
+            counts.emission[word] += marginal(table, t)
+            if t:
+                counts.transition[:] += marginal(table, t - 1, t)
+    found = ExpectedCounts.of(block, model=model, bounds=np.array(bounds))
     assert found.log_likelihood == pytest.approx(total)
-    np.testing.assert_allclose(found.counts.emission, emission, atol=1e-12)
+    assert found.n_sentences == sentences.n_sentences
+    for ours, expected in zip(found.counts, counts, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
 
 
 def test_a_long_sentence_does_not_underflow():

@@ -1,6 +1,3 @@
-from collections import Counter
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -8,6 +5,8 @@ from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
 from dspectral.methods.hmm.inference import smooth
 from dspectral.types import Sentences
+
+BY_OPERATORS = RefinementRecipe(decoding="operators")
 
 
 def lists(stream):
@@ -25,42 +24,27 @@ def data():
     return lists(refinement_sequences(300, seed=1))
 
 
-def supervised(X, y, smoothing):
-    """The plain supervised hidden Markov model by counting in dictionaries."""
-    steps, first, last, words = Counter(), Counter(), Counter(), Counter()
-    for tokens, tags in zip(X, y, strict=True):
-        first[tags[0]] += 1
-        last[tags[-1]] += 1
-        words.update(zip(tags, tokens, strict=True))
-        steps.update(pairwise(tags))
-    labels = sorted(first | last | Counter(a for a, _ in words))
-    types = {x for _, x in words}
-    out = {}
-    for a in labels:
-        n = sum(words[a, x] for x in types)
-        out[a] = {
-            "initial": first[a] / len(X),
-            "final": last[a] / n,
-            "steps": {b: steps[a, b] / n for b in labels},
-            "words": {x: (words[a, x] + smoothing) / (n + smoothing * (len(types) + 1)) for x in types},
-        }
-    return out
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.5])
 def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
     model = RefinementHMM(1, smoothing=smoothing).fit(*data)
-    expected = supervised(*data, smoothing)
-    for i, a in enumerate(model.labels_):
-        assert model.model_.initial[i] == pytest.approx(expected[a]["initial"], rel=1e-12)
-        assert model.model_.final[i] == pytest.approx(expected[a]["final"], rel=1e-12)
-        for j, b in enumerate(model.labels_):
-            assert model.model_.transition[i, j] == pytest.approx(expected[a]["steps"][b], rel=1e-12)
-        for x, share in expected[a]["words"].items():
-            assert model.model_.emission[model.words_.index(x), i] == pytest.approx(share, rel=1e-12)
-    by_operators = RefinementHMM(1, smoothing=smoothing, recipe=RefinementRecipe(decoding="operators")).fit(
-        *data
+    n_types, n = len(model.words_), len(model.labels_)
+    initial, final, steps, emission = np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros((n_types, n))
+    for tokens, tags in zip(*data, strict=True):
+        labels = np.array([model.labels_.index(tag) for tag in tags])
+        initial[labels[0]] += 1
+        final[labels[-1]] += 1
+        np.add.at(steps, (labels[:-1], labels[1:]), 1)
+        np.add.at(emission, ([model.words_.index(token) for token in tokens], labels), 1)
+    n_tokens = emission.sum(axis=0)
+    expected = (
+        initial / len(data[0]),
+        steps / n_tokens[:, None],
+        (emission + smoothing) / (n_tokens + smoothing * n_types),
+        final / n_tokens,
     )
+    for found, counted in zip(model.model_, expected, strict=True):
+        np.testing.assert_allclose(found, counted, rtol=1e-12)
+    by_operators = RefinementHMM(1, smoothing=smoothing, recipe=BY_OPERATORS).fit(*data)
     if not smoothing:
         for one, other in zip(model.predict_proba(data[0]), by_operators.predict_proba(data[0]), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-9)
@@ -120,34 +104,27 @@ def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_ty
 
 
 @pytest.mark.parametrize(
-    ("X", "y", "message"),
+    ("options", "X", "y", "message"),
     [
-        ([["a"]], None, "y is None"),
-        ([["a"]], [["K"], ["V"]], "there are 1 sequences of tokens, but 2 of labels"),
-        ([["a", "b"]], [["K"]], "sequence 0 has 2 tokens, but 1 labels"),
-        ([[]], [[]], "there is no token in any sequence"),
-        ([np.zeros((3, 2))], [["a"] * 3], "sequence 0 has a token that is not hashable: VectorQuantizer"),
+        ({}, [["a"]], None, "y is None"),
+        ({}, [["a"]], [["K"], ["V"]], "1 sequences of tokens, but 2 of labels"),
+        ({}, [["a", "b"]], [["K"]], "sequence 0 has 2 tokens, but 1 labels"),
+        ({}, [[]], [[]], "no token in any sequence"),
+        ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0 has a token that is not hashable: VectorQuantizer"),
+        ({"n_refinements": 0}, [["a"]], [["K"]], "n_refinements is 0"),
+        ({"n_em_iter": 1.5}, [["a"]], [["K"]], "n_em_iter is 1.5"),
+        ({"start": "em"}, [["a"]], [["K"]], "start is 'em'"),
+        ({"recipe": {"memory": (0.5,)}}, [["a"]], [["K"]], "recipe is"),
+        ({"recipe": RefinementRecipe(tol=np.nan)}, [["a"]], [["K"]], "tol is nan"),
+        ({"recipe": RefinementRecipe(decoding="viterbi")}, [["a"]], [["K"]], "decoding is 'viterbi'"),
+        ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "at least one decay"),
+        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"are \[1.5, 0.9\]"),
+        ({"recipe": BY_OPERATORS, "n_em_iter": 1}, [["a"]], [["K"]], "n_em_iter=0"),
     ],
 )
-def test_bad_sequences_are_named(X, y, message):
+def test_what_cannot_be_is_named(options, X, y, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        RefinementHMM().fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_refinements": 0}, "n_refinements is 0"),
-        ({"start": "em"}, "start is 'em'"),
-        ({"recipe": RefinementRecipe(decoding="viterbi")}, "decoding is 'viterbi'"),
-        ({"recipe": RefinementRecipe((), ())}, "at least one decay"),
-        ({"recipe": RefinementRecipe((1.5,))}, r"are \[1.5, 0.9\]"),
-        ({"recipe": RefinementRecipe(decoding="operators"), "n_em_iter": 1}, "n_em_iter=0"),
-    ],
-)
-def test_bad_parameters_are_named(data, options, message):
-    with pytest.raises(ValueError, match=message):
-        RefinementHMM(**options).fit(*data)
+        RefinementHMM(**options).fit(X, y)
 
 
 def test_a_quantizer_gives_the_nearest_centre():

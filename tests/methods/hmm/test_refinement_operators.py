@@ -113,8 +113,3 @@ def test_decoding_by_operators_is_that_of_the_joint_table():
     assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), found, out) == 0
     expected = smooth(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
     np.testing.assert_allclose(out, expected, atol=1e-7)
-    ids = sentences.sentence(0)
-    table = np.array(
-        [joint_probability(ids, labels, model, m) for labels in product(range(n_labels), repeat=3)]
-    ).reshape(2, 2, 2)
-    np.testing.assert_allclose(out[1], table.sum(axis=(0, 2)) / table.sum(), atol=1e-7)
