@@ -11,11 +11,11 @@ from dask.highlevelgraph import HighLevelGraph
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.events import emit_from_worker
+from dspectral.engine.events import Merged, emit_from_worker
 from dspectral.engine.keeping import Keeper
-from dspectral.engine.pass_events import merged
+from dspectral.engine.kept_parts import Part
 from dspectral.engine.row_blocks import Shape, join, shape_said
-from dspectral.engine.summary import Summary
+from dspectral.engine.summary import Summary, bytes_of
 from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
 
 S = TypeVar("S", bound=Summary)
@@ -108,6 +108,18 @@ def _merge_and_emit(fit: str, run: str, level: int, *summaries: S) -> S:
     result = _merge(*summaries)
     emit_from_worker(merged(fit, run, level, result))
     return result
+
+
+def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
+    """Return the event of a summary that was merged."""
+    summary = summary.summary if isinstance(summary, Part) else summary
+    n_rows = getattr(summary, "n_rows", None)
+    error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
+    absolute = relative = None
+    if error is not None and energy is not None:
+        absolute, relative = float(error), float(error / energy) if energy else 0.0
+    n_bytes = bytes_of(summary)
+    return Merged(fit, run, level, n_bytes, None if n_rows is None else int(n_rows), absolute, relative)
 
 
 def merge_group(level: int, token: str) -> str:

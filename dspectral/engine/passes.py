@@ -1,7 +1,8 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -10,6 +11,7 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
+from dask.callbacks import Callback, normalize_callback
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
@@ -17,15 +19,23 @@ from scipy import sparse
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster import compare_machines
-from dspectral.engine.cluster_pass import runs_in_task
+from dspectral.engine.cluster_pass import getter, runs_in_task
 from dspectral.engine.configuration import configured_fan_in
-from dspectral.engine.events import PassBegan, client_in_force, counts_blocks, has_listeners
-from dspectral.engine.fits import FirstPass, fit_in_force, has_number, scratch_of_plan
+from dspectral.engine.events import (
+    BlocksDone,
+    Client,
+    PassBegan,
+    PassEnded,
+    client_in_force,
+    counts_blocks,
+    emit,
+    has_listeners,
+)
+from dspectral.engine.fits import FirstPass, fit_in_force, has_number, next_number, scratch_of_plan
 from dspectral.engine.keeping import Keeper, keeper_of
 from dspectral.engine.kept_parts import PartError
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
-from dspectral.engine.merge_tree import block_tasks, merge_group, merge_tree, merges_of
-from dspectral.engine.pass_events import running_pass
+from dspectral.engine.merge_tree import block_tasks, merge_group, merge_tree, merged, merges_of
 from dspectral.engine.retrying import pinned_and_named
 from dspectral.engine.row_blocks import (
     Blocks,
@@ -275,6 +285,61 @@ def _computing(
         # that, as data in the graph does.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield {**local, **how}
+
+
+class LocalCounts(Callback):
+    """Counts the tasks of one pass that Dask's schedulers within this process have done."""
+
+    def __init__(self, begun: PassBegan) -> None:
+        super().__init__()
+        self._begun = begun
+        self._levels = {group: level for level, group in enumerate(begun.merge_groups, 1)}
+        self._n_blocks, self._n_merges = begun.n_kept, begun.n_kept_merges
+
+    def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
+        # The scheduler calls this in the thread that waits for the pass, one task at a time.
+        group, begun = str(key[0] if isinstance(key, tuple) else key), self._begun
+        level = self._levels.get(group)
+        if level is None and group != begun.block_group:
+            return
+        # Either a block or a merge: what is shared by all tasks, and what reads a stream, counts as neither.
+        self._n_blocks += level is None
+        self._n_merges += level is not None
+        if level is not None:
+            emit(merged(begun.fit, begun.run, level, result))
+        emit(BlocksDone(begun.fit, begun.run, self._n_blocks, self._n_merges))
+
+
+@contextmanager
+def running_pass(
+    begun: PassBegan, *, is_pass: bool = False, client: Client | None = None
+) -> Iterator[dict[str, Any]]:
+    """Emit the events of a pass while the body computes it; yield what ``dask.compute`` is given.
+
+    ``is_pass`` says whether it reads the data, and so has a number.
+    """
+    fit, number = fit_in_force(), next_number(is_pass=is_pass)
+    if fit:
+        n_passes = fit.n_passes if number else None
+        begun = begun._replace(fit=fit.token, of=fit.name, number=number, n_passes=n_passes)
+    emit(begun, client)
+    if begun.n_kept:
+        emit(BlocksDone(begun.fit, begun.run, begun.n_kept, begun.n_kept_merges))
+    start, error = time.perf_counter(), ""
+    try:
+        if client is not None:
+            yield {"scheduler": getter(client, begun)}
+        elif counts_blocks():
+            # Named in the call and not registered: a fit in another thread would take registered ones away.
+            yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}
+        else:
+            yield {}
+    # Interrupts too: the event of the end says what ended the pass.
+    except BaseException as raised:
+        error = type(raised).__name__
+        raise
+    finally:
+        emit(PassEnded(begun.fit, begun.run, begun.name, time.perf_counter() - start, error), client)
 
 
 def rows_in(arrays: Sequence[da.Array]) -> int | None:

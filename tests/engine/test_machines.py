@@ -111,11 +111,3 @@ def test_who_differs_from_most_is_named(kinds, said):
     assert (
         machines.differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said
     )
-
-
-def test_what_is_neither_true_nor_false_is_refused_by_its_name():
-    with (
-        dask.config.set({"dspectral.same-bits": "perhaps"}),
-        pytest.raises(ValueError, match=r"dspectral\.same-bits is 'perhaps', but it must be true or false"),
-    ):
-        machines.wants_same_bits()

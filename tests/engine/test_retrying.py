@@ -1,5 +1,6 @@
 import errno
 import gzip
+import re
 from types import SimpleNamespace
 
 import dask
@@ -9,7 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dspectral
-from dspectral.engine import listening, retrying, run_tasks
+from dspectral.engine import configuration, listening, retrying, run_tasks
 from dspectral.engine.events import Retried
 
 
@@ -124,13 +125,27 @@ def test_an_outer_call_does_not_try_again_what_an_inner_one_gave_up():
     assert read.calls == 3
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, True, "twice"])
-def test_a_number_of_retries_that_is_none_is_refused_by_its_name(value):
-    with (
-        dask.config.set({"dspectral.retries": value}),
-        pytest.raises(ValueError, match=r"dspectral\.retries is .* a whole number of at least 0"),
-    ):
-        retrying.retried(len, [], what="measuring")
+SETTINGS = {
+    "retries": configuration.configured_retries,
+    "fan-in": configuration.configured_fan_in,
+    "wait-warning": configuration.wait_warning,
+    "same-bits": configuration.wants_same_bits,
+    "memory-limit": configuration.memory_limit,
+}
+BAD = {
+    "retries": [-1, 1.5, True, "twice"],
+    "fan-in": [1, "2"],
+    "wait-warning": ["soon", 0, -1, None],
+    "same-bits": ["perhaps"],
+    "memory-limit": ["much"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in BAD for value in BAD[name]])
+def test_a_setting_that_means_nothing_is_refused_by_its_name_and_value(name, value):
+    match = rf"dspectral\.{name} is {re.escape(repr(value))}, but it must be "
+    with dask.config.set({f"dspectral.{name}": value}), pytest.raises(ValueError, match=match):
+        SETTINGS[name]()
 
 
 def flaky_block(block, *, folder, error):

@@ -15,7 +15,6 @@ from distributed.scheduler import NoValidWorkerError
 from dspectral import ClusterError
 from dspectral.engine import as_message, listening, run_tasks
 from dspectral.engine.cluster_pass import State, Watch, WorkerState, getter, reason_of
-from dspectral.engine.configuration import wait_warning
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, Redone, Waiting
 from tests.schedulers import forked_workers
 
@@ -214,12 +213,3 @@ def test_a_task_that_kills_its_workers_is_named():
         pytest.raises(ClusterError, match=r"1 worker ended at task 0 of die in the pass die.* memory"),
     ):
         run_tasks(die, [1], name="die")
-
-
-@pytest.mark.parametrize("value", ["soon", 0, -1, None, "0 s"])
-def test_a_time_that_is_none_is_refused_by_its_name(value):
-    with (
-        dask.config.set({"dspectral.wait-warning": value}),
-        pytest.raises(ValueError, match=r"dspectral\.wait-warning is .*, but"),
-    ):
-        wait_warning()
