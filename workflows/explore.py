@@ -26,6 +26,7 @@ def main(argv: list[str] | None = None) -> None:
                 sizes=sizes_of(arguments),
                 min_count=arguments.min_count,
                 seed=arguments.seed,
+                tokens=arguments.tokenizer or {"word": "language", "char": "characters"}[arguments.analyzer],
                 block_bytes=arguments.block_bytes,
                 **reading(arguments),
                 scratch=arguments.scratch,
@@ -50,6 +51,9 @@ def options() -> argparse.ArgumentParser:
     add("--name", help="title of the page (default: the name of the first file)")
     fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
     add("--min-count", type=form.positive, metavar="N", help=fewest)
+    analyzer = "what words are: those between blanks and signs, or pairs of letters, for Japanese or Chinese"
+    add("--analyzer", choices=("word", "char"), default="word", help=analyzer)
+    add("--tokenizer", metavar="MODULE:FUNCTION", help="function from a text to its words, in place of both")
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
     add("--scratch", metavar="DIR", help=scratch)
     add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help="of text behind a block")

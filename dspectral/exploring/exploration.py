@@ -4,6 +4,7 @@ import resource
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
@@ -32,8 +33,12 @@ from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.lines import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_text
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
+from dspectral.text.words import Cut
 
 LEAST_CLUSTERS = 2
+LEAST_TOKENS = 1_000
+"""Words of a text in which they should repeat."""
 KIND = ("unit", "field", "encoding", "delimiter")
 """Fields of :class:`Reading` that say what a source is."""
 
@@ -49,6 +54,7 @@ def explore(
     sizes: Sizes | None = None,
     min_count: int | None = None,
     seed: int = 0,
+    tokens: Cut | TokenizerLike = "language",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
@@ -79,6 +85,9 @@ def explore(
         Fewest times that a word must occur to have a vector and a class; by default 1 to 10, rising with the text.
     seed : int, default=0
         Seed of everything random. The same text, sizes and seed give the same page but for times.
+    tokens : {"language", "words", "characters", "blanks"}, callable or str, default="language"
+        How text is cut into words, as for :func:`dspectral.build_corpus`: "characters" for languages that are written
+        without blanks. By default strings that are no language, such as lines of base64, are left out.
     block_bytes : int, default=16777216
         Bytes of text behind a block; a task holds about ten times that.
     errors : {"strict", "replace"}, default="strict"
@@ -132,7 +141,7 @@ def explore(
         limit = Longest.checked(max_document_bytes, long_documents)
         reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, limit)
         text = plan_text(paths, reading, sentences=True)
-        corpus = _counted(paths, folder, reading, stages)
+        corpus = _counted(paths, folder, reading, stages, tokens)
         least = min_count or least_count(corpus.n_tokens)
         words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
         if not words.n_tokens:
@@ -143,6 +152,8 @@ def explore(
         found = _found(title, words, folder, sizes, stages, seed=seed, text=text)
     shown = None if texts is not None else [_shown(path) for path in paths]
     found.settings |= {"sources": shown} | _settings(reading, least, seed)
+    if tokens != "language":
+        found.settings["tokens"] = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     kibibytes = 1 if sys.platform == "darwin" else 1024
     found.peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
@@ -192,7 +203,9 @@ def _files(
     return [path], n
 
 
-def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) -> Corpus:
+def _counted(
+    paths: list[str], folder: str, reading: Reading, stages: Stages, tokens: Cut | TokenizerLike
+) -> Corpus:
     """Build the corpus of which all else is made."""
     with stages.stage("Count and number the words", TEXT, 2):
         return build_corpus(
@@ -201,7 +214,7 @@ def _counted(paths: list[str], folder: str, reading: Reading, stages: Stages) ->
             # Every type has a number of its own here; which are rare is decided when all are counted.
             min_count=1,
             lowercase=True,
-            tokens="words",
+            tokens=tokens,
             **_named(reading, *KIND, "block_bytes", "errors"),
             max_document_bytes=reading.longest.n_bytes,
             long_documents=reading.longest.treatment,
@@ -252,6 +265,16 @@ def _found(
         "bytes": None if None in n_bytes else sum(n_bytes),
     }
     found = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words))
+    if n_codes := words.n_codes:
+        found.missing["strings"] = (
+            f"{n_codes:,} strings of 40 characters or more that are no language, such as lines of base64"
+        )
+    if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
+        found.warning = (
+            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): is this text written "
+            "without blanks? tokens='characters' (--analyzer char) or a tokenizer cuts it"
+        )
+        warnings.warn(found.warning, stacklevel=3)
     topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
     if topics.n_topics:
         with stages.stage("Find the topics of documents", ROWS):

@@ -12,6 +12,7 @@ from dspectral.engine.keeping import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
+from dspectral.text.words import CODE
 from dspectral.types import CSRRows, Sentences
 
 ENDS = frozenset(".!?;:\u2026\u3002\uff01\uff1f")
@@ -72,6 +73,12 @@ class FrequentWords(NamedTuple):
         counts = self.corpus.counts[self.types]
         counts[0] = self.n_tokens - int(counts[1:].sum())
         return np.asarray(counts)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of strings that are no language."""
+        tokens = self.corpus.words
+        return int(self.corpus.counts[tokens.index(CODE)]) if CODE in tokens else 0
 
     def sentences(self) -> TokenCorpus:
         """Return the sentences of frequent words, cut from the documents; nothing is read yet."""

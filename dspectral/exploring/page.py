@@ -78,7 +78,9 @@ class Exploration:
     classes : Classes or None
         Brown classes.
     missing : dict of str to str
-        Why a part is None, by its name.
+        Why a part is None, by its name, and what else was left out.
+    warning : str
+        What is odd about the text; empty if nothing is.
     stages : list of Stage
         The steps that were done, and how long each took.
     seconds : float
@@ -96,6 +98,7 @@ class Exploration:
     space: WordSpace | None = None
     classes: Classes | None = None
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    warning: str = ""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     peak_memory_bytes: int = 0
@@ -243,7 +246,7 @@ def _arguments(settings: dict[str, Any]) -> str:
     """Return the arguments of a call that finds the same; sizes are those that are left after the rule."""
     sources = settings["sources"]
     first = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
-    given = [f"{name}={settings[name]!r}" for name in ("unit", "field", "seed") if name in settings]
+    given = [f"{name}={settings[name]!r}" for name in ("unit", "field", "tokens", "seed") if name in settings]
     return ", ".join([first, *given])
 
 

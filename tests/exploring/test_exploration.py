@@ -157,6 +157,22 @@ def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):
     assert {link[1:] for link in page.links} <= set(page.ids)
 
 
+def test_strings_that_are_no_language_are_counted_and_left_out(found):
+    code = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
+    texts = [f"{text} {code}" if i % 2 else text for i, text in enumerate(two_subjects())]
+    made = dspectral.explore(texts=texts, sizes=SMALL)
+    assert made.missing["strings"].startswith("120 strings")
+    assert [topic.words for topic in made.topics] == [topic.words for topic in found.topics]
+
+
+def test_words_that_do_not_repeat_are_told():
+    texts = [f"{chr(0x4E00 + 7 * i % 900)}{chr(0x4E00 + i % 41)}{i}\u4e00\u4e8c" for i in range(1200)]
+    with pytest.warns(UserWarning, match="--analyzer char"):
+        made = dspectral.explore(texts=texts, sizes=SMALL)
+    assert f"Careful: {made.warning}." in Page(made.html()).text
+    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
+
+
 def test_what_is_no_text_is_refused():
     with pytest.raises(TypeError, match="text 1 is 3, but texts must be strings"):
         dspectral.explore(texts=["a", 3])
