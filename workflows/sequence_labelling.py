@@ -185,8 +185,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
         run.passes += model.n_passes_
         found = model.predict(task.test.tokens)
         if method.name.startswith("operators") and seed == 0:
-            shares, n_negative = model.clipped_label_shares(model.encode(task.test.tokens))
-            share = n_negative / shares.size
+            share = np.mean(model.label_shares(model.encode(task.test.tokens)) == 0)
             run.note(
                 f"{task.name}, {method.name}: {share:.1%} of the label shares were negative and set to 0"
             )

@@ -1,8 +1,11 @@
 import json
 import sysconfig
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from tests.methods.sentences.test_sentences import sentences
 from tests.strategies import zipf_counts
 from tests.workflows.programs import words
 from workflows import demo, intent_classification, sketch_scaling
+from workflows._parts import intent_scores
 from workflows.benchmarks import lsi
 
 
@@ -150,3 +154,13 @@ def test_lsi_race_runs_small(tmp_path, monkeypatch):
     assert all(
         -1e-5 < value < 0.05 for value in excess.values()
     )  # five of twelve topics alike: no gap to find
+
+
+@pytest.mark.parametrize(("n_sentences", "backend"), [(400, "usual"), (4_000, "dask")])
+def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backend):
+    asked = []
+    monkeypatch.setattr(joblib, "parallel_config", lambda name: asked.append(name) or nullcontext())
+    intents = np.arange(n_sentences) % 20
+    run = SimpleNamespace(client=object())
+    with intent_scores.spread(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
+        assert asked == ([] if backend == "usual" else ["dask"])

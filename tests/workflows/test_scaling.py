@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tests import forked
 from workflows.benchmarks import _timed_work, scaling
 from workflows.benchmarks._timed_work import WORKS
 
@@ -46,7 +47,8 @@ def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path
     assert ("threads", 1, "speedup") not in found
 
 
-def test_processes_do_the_same_and_a_failure_is_told(tmp_path):
+def test_processes_do_the_same_and_a_failure_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(scaling, "subprocess", forked)
     options = ["--work", "build_store", "--kinds", "processes", "--counts", "1", "--repetitions", "1"]
     scaling.main([*options, "--size", str(SIZE), "--out", str(tmp_path / "report"), "--debug"])
     metrics = {row["metric"] for row in rows_of(tmp_path / "report")}

@@ -103,3 +103,16 @@ def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, 
     with pytest.raises(SystemExit):
         sequence_labelling.main(["--wav", str(folder), *more, "--out", str(tmp_path / "out")])
     assert sentence in capsys.readouterr().err
+
+
+def test_frames_of_numbers_are_quantised(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(40):
+        labels = rng.integers(2, size=8)
+        lines += [f"{rng.normal(4 * a):.3f}\t{rng.normal():.3f}\t{a}" for a in labels] + [""]
+    path = tmp_path / "frames.tsv"
+    path.write_text("\n".join(lines))
+    more = ["--codes", "8", "--refinements", "2", "--seeds", "1", "--out", str(tmp_path / "out")]
+    sequence_labelling.main(["--train", str(path), "--test", str(path), *more])
+    assert rows_of(tmp_path / "out")["frames", "spectral-2", "frame_accuracy"] > 0.9
