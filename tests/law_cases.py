@@ -9,6 +9,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.in_memory import AllRows
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.exploring.documents import Best
@@ -171,6 +172,7 @@ def case(kind, streams, most_bytes, /, name="", **parameters):
 
 CASES = [
     case(Moments, (rows,), lambda n: 8 * (D * D + D)),
+    case(AllRows, (csr,), lambda n: 12 * n * D + 4 * n),
     case(GramProduct, (rows,), lambda n: 8 * (2 * D + D), factor=np.ones((D, 2))),
     case(GramProduct, (csr,), lambda n: 8 * (2 * D + D), " of CSR", factor=np.ones((D, 2))),
     case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),

@@ -26,7 +26,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
 from dspectral.types import FloatArray, RowsLike
 
-_GROWING = ("auto", "frequent_directions", "median_frequent_directions", "gram")
+_GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
 
 
@@ -239,8 +239,10 @@ class SketchedPCA(Decomposition):
         - ``"gram"``: one pass, exact, ``8 d^2`` bytes a task for d columns;
         - ``"nystrom"``: one pass, one random product; poor on the flat spectra of text;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
-        - ``"auto"``: ``"gram"`` up to 2,048 columns, else ``"frequent_directions"`` for one pass and
-          ``"krylov"`` for more.
+        - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory;
+        - ``"auto"``: ``"gram"`` up to 2,048 columns, else ``"in_memory"`` where the stored entries take at most
+          ``dspectral.in-memory-bytes`` (128 MiB; unknown of lazy sparse rows that are no store's), else
+          ``"frequent_directions"`` for one pass and ``"krylov"`` for more.
     n_passes : int, default=1
         Number of times that ``"krylov"`` reads the rows. Each pass but the last multiplies by
         ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
@@ -327,10 +329,9 @@ class TruncatedSVD(Decomposition):
     n_components : int, default=2
         Number of components, k: at most the number of columns.
     solver : str, default="auto"
-        As for :class:`SketchedPCA`. With ``n_passes=1`` ``"auto"`` means Frequent Directions for more than 2,048
-        columns.
+        As for :class:`SketchedPCA`.
     n_passes : int, default=5
-        Number of times that ``"krylov"`` reads the rows.
+        Number of times that ``"krylov"`` reads the rows; ``"in_memory"`` and ``"gram"`` read them once.
     sketch_size : int, optional
         Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` the columns of all products together, by
         default ``3 k + 10``.

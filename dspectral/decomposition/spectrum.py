@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Self, get_args
 from warnings import warn
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
+from dspectral.decomposition.in_memory import AllRows, exact_directions
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.html import card, number, share
 from dspectral.inputs.parameters import check_integer, check_option
@@ -25,9 +26,11 @@ from dspectral.linalg.dense import (
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import PANEL, alike, is_in_file, panels, tall_array
 from dspectral.registry import saved
-from dspectral.types import CheckedRows, FloatArray, HoldsRows
+from dspectral.types import CheckedRows, FloatArray, HoldsRows, Rows
 
-Solver = Literal["auto", "frequent_directions", "median_frequent_directions", "gram", "nystrom", "krylov"]
+Solver = Literal[
+    "auto", "frequent_directions", "median_frequent_directions", "gram", "nystrom", "krylov", "in_memory"
+]
 SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
@@ -76,6 +79,13 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
     return "frequent_directions" if plan.n_passes == 1 else "krylov"
 
 
+def solver_for(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
+    """Return the solver of rows: where they are small ``"auto"`` works in memory, whoever computes."""
+    solver = chosen_solver(plan, X.shape[1])
+    is_small = plan.solver == "auto" and solver != "gram" and engine.is_small(X)
+    return "in_memory" if is_small else solver
+
+
 def passes_of(plan: Plan, solver: str) -> int:
     """Return how often a solver reads the rows, at most.
 
@@ -98,7 +108,7 @@ def check_size(plan: Plan, n_columns: int) -> None:
 
 def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
     """Return how often a decomposition reads the rows, at most."""
-    solver = chosen_solver(plan, X.shape[1])
+    solver = solver_for(X, plan)
     if solver not in ("krylov", "nystrom"):
         return passes_of(plan, solver)
     shape = X.shape[1], width_of(plan, solver, X.shape[1])
@@ -177,6 +187,11 @@ class Certificate(NamedTuple):
     absolute: float
     relative: float
 
+    @classmethod
+    def of(cls, absolute: float, energy: float) -> Self:
+        """Return the bound on rows of some energy."""
+        return cls(absolute, absolute / energy if energy else 0.0)
+
     def _repr_html_(self) -> str:
         facts = [
             ("squared singular values", f"at most {number(self.absolute)} below the truth"),
@@ -210,9 +225,13 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
     Shapes: `X` (n, d).
     """
     check_size(plan, X.shape[1])
-    solver = chosen_solver(plan, X.shape[1])
+    solver = solver_for(X, plan)
     n_reads = reads_of(X, plan)
     engine.expect_passes(n_reads)
+    if solver == "in_memory":
+        return pad_components(
+            in_memory_spectrum(engine.summarize(X, of=AllRows.of, name="read").rows, plan), plan
+        )
     if solver in ("krylov", "nystrom"):
 
         def multiply(Z: FloatArray) -> GramProduct:
@@ -272,8 +291,24 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
         energy, solver = max(0.0, float(np.trace(gram))), "gram"
         k = min(plan.n_components, int(np.sum(values > noise)))
         axes, values = fixed_signs(np.ascontiguousarray(vectors[:, :k].T, dtype=plan.dtype)), values[:k]
-    certificate = Certificate(error, error / energy if energy else 0.0)
+    certificate = Certificate.of(error, energy)
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
+
+
+def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
+    """Decompose rows that are all here, in double precision; what was found can grow if one pass was asked for."""
+    n_rows = rows.shape[0]
+    same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
+    axes, values, mean, energy, left = exact_directions(
+        same, plan.n_components, center=plan.center, seed=plan.seed
+    )
+    summary = None
+    if plan.n_passes == 1:
+        sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
+        size, total = plan.rows_of_sketch, n_rows * mean
+        summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, energy, left)
+    certificate = Certificate.of(left, energy)
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, "in_memory", 1, summary)
 
 
 def krylov_spectrum(
@@ -313,5 +348,5 @@ def krylov_spectrum(
     # What is left is positive semidefinite, so its trace bounds its norm.
     left = max(0.0, energy - math.fsum(best.values)) + rounding_floor(best.values, plan.dtype)
     left += rounding_of_sums(part.n_rows, part.energy)
-    certificate = Certificate(left, left / energy if energy else 0.0)
+    certificate = Certificate.of(left, energy)
     return Spectrum(axes, best.values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)

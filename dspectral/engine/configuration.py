@@ -24,6 +24,12 @@ def joined_bytes() -> int:
     return as_bytes("dspectral.joined-bytes", dask.config.get("dspectral.joined-bytes", "64 MiB"))
 
 
+def in_memory_bytes() -> int:
+    """Return up to how many bytes of stored entries a decomposition works in memory, an eighth of the limit at most."""
+    value = dask.config.get("dspectral.in-memory-bytes", "128 MiB")
+    return min(as_bytes("dspectral.in-memory-bytes", value), memory_limit() // 8)
+
+
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
     return as_bytes("dspectral.memory-limit", dask.config.get("dspectral.memory-limit", "1 GiB"))

@@ -20,7 +20,7 @@ from scipy import sparse
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster import compare_machines
 from dspectral.engine.cluster_pass import getter, runs_in_task
-from dspectral.engine.configuration import configured_fan_in
+from dspectral.engine.configuration import configured_fan_in, in_memory_bytes
 from dspectral.engine.events import (
     BlocksDone,
     Client,
@@ -58,6 +58,8 @@ from dspectral.engine.task_graph import Graph, call, result_of, value, with_retr
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
+SHORT = 800
+"""Rows or columns that dense rows have at the most to be decomposed in memory."""
 
 
 def summarize(
@@ -358,6 +360,22 @@ def bytes_in(arrays: Sequence[da.Array]) -> int | None:
         for one, is_dense in zip(arrays, dense, strict=True)
     ]
     return None if None in sizes else sum(sum(of_array) for of_array in sizes if of_array)
+
+
+def is_small(X: Stream) -> bool:
+    """Report whether rows have few enough entries to be decomposed in memory, and, if they are dense, a short side.
+
+    Of lazy sparse rows only those of a store say how many they are.
+
+    >>> is_small(sparse.csr_array((3, 5000))), is_small(da.ones((3, 5000))), is_small(da.ones((5000, 5000)))
+    (True, True, False)
+    """
+    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
+    n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)
+    is_dense = isinstance(rows._meta if isinstance(rows, da.Array) else rows, np.ndarray)  # noqa: SLF001
+    if is_dense and min(rows.shape) > SHORT:
+        return False
+    return n_bytes is not None and n_bytes <= in_memory_bytes()
 
 
 def _call(function: Callable[..., Any], first: int, said: Sequence[Shape | int], *rows: Any) -> Any:

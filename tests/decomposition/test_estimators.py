@@ -1,5 +1,6 @@
 """Components, certificates, growing and parameters of the estimators: those of scikit-learn, for rows of every kind."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
 from tests.reference import optimal_residual, residual
 from tests.strategies import matrices, zipf_counts
 
-SOLVERS = ["frequent_directions", "gram", "nystrom", "krylov"]
+SOLVERS = ["frequent_directions", "gram", "nystrom", "krylov", "in_memory"]
 ROWS = zipf_counts(300, 50, 12, n_topics=3)
 DENSE = ROWS.toarray().astype(np.float64)
 
@@ -202,8 +203,41 @@ def test_auto_takes_the_solver_that_it_documents(width, n_passes):
     if width == GRAM_COLUMNS:
         assert (found.solver_, found.n_passes_) == ("gram", 1)
     else:
+        assert (found.solver_, found.n_passes_) == ("in_memory", 1)
+        with dask.config.set({"dspectral.in-memory-bytes": 0}):
+            found = found.fit(wide)
         assert found.solver_ == ("frequent_directions" if n_passes == 1 else "krylov")
         assert found.n_passes_ == n_passes
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(900, 3000), (3000, 900), (50, 3000), (3000, 50)])
+def test_small_rows_are_decomposed_exactly_in_memory_however_they_are_cut(tmp_path, shape, center, dtype):
+    n_rows, n_used = shape
+    rows = np.zeros((n_rows, GRAM_COLUMNS * 2), dtype=dtype)
+    rows[:, :n_used] = zipf_counts(n_rows, n_used, 12, n_topics=3).toarray()[:, :n_used]
+    rows = sparse.csr_array(rows)
+    A = rows.toarray().astype(np.float64)[:, :n_used]
+    A -= A.mean(axis=0) * center
+    truth = np.linalg.svd(A, compute_uv=False)[:9] ** 2
+    model = SketchedPCA(8, center=center)
+    found = model.fit(rows)
+    assert (found.solver_, found.n_passes_) == ("in_memory", 1)
+    eps = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(found.singular_values_**2, truth[:8], rtol=eps)
+    axes = found.components_.astype(np.float64)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(8), atol=eps)
+    np.testing.assert_allclose(np.linalg.norm(A @ axes[:, :n_used].T, axis=0) ** 2, truth[:8], rtol=eps)
+    assert truth[8] <= found.certificate_.absolute <= 2 * truth[8] or n_rows == 50
+    if dtype == np.float64:  # a store keeps counts in single precision
+        return
+    bits = found.components_.tobytes()
+    store = write_counts(rows, str(tmp_path / "store"), block_rows=77)
+    for scheduler in ("sync", "threads"):
+        with dask.config.set(scheduler=scheduler):
+            assert model.fit(store).components_.tobytes() == bits
+    assert model.partial_fit(rows[:30]).n_samples_seen_ == n_rows + 30
 
 
 @pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
@@ -284,7 +318,7 @@ def test_only_one_pass_can_grow():
     assert not hasattr(TruncatedSVD(solver="nystrom"), "partial_fit")
     wide = sparse.random_array((60, GRAM_COLUMNS + 1), density=0.05, format="csr", rng=0)
     model = TruncatedSVD(2, n_passes=2).fit(wide)
-    with pytest.raises(ValueError, match=r"solver 'krylov' reads all rows 2 time\(s\) and leaves nothing"):
+    with pytest.raises(ValueError, match=r"solver 'in_memory' reads all rows 1 time\(s\) and leaves nothing"):
         model.partial_fit(wide)
     assert isinstance(TruncatedSVD(2, n_passes=1).partial_fit(wide).summary_, FrequentDirections)
 

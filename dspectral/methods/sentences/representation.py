@@ -22,8 +22,8 @@ from dspectral.text.hashing import hash_documents
 from dspectral.text.weighting import DocumentFrequencies, Weighting
 from dspectral.types import CSRRows, IntArray, Rows, RowsLike
 
-SOLVER: Solver | None = None
-"""Solver of the decomposition; None takes the sketch of one pass, and block Krylov iteration for more."""
+SOLVER: Solver = "auto"
+"""Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`."""
 
 
 @saved
@@ -283,7 +283,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         recipe = self._recipe
         plan = Plan(
             self.n_components,
-            solver=SOLVER or ("frequent_directions" if recipe.n_passes == 1 else "krylov"),
+            solver=SOLVER,
             n_passes=recipe.n_passes,
             sketch_size=recipe.sketch_size,
             seed=self.random_state_,
