@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 
@@ -28,6 +29,12 @@ def sentence_passes(tmp_path):
     return model.fit(text_store(tmp_path, hashing=model.word_hashing)).n_passes_
 
 
+def larger():
+    model = dspectral.SentenceRepresentation(2, n_features=4096, min_document_frequency=0)
+    with dask.config.set({"dspectral.in-memory-bytes": 0}):
+        return model.fit(low_rank_counts(200, 4096, 4, block_rows=50)).n_passes_  # one counts frequencies
+
+
 def labelled():
     X, y, _ = sample_labelled_documents(300, n_words=100, n_labels=6, n_states=4, seed=1)
     return X, y
@@ -51,7 +58,12 @@ STATED = {
     "`TruncatedSVD(n_passes=p)`, up to 2,048 columns": {
         '1, exact (`"gram"`)': lambda _: dspectral.TruncatedSVD(2, n_passes=4).fit(COUNTS).n_passes_ == 1
     },
-    "`TruncatedSVD(n_passes=p)`, more columns": {
+    "`TruncatedSVD(n_passes=p)`, more columns, stored entries up to `dspectral.in-memory-bytes` (128 MiB)": {
+        '1, exact (`"in_memory"`)': lambda _: (
+            dspectral.TruncatedSVD(2, n_passes=4).fit(wide().compute()).n_passes_ == 1
+        )
+    },
+    "`TruncatedSVD(n_passes=p)`, more columns and entries": {
         "p": lambda _: (
             [dspectral.TruncatedSVD(2, n_passes=p).fit(wide()).n_passes_ for p in (1, 2, 4)] == [1, 2, 4]
         )
@@ -61,7 +73,9 @@ STATED = {
             [dspectral.TfidfWeighting().fit(rows).n_passes_ for rows in (store(path), COUNTS)] == [0, 1]
         )
     },
-    "`SentenceRepresentation`": {"1 over a store": lambda path: sentence_passes(path) == 1},
+    "`SentenceRepresentation`": {
+        "1 over a store, 3 where it is larger": lambda path: (sentence_passes(path), larger()) == (1, 4)
+    },
     "`WordEmbedding`": {
         "1 over the sentences, then those of the solver over the counts": lambda _: (
             dspectral.WordEmbedding(2).fit(SENTENCES).n_passes_ > 1

@@ -1,15 +1,14 @@
 """The main job on text that every Python installation has: docstrings and comments of the standard library.
 
-Documents are labelled by their top-level package. Representations are learned from the unlabelled part by
-matrix sketching; a few labelled documents a package then train the classifier.
+Documents are labelled by their top-level package. Representations are learned from the leading directions of the
+unlabelled part; a few labelled documents a package then train the classifier.
 """
 
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from dspectral import SentenceRepresentation, build_store
+from dspectral import SentenceRepresentation, Texts, build_store
 from dspectral.datasets import standard_library_intents
 
 from ._form import form
@@ -31,16 +30,16 @@ def main(argv: list[str] | None = None) -> None:
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the standard library"):
             found = standard_library_intents(arguments.packages, seed=arguments.seed)
+        train = Labelled(found.train_texts, np.asarray(found.train_labels))
+        # Texts lie sorted by label, which what is learned from them must not know.
+        shuffle = np.random.default_rng(arguments.seed).permutation
+        train = train.at(shuffle(len(train.texts)))
+        others = [found.unlabelled_texts[i] for i in shuffle(len(found.unlabelled_texts))]
+        test = Labelled(found.test_texts, np.asarray(found.test_labels))
         with run.measure("count the unlabelled text"):
             hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
-            for name, texts in (("train", found.train_texts), ("unlabelled", found.unlabelled_texts)):
-                lines = "".join(" ".join(text.split()) + "\n" for text in texts)
-                Path(scratch, f"{name}.txt").write_text(lines, encoding="utf-8")
-            store = f"{scratch}/unlabelled.zarr"
-            sources = [f"{scratch}/train.txt", f"{scratch}/unlabelled.txt"]
-            counts = build_store(sources, store, hashing=hashing, block_bytes=1 << 18)
-        train = Labelled(found.train_texts, np.asarray(found.train_labels))
-        test = Labelled(found.test_texts, np.asarray(found.test_labels))
+            texts = Texts([*train.texts, *others])
+            counts = build_store(texts, f"{scratch}/unlabelled.zarr", hashing=hashing, block_bytes=1 << 18)
         full = classify(run, Task("standard library", train, test, counts))
         for query, neighbours in nearest(full, found.unlabelled_texts, QUERIES):
             run.note(f"nearest to “{query}”: " + "; ".join(f"“{text}”" for text in neighbours))

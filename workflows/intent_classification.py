@@ -1,9 +1,9 @@
 """Classify the intent of sentences, with representations learned from unlabelled text by matrix sketching.
 
-The unlabelled text and the training sentences (without their labels) are counted into a store and sketched
-in one pass; the test side is never looked at. With `--labelled N`, all training sentences but the N drawn of
-each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text are
-sketched: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
+The training sentences (without their labels, shuffled) and the unlabelled text are counted into a store, of which the
+leading directions are found; the test side is never looked at. With `--labelled N`, all training sentences but the N
+drawn of each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text
+are read: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
 `vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
 also the first two words and the scores of a supervised model. With `--method` one more is learned: of the sketched
 representation `sketch` takes the directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side;
@@ -24,6 +24,7 @@ from dspectral import (
     IntentClassifier,
     IntentRecipe,
     SentenceRepresentation,
+    Texts,
     WordVectorRepresentation,
     build_store,
     read_word2vec,
@@ -46,9 +47,11 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         train, test = read_labelled(arguments.train), read_labelled(arguments.test)
+        # Files are often sorted by intent, which what is learned from their text must not know.
+        train = train.at(np.random.default_rng(arguments.seed).permutation(len(train.texts)))
         with TemporaryDirectory(prefix="dspectral-") as scratch:
             with run.measure("count the unlabelled text"):
-                store = unlabelled_store(arguments, f"{scratch}/unlabelled.zarr")
+                store = unlabelled_store(arguments, train.texts, f"{scratch}/unlabelled.zarr")
             classify(run, Task(name_of(arguments.train), train, test, store))
 
 
@@ -187,10 +190,10 @@ def rows_of(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
     return da.concatenate(pieces)
 
 
-def unlabelled_store(arguments: argparse.Namespace, path: str) -> CountStore:
+def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str) -> CountStore:
     """Count the words of the training sentences, then of the unlabelled text."""
     hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
-    store = build_store(arguments.train, path, unit="field", field="text", hashing=hashing)
+    store = build_store(Texts(texts), path, hashing=hashing)
     if arguments.unlabeled:
         store = build_store(arguments.unlabeled, path, unit="line", hashing=hashing, append=True)
     return store

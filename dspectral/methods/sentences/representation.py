@@ -33,20 +33,21 @@ class SentenceRecipe(NamedTuple):
     Attributes
     ----------
     sketch_size : int or None, default=None
-        Number of rows of the sketch, at least ``n_components``. None takes ``2 n_components + 10``, and
-        ``3 n_components + 10`` where there is more than one pass.
-    n_passes : int, default=1
-        How often the sentences are read for the directions. With more than one, block Krylov iteration takes the
-        place of the sketch of one pass, and comes closer to the exact directions with each.
+        Number of columns of all products together, or of rows of the sketch of one pass, at least ``n_components``.
+        None takes ``5 n_components + 10``, and ``2 n_components + 10`` for one pass.
+    n_passes : int, default=3
+        How often block Krylov iteration reads the sentences for the directions where these are too many to be
+        decomposed in memory; it comes closer to the exact directions with each. One pass is Frequent Directions, which
+        loses by every cut and by an order of the rows that is none of chance.
 
     Examples
     --------
-    >>> SentenceRecipe(n_passes=3).sketch_size is None
+    >>> SentenceRecipe(n_passes=4).sketch_size is None
     True
     """
 
     sketch_size: int | None = None
-    n_passes: int = 1
+    n_passes: int = 3
 
 
 @saved
@@ -69,7 +70,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     min_document_frequency : int, default=2
         Words in fewer unlabeled sentences have no vector.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the sketch. The same seed and blocks give the same bits under every scheduler.
+        Seed of the products. The same seed and blocks give the same bits under every scheduler.
     recipe : SentenceRecipe or None, default=None
         Passes and size of the sketch, for comparisons; None takes the defaults of :class:`~dspectral.SentenceRecipe`.
 
@@ -80,7 +81,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     words_ : ndarray of int64, shape (n_words,)
         The hashed columns that have a vector, in ascending order.
     certificate_ : Certificate
-        Bound on what the sketch of the weighted sentences lost.
+        Bound on what lies outside the directions that were found.
     solver_ : str
         The solver that found the directions.
     n_passes_ : int
@@ -102,7 +103,9 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
       word's inverse document frequency, so that no word drowns the others;
     - words alone are projected, since n-grams inherit their words' directions with more noise.
 
-    Memory: ``(2 n_components + 10) * n_words`` numbers for a sketch, in single precision. Where the sentences have
+    Up to ``dspectral.in-memory-bytes`` (128 MiB) of weighted sentences are decomposed in memory, exactly. Beyond it
+    products of ``2.5 n_components`` columns for each word are taken, in single precision. Neither depends on how
+    sentences are cut or ordered, but for rounding. Where the sentences have
     fewer independent directions than ``n_components``, the other columns of P are zero, and a warning says how many
     there are.
 
@@ -279,13 +282,13 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         weighted = map_rows(
             counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
-        # Single precision: a sketch loses far more than rounding, and takes half the memory.
+        # Single precision: words' vectors are kept so, and it takes half the memory.
         recipe = self._recipe
         plan = Plan(
             self.n_components,
             solver=SOLVER,
             n_passes=recipe.n_passes,
-            sketch_size=recipe.sketch_size,
+            sketch_size=recipe.sketch_size or (5 * self.n_components + 10 if recipe.n_passes > 1 else None),
             seed=self.random_state_,
             dtype=np.float32,
         )

@@ -1,5 +1,6 @@
 """Sentences in scikit-learn's tools: columns of texts, clones, searches, tiny folds, seeds and saved models."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -61,10 +62,25 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
         SENT.transform(counts)
 
 
-def test_more_passes_mean_krylov():
-    assert (SENT.solver_, SENT.n_passes_) == ("frequent_directions", 2)
-    more = clone(SENT).set_params(recipe=SentenceRecipe(n_passes=3, sketch_size=4)).fit(TEXTS)
-    assert (more.solver_, more.n_passes_) == ("krylov", 4)
+def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_cut_nor_order():
+    rng, topics = np.random.default_rng(0), np.arange(300) % 6
+    words = 680 * topics[:, None] + (680 * rng.random((300, 60)) ** 2).astype(int)
+    counts = sparse.csr_array(np.array([np.bincount(row, minlength=4096) for row in words], dtype=np.float32))
+    order = np.argsort(topics, kind="stable")
+    model = SentenceRepresentation(6, n_features=4096, min_document_frequency=1)
+    with dask.config.set({"dspectral.in-memory-bytes": 10**8}):
+        exact = model.fit(counts)
+    assert (exact.solver_, exact.n_passes_) == ("in_memory", 2)
+    for rows in (counts, counts[order]):
+        for n_blocks in (1, 30, 100):
+            lazy = da.from_array(rows.toarray(), chunks=(300 // n_blocks, -1)).map_blocks(sparse.csr_array)
+            found = clone(model).fit(lazy)
+            assert (found.solver_, found.n_passes_) == ("krylov", 4)
+            # Between words: axes may turn within equal values.
+            close, known = found.projection_ @ found.projection_.T, exact.projection_ @ exact.projection_.T
+            assert np.linalg.norm(close - known) < 0.02 * np.linalg.norm(known)
+    one = clone(model).set_params(recipe=SentenceRecipe(n_passes=1))
+    assert one.fit(lazy).solver_ == "frequent_directions"
 
 
 def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
