@@ -12,7 +12,6 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.in_memory import AllRows
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.exploring.documents import Best
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
@@ -20,9 +19,10 @@ from dspectral.methods.lsi.document_products import ClassGramProduct, CrossProdu
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
-from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments, StateStatistics
+from dspectral.methods.multilabel.summaries import FirstMoments, Regression, SecondMoments, StateStatistics
 from dspectral.methods.tmpca.levels import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
+from dspectral.search import Nearest
 from dspectral.store.anndata import ColumnTotals
 from dspectral.store.from_text.texts import OfPartitions
 from dspectral.text.hashing import HashingSettings
@@ -93,14 +93,6 @@ def features(rng, n):
     return Rows(rng.standard_normal((n, K)))
 
 
-def posterior(rng, n):
-    return Rows(rng.dirichlet(np.ones(K), size=n))
-
-
-def ones(_, n):
-    return Rows(np.ones((n, 1)))
-
-
 def numbers(_, n):
     return Rows(np.arange(n)[:, None])
 
@@ -113,19 +105,6 @@ def tokens(rng, n, labeled=False):
 def texts(rng, n):
     words = np.array(["to", "be", "or", "not", "Ärger", "that"])
     return Texts([" ".join(rng.choice(words, size=rng.integers(0, 6))) for _ in range(n)])
-
-
-class Scored(NamedTuple):
-    """Scores of documents, some of them equal, under their numbers."""
-
-    array: np.ndarray
-
-    def part(self, a, b):
-        return self.array[a:b].T, np.broadcast_to(np.arange(a, b), self.array[a:b].T.shape)
-
-
-def scores(rng, n):
-    return Scored(rng.integers(5, size=(n, K)).astype(np.float32))
 
 
 # Parameters that a pass hands to ``of``.
@@ -204,6 +183,13 @@ CASES = [
         **THIRD,
     ),
     case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 3 * (3 + K + L)), **STATES),
+    Case(
+        Regression,
+        (csr, labels),
+        lambda *block: StateStatistics.of(*block, **STATES).regression,
+        lambda n: 8 * 3 * (3 + K + L),
+        "Regression",
+    ),
     case(SquaredHinge, (rows, labels), lambda n: 8 * (D * L + 2 * L), **HINGE),
     case(TopScores, (rows,), lambda n: 16 * 5 * L + 8 * L, relevancy=RELEVANCY, limits=np.array([5, 2, 0])),
     case(
@@ -223,6 +209,9 @@ CASES = [
     case(Sample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
+    case(
+        Nearest, (features, numbers), lambda n: 2 * 4 * (4 + 8), queries=np.eye(K, dtype=np.float32)[:2], n=4
+    ),
     # These two keep what they are given, one after the other: the caller bounds how many rows that are.
     case(
         LocalSpaces,
@@ -233,7 +222,6 @@ CASES = [
     ),
     case(KeptNodes, (tokens,), lambda n: n * (8 * 2 * 2 + 8), **NODES),
     case(TermSample, (texts,), lambda _: 3000, settings=HashingSettings(), size=100),
-    Case(Best, (scores,), lambda block: Best.of(*block, n=4), lambda _: K * 4 * (4 + 8), "Best"),
     Case(
         OfPartitions, (rows,), lambda block: OfPartitions(tuple(block)), lambda n: 8 * n * D, "OfPartitions"
     ),
