@@ -11,7 +11,7 @@ from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stac
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of, gram_of, total_of
+from dspectral.linalg.block_sums import check_range, energy_of, gram_of, total_of
 from dspectral.linalg.dense import eigh_descending, rounding_of_sums
 from dspectral.registry import saved
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
@@ -237,6 +237,7 @@ class FrequentDirections(NamedTuple):
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
         energy, total = energy_of(rows), total_of(rows)
+        check_range(max(energy, 1.0), rows.dtype)  # a block may be small beside others
         mean, of_mean = (total / max(1, n_rows) if center else None), 0.0
         if mean is not None:
             # Far from the origin little is left of the Gram matrix once the mean is taken off, but all of its rounding.

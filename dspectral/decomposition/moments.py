@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dspectral.engine.summary import BlockSize, Need, add_fields
 from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of, gram_of, total_of
+from dspectral.linalg.block_sums import check_range, energy_of, gram_of, total_of
 from dspectral.registry import saved
 from dspectral.types import FloatArray, Rows, is_sparse
 
@@ -166,6 +166,7 @@ class GramProduct(NamedTuple):
             If the rows hold NaN or infinity.
         """
         energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
+        check_range(max(energy, 1.0), factor.dtype)  # a block may be small beside others
         if is_sparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:

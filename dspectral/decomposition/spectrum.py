@@ -15,6 +15,7 @@ from dspectral.decomposition.in_memory import AllRows, exact_directions
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.html import card, number, share
 from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
     eigh_descending,
     fixed_signs,
@@ -159,6 +160,21 @@ def multiplied(
     return part._replace(product=product), len(starts)
 
 
+def scale_of(energy: float, dtype: DTypeLike) -> float:
+    """Return a power of four by which products of rows times their transpose can be multiplied with each other.
+
+    Their own products, squares of the rows' squares, leave the range of float32 for entries beyond 1e10. Ordinary rows
+    have 1, and lose no bit.
+
+    >>> scale_of(1e6, np.float32), scale_of(1e20, np.float32) * 1e20 < 4.0
+    (1.0, True)
+    """
+    most = float(np.finfo(np.dtype(dtype)).max)
+    if not energy or most**-0.3 <= energy <= most**0.4:
+        return 1.0
+    return 4.0 ** -round(math.log(energy, 4.0))
+
+
 def take_mean_off(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
     """Turn ``A'A Z`` into ``(A'A - n mean mean') Z``, in place, by the sum of the rows, which each pass has anyway.
 
@@ -277,6 +293,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     """Solve for the spectrum, given the summary of all rows."""
     mean = summary.total / max(1, summary.n_rows)
     if isinstance(summary, FrequentDirections):
+        check_range(summary.energy, summary.sketch.dtype)
         axes, singular_values = principal_axes(summary.sketch, plan.n_components)
         values, energy, error = singular_values**2, summary.energy, summary.error
         solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
@@ -326,7 +343,7 @@ def krylov_spectrum(
     n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
     start = random_columns(n_columns, width, plan, in_file=held > engine.memory_limit())
-    space, n_done, n_reads = KrylovSpace.start(start), 0, 0
+    space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
     # The last product is not orthogonalized: it only closes the approximation.
@@ -338,15 +355,21 @@ def krylov_spectrum(
         part = part._replace(product=product[:0])
         if plan.center:
             take_mean_off(product, mean, part.n_rows, space.newest)
+        if n_done == 1:
+            check_range(part.energy, plan.dtype)
+            scale = scale_of(part.energy, plan.dtype)
+        if scale != 1.0:
+            product *= product.dtype.type(scale)
         if n_done == n_passes or space.newest.shape[1] == 0:
             break
         space = space.extend(product)
     best = space.close(product)
+    values = best.values / scale
     energy = part.energy - part.n_rows * float(mean @ mean) * plan.center
     k = min(plan.n_components, len(best.values))
     axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k])))
     # What is left is positive semidefinite, so its trace bounds its norm.
-    left = max(0.0, energy - math.fsum(best.values)) + rounding_floor(best.values, plan.dtype)
+    left = max(0.0, energy - math.fsum(values)) + rounding_floor(values, plan.dtype)
     left += rounding_of_sums(part.n_rows, part.energy)
     certificate = Certificate.of(left, energy)
-    return Spectrum(axes, best.values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)
+    return Spectrum(axes, values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.linalg import sparse_products
@@ -35,6 +35,17 @@ def energy_of(rows: Rows) -> float:
         refuse_not_finite(rows)
         raise ValueError("the sum of squares overflows double precision: scale the rows down")
     return energy
+
+
+def check_range(energy: float, dtype: DTypeLike) -> None:
+    """Refuse rows of a squared Frobenius norm that products in their type cannot hold; a zero one is allowed."""
+    known = np.finfo(np.dtype(dtype))
+    least, most = 100.0 * float(known.tiny), float(known.max) / 100.0
+    if energy and not least <= energy <= most:
+        raise ValueError(
+            f"the squares of X sum up to {energy:.3g}, but products of {known.dtype} keep their digits from "
+            f"{least:.0e} to {most:.0e}: give rows of float64, or scale them"
+        )
 
 
 def refuse_not_finite(rows: Rows) -> None:

@@ -9,6 +9,7 @@ import sklearn.decomposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
@@ -392,3 +393,20 @@ def test_the_certificate_of_a_gram_matrix_is_rounding():
     found = SketchedPCA(4, solver="gram").fit(csr_blocks(ROWS, 40))
     truth = np.linalg.svd(DENSE - DENSE.mean(axis=0), compute_uv=False)[:4] ** 2
     assert np.abs(truth - found.singular_values_**2).max() <= found.certificate_.absolute < 1e-8
+
+
+@pytest.mark.parametrize("solver", ["krylov", "nystrom", "frequent_directions"])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("power", [-60, -45, 35, 45])
+def test_float32_rows_of_any_size_are_decomposed_alike(solver, center, power):
+    rng = np.random.default_rng(0)
+    X = (rng.random((90, 4)) @ rng.random((4, 30)) + 0.1 * rng.random((90, 30))).astype(np.float32)
+    pca = SketchedPCA(3, solver=solver, center=center, n_passes=3)
+    found = clone(pca).fit(X * np.float32(2.0**power))
+    expected = clone(pca).fit(X)
+    np.testing.assert_allclose(found.singular_values_ / 2.0**power, expected.singular_values_, rtol=1e-3)
+    np.testing.assert_allclose(
+        found.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"squares of X sum up to .*, but products of float32"):
+        clone(pca).fit(X * np.float32(2.0 ** (2 * power)))
