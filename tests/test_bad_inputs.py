@@ -80,6 +80,8 @@ LABELS = np.arange(12) % 2
         (lambda: RefinementHMM(10**30).fit([["a"]], [["D"]]), "n_refinements is 1"),
         (lambda: VectorQuantizer(2).fit(ROWS * 1e200), "X holds .*e\\+199, but squares"),
         (lambda: VectorQuantizer(2).fit([["x", "y"]]), "."),
+        (lambda: VectorQuantizer(2).fit([ROWS, ROWS * 1j]), "X holds complex128"),
+        (lambda: VectorQuantizer(2).fit([np.ma.array(ROWS, mask=ROWS > 0.5)]), "X is a masked array"),
         (lambda: WordEmbedding(2).fit([["a", "\udfff"], ["a", "b"]]), "is not text in UTF-8"),
         (lambda: AnchorHMM(2, spelling=0.0, anchors=-1, min_count=1).fit([["a", "b", "c"]] * 9), "anchors is -1"),
         (lambda: build_store(Texts(["a"]), "memory://wide", block_bytes=10**30), "block_bytes is 1000.*and at most"),

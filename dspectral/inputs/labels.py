@@ -3,12 +3,15 @@
 import math
 from collections.abc import Hashable, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from dask.array.utils import meta_from_array
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows, refuse_other_containers
 from dspectral.engine.row_blocks import slices_of
@@ -33,6 +36,56 @@ class ClassRows(NamedTuple):
     exclusive: bool
 
 
+def label_matrix(y: Any) -> Any:
+    """Return an indicator matrix as an array, lazy and sparse ones as they are; masks are refused.
+
+    Shapes: `y` (n, L); returns (n, L).
+    """
+    if is_lazy(y):
+        return y
+    refuse_other_containers(y, "y")
+    if np.ma.isMaskedArray(y):
+        raise ValueError("y is a masked array, but missing labels have no meaning here: fill them first")
+    return y if is_sparse(y) else np.asarray(y)
+
+
+def label_array(y: Any) -> Any:
+    """Return labels in memory as an array, a column of them flattened, and refuse what NumPy would make others of.
+
+    Shapes: `y` (n,), (n, 1) or an indicator (n, L); lazy and sparse ones are returned as they are.
+
+    >>> label_array(["b", None]).tolist(), label_array([2, 1]).dtype.kind
+    (['b', None], 'i')
+    """
+    # Of strings, numbers and NaN in one list NumPy would make strings alone.
+    labels = label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
+    if is_lazy(labels) or is_sparse(labels):
+        return labels
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    if labels.ndim != 1:
+        return np.asarray(y)
+    if labels.dtype.kind != "O":
+        return labels
+    # A member of an enumeration that is a string stands for its value; NumPy would cut its name.
+    values = [str.__str__(label) if isinstance(label, str) else label for label in labels.tolist()]
+    known = [label for label in values if label is not None]
+    if any(type(label).__name__ in ("NAType", "NaTType") or _is_nan(label) for label in known):
+        raise ValueError("a class is NaN or infinity: a document without a class has the label None")
+    if len({isinstance(label, str) for label in known}) > 1:
+        raise ValueError("classes are numbers and strings at once: give labels of one kind")
+    plain = np.array(known)
+    if len(known) == len(values) and plain.ndim == 1:  # numbers stay numbers
+        return plain
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = values
+    return labels
+
+
+def _is_nan(label: object) -> bool:
+    return isinstance(label, Real) and not math.isfinite(label)
+
+
 def class_rows(y: Classes, n_rows: int) -> ClassRows:
     """Return classes as an indicator matrix.
 
@@ -43,10 +96,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
            [0., 0.],
            [1., 0.]])
     """
-    lazy = is_lazy(y)
-    if not lazy:
-        refuse_other_containers(y, "y")
-    given: Any = y if lazy or is_sparse(y) else np.asarray(y)
+    lazy, given = is_lazy(y), label_array(y)
     if given.shape[:1] != (n_rows,):
         raise ValueError(
             f"there are classes for {given.shape[0] if given.shape else 0} documents, but X has {n_rows}"
@@ -61,11 +111,15 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
         raise ValueError(
             "classes are an indicator matrix without a column, but there must be one for each class"
         )
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"classes are a matrix of {given.dtype}, but an indicator matrix holds numbers")
     if lazy:
-        n_classes = given.shape[1]
-        indicator = map_rows(
-            lazy_rows(given), _indicator, n_columns=n_classes, sparse_output=True, name="classes"
-        )
+        n_classes, given = given.shape[1], lazy_rows(given)
+        if n_classes == 1 and not is_sparse(meta_from_array(given)):
+            raise ValueError(
+                "classes are a lazy column: call compute() for labels, and make an indicator sparse"
+            )
+        indicator = map_rows(given, _indicator, n_columns=n_classes, sparse_output=True, name="classes")
     else:
         indicator = _indicator(given)
     return ClassRows(indicator, np.arange(given.shape[1]), exclusive=False)
@@ -98,14 +152,7 @@ def _of_labels(labels: NDArray[Any]) -> ClassRows:
     if not has_one.any():
         raise ValueError("no document has a class")
     known = labels[has_one]
-    if known.dtype.kind == "O":  # numbers stay numbers
-        values = known.tolist()
-        if any(isinstance(value, float) and not math.isfinite(value) for value in values):
-            known = np.array([math.nan])  # pandas has NaN among strings for what is missing
-        elif len({isinstance(value, str) for value in values}) > 1:
-            raise ValueError("classes are numbers and strings at once: give labels of one kind")
-        else:
-            known = np.array(values)
+    known = np.array(known.tolist()) if known.dtype.kind == "O" else known
     if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
     if known.ndim != 1 or known.dtype.kind not in "biufSUMm":
@@ -158,9 +205,7 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
             "labels are required: fit requires y to be passed, but the target y is None, and X is no store that "
             "holds labels"
         )
-    if not is_lazy(given):
-        refuse_other_containers(given, "y")
-        given = given if is_sparse(given) else np.asarray(given)
+    given = label_matrix(given)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"Unknown label type: y holds {given.dtype}, but must be a matrix of numbers")
     if len(given.shape) != 2:

@@ -89,15 +89,19 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         rows = _checked_lazy(estimator, rows_of_frame(X), reset=reset)
         check_column_names(estimator, X, reset=reset)
         return rows
-    # scikit-learn would convert these by reading them, and would drop masks and imaginary parts.
     engine.refuse_other_containers(X)
+    refuse_lossy(X)
+    rows = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
+
+
+def refuse_lossy(X: object) -> None:
+    """Refuse masks and imaginary parts, which a conversion to numbers would drop."""
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects that are numbers are converted
         _refuse_kind(dtype)
     if np.ma.isMaskedArray(X):
         raise ValueError("X is a masked array, but missing entries have no meaning here: fill them first")
-    rows = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-    return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
 
 
 def _checked_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:

@@ -175,6 +175,8 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     fault = csr_fault(rows.indices, rows.indptr, rows.shape[1])
     if fault:
         raise ValueError(f"the sparse matrix is damaged: {fault}")
+    if (n_used := int(rows.indptr[-1])) < len(rows.data):  # spare room behind the last row
+        rows = sparse.csr_array((rows.data[:n_used], rows.indices[:n_used], rows.indptr), shape=rows.shape)
     if not rows.has_canonical_format:
         rows = rows.copy()  # the caller's own memory stays as it is
         rows.sum_duplicates()

@@ -1,14 +1,22 @@
 """Labels and parameters at the door: those that would be taken for others give one sentence."""
 
+import enum
+
 import dask
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.exceptions
 from scipy import sparse
+from sklearn.base import clone
 
+from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD
 from dspectral.inputs import labelled_streams
 from dspectral.inputs.labels import class_rows
 from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
+
+EMPTY = sparse.csr_array((0, 0))
 
 
 @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda y: np.array(y, dtype=object)])
@@ -26,12 +34,68 @@ def test_labels_of_every_kind_give_the_same_indicator(make, labels):
         ([1.0, np.nan, 2.0], "a class is NaN or infinity"),
         (np.array([1, "1", 2], dtype=object), "classes are numbers and strings at once"),
         ([None, None, None], "no document has a class"),
+        (["a", float("nan"), "b"], "a class is NaN"),
+        (["a", np.float32("nan"), "b"], "a class is NaN"),
+        (["a", 1, "b"], "classes are numbers and strings at once"),
+        (pd.Series(["a", pd.NA, "b"], dtype="string"), "a class is NaN"),
+        (pd.Series([1, pd.NA, 2], dtype="Int64"), "a class is NaN"),
+        (np.ma.array([0, 1, 0], mask=[0, 1, 0]), "y is a masked array"),
+        (da.from_array(np.array([[0], [1], [2]])), "classes are a lazy column"),
         (["a"], "there are classes for 1 documents, but X has 3"),
     ],
 )
 def test_labels_that_would_be_taken_for_others_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         class_rows(labels, 3)
+
+
+class Kind(enum.StrEnum):
+    GOOD = "g"
+    BAD = "b"
+
+
+def test_members_of_enumerations_stand_for_their_strings():
+    assert class_rows([Kind.GOOD, Kind.BAD, "g"], 3).classes.tolist() == ["b", "g"]
+
+
+@pytest.mark.parametrize("make", [LocalLSI, HybridLSI])
+@pytest.mark.parametrize(
+    "column", [lambda y: y[:, None], lambda y: pd.DataFrame({"label": y}), lambda y: [[one] for one in y]]
+)
+def test_a_column_of_labels_is_labels(make, column):
+    X, y = np.random.default_rng(0).random((12, 6)), np.array(list("abcabcabcabc"))
+    with pytest.warns(sklearn.exceptions.DataConversionWarning):
+        found = make(2).fit(X, column(y))
+    expected = make(2).fit(X, y)
+    assert found.classes_.tolist() == expected.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.transform(X), expected.transform(X))
+
+
+def test_masks_and_matrices_of_other_things_are_refused():
+    X, mask = np.eye(3), np.ma.array(np.eye(3), mask=np.eye(3))
+    for call in (lambda: labelled_streams(X, mask), lambda: MomentMultiLabelClassifier(1).fit(X, mask)):
+        with pytest.raises(ValueError, match="y is a masked array"):
+            call()
+    with pytest.raises(TypeError, match="classes are a matrix of <U1"):
+        class_rows([["a", "b"]] * 3, 3)
+
+
+@pytest.mark.parametrize(
+    "rows", [lambda A: A, lambda A: da.from_array(np.zeros(A.shape)).map_blocks(lambda _: A, meta=EMPTY)]
+)
+def test_room_behind_the_last_row_is_not_counted(rows):
+    A = sparse.random_array((9, 5), density=0.5, format="csr", random_state=0)
+    roomy = sparse.csr_array(A)
+    roomy.data, roomy.indices = (
+        np.append(A.data, [1e9, 1e9]),
+        np.append(A.indices, [0, 1]).astype(A.indices.dtype),
+    )
+    for model in (TruncatedSVD(2), SketchedPCA(2)):
+        expected = clone(model).fit(A)
+        found = model.fit(rows(roomy))
+        assert found.energy_ == expected.energy_
+        np.testing.assert_array_equal(found.components_, expected.components_)
+        np.testing.assert_array_equal(found.transform(roomy), expected.transform(A))
 
 
 def test_lazy_labels_that_are_no_dask_array_are_not_read():

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dspectral.engine import emits_events, is_lazy
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
+from dspectral.inputs.rows import refuse_lossy
 from dspectral.registry import saved
 from dspectral.types import Doubles, Int32s
 
@@ -145,6 +146,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
                 f"X is of type {type(X).__name__}, a corpus, a store or a lazy array, but it must be frames in "
                 "memory: give some of them at a time"
             )
+        for part in [X] if _is_matrix(X) else X:
+            refuse_lossy(part)
         rows = X if _is_matrix(X) else _joined(X)
         frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
         # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.

@@ -10,11 +10,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, emits_events, is_lazy, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import Classes, LabelledStreams, class_rows, label_names, labelled_streams
+from dspectral.inputs.labels import (
+    Classes,
+    LabelledStreams,
+    class_rows,
+    label_array,
+    label_names,
+    labelled_streams,
+)
 from dspectral.inputs.parameters import (
     RandomState,
     check_integer,
@@ -229,7 +236,9 @@ class LocalLSI(
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
         given, X = X, checked_rows(self, X, reset=True)
-        target = _checked_labels(y)
+        target = label_array(y)
+        if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
+            check_classification_targets(target)  # NaN is refused below, by name
         known = class_rows(target, X.shape[0])
         rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
@@ -391,16 +400,3 @@ class LocalLSI(
     @property
     def _machines(self) -> LocalMachines:
         return LocalMachines(self.components_, self.coef_, self.intercept_, self.relevancy_)
-
-
-def _checked_labels(y: Classes) -> Any:
-    """Return labels; a column of them is flattened, with scikit-learn's warning."""
-    if is_lazy(y) or is_sparse(y):
-        return y
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = column_or_1d(y, warn=True)
-    # Labels None make an array of objects, which scikit-learn's check would refuse; NaN is refused later, by name.
-    if y.ndim == 1 and y.dtype.kind == "f" and np.all(np.isfinite(y)):
-        check_classification_targets(y)
-    return y

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dspectral.engine import emits_events, expect_passes, is_lazy
-from dspectral.inputs.labels import checked_documents, label_names, labelled_streams
+from dspectral.inputs.labels import checked_documents, label_matrix, label_names, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.choosing import chosen
 from dspectral.methods.multilabel.latent_states import residual_regression
@@ -210,7 +210,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         y = getattr(X, "labels", None) if y is None else y
         labels: Any = y
         if not (y is None or is_lazy(y) or is_sparse(y)):
-            labels = np.asarray(y)
+            labels = label_matrix(y)
             if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
                 raise ValueError(
                     "Unknown label type: y holds fractions, but must be an indicator matrix of documents and labels"

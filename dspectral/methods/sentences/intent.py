@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import emits_events
 from dspectral.inputs.fitted_facts import FittedFactsMixin
+from dspectral.inputs.labels import label_array
 from dspectral.inputs.parameters import RandomState, check_option, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing, is_fitted
 from dspectral.methods.sentences.cross_validation import (
@@ -317,21 +318,15 @@ def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     >>> checked_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
     """
-    labels = np.asarray(y)
+    labels = label_array(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, but it must hold one label a sentence")
     if len(labels) != n_texts:
         raise ValueError(f"there are {n_texts} sentences, but {len(labels)} labels")
     if labels.dtype.kind == "O":
-        missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
-        if missing:
-            raise ValueError(f"label {missing[0]} is {labels[missing[0]]}, but each sentence needs an intent")
+        raise ValueError(f"label {labels.tolist().index(None)} is None, but each sentence needs an intent")
     check_classification_targets(labels)
     return labels
-
-
-def _is_missing(label: object) -> bool:
-    return not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
 
 
 def numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:

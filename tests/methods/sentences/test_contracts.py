@@ -156,7 +156,7 @@ def test_a_parameter_of_the_wrong_type_is_named(name):
     ("labels", "sentence"),
     [
         ([None, "a"] * 12, "label 0 is None"),
-        (["a", float("nan")] * 12, "label 1 is nan"),
+        (["a", float("nan")] * 12, "a class is NaN"),
         (np.ones((24, 2)), r"y has shape \(24, 2\)"),
         (np.linspace(0.0, 1.0, 24), "Unknown label type: continuous"),
     ],
