@@ -107,7 +107,7 @@ def _tried(
     found = label_range(fitted.words, fitted.labels, rank, settings.seed)
     scaled = found * column_weights[:, None].astype(np.float32)
     directions = orthonormal_columns(scaled.astype(dtype, copy=False))
-    unit = unit_rows(word_rows(fitted.words, counts=False, dtype=np.float32), column_weights)
+    unit = unit_rows(fitted.words, column_weights, np.float32)
     reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
     leading = leading._replace(
         directions=wider_directions(directions, reached),
@@ -115,9 +115,7 @@ def _tried(
     )
     # The same for all candidates.
     known, features = (
-        sparse_products.times(
-            unit_rows(word_rows(part.words, counts=False, dtype=dtype), column_weights), leading.directions
-        )
+        sparse_products.times(unit_rows(part.words, column_weights, dtype), leading.directions)
         for part in fold
     )
     features = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)

@@ -116,6 +116,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
     those that are as good as the best within a standard error, by the sum of the area under the curve and the
     precision of the first label, the first is taken: smoothing 0.9 and no EM come first. There is no further pass.
 
+    States count words, or see which occur. In the linear correction a document of fractions, as TfidfTransformer gives
+    them, has its own weights; one of whole numbers has inverse document frequencies.
+
     More states than the words have independent directions are refused, as scikit-learn's mixtures refuse more
     components than samples; a label that is absent from a fold is never predicted.
 

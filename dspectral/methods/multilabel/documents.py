@@ -49,28 +49,51 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     return out
 
 
-def unit_rows(words: CSRRows, column_weights: NDArray[np.float64]) -> CSRRows:
+def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike | None = None) -> CSRRows:
     """Return rows of the weights of the words that occur, scaled to unit length.
 
-    Shapes: `words` (n, d), `column_weights` (d,); returns (n, d).
+    A row of fractions holds weights, such as those of tf-idf, and keeps them; in all others a word that occurs has the
+    weight of its column.
+
+    Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
+
+    >>> unit_rows(np.array([[2.0, 2.0], [1.5, 2.0]]), np.array([3.0, 4.0])).toarray()
+    array([[0.6, 0.8],
+           [0.6, 0.8]])
     """
+    words = word_rows(rows, counts=True, dtype=dtype)
     data = np.empty(words.nnz, dtype=words.dtype)
-    _weigh(read_only(column_weights), read_only(words.indices), read_only(words.indptr), data)
+    _weigh(
+        read_only(words.data),
+        read_only(column_weights),
+        read_only(words.indices),
+        read_only(words.indptr),
+        data,
+    )
     return sparse.csr_array((data, words.indices, words.indptr), shape=words.shape)
 
 
 @compiled
-def _weigh(column_weights: NDArray[np.float64], indices: IntArray, indptr: IntArray, out: FloatArray) -> None:
-    """Write the weight of each entry's column, divided by the length of its row of weights."""
+def _weigh(
+    values: FloatArray,
+    column_weights: NDArray[np.float64],
+    indices: IntArray,
+    indptr: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write each entry's weight, its column's or its own, divided by the length of its row of weights."""
     for i in range(indptr.size - 1):
-        total = 0.0
+        total, weighed = 0.0, False
         for entry in range(indptr[i], indptr[i + 1]):
-            weight = column_weights[indices[entry]]
+            if values[entry] != np.rint(values[entry]):
+                weighed = True
+        for entry in range(indptr[i], indptr[i + 1]):
+            weight = float(values[entry]) if weighed else column_weights[indices[entry]]
             total += weight * weight
         # Weights may be 0, and a row of zeros stays as it is.
         scale = 1.0 / np.sqrt(total) if total > 0 else 1.0
         for entry in range(indptr[i], indptr[i + 1]):
-            out[entry] = column_weights[indices[entry]] * scale
+            out[entry] = (float(values[entry]) if weighed else column_weights[indices[entry]]) * scale
 
 
 class SampleBounds(NamedTuple):

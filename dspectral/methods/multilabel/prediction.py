@@ -74,8 +74,8 @@ class LabelScorer(NamedTuple):
         scores = self.states(rows) @ self.labels.T
         if self.linear is None:
             return np.asarray(scores)
-        words = word_rows(rows, counts=False, dtype=self.log_words.dtype)
-        features = sparse_products.times(unit_rows(words, self.column_weights), self.directions)
+        unit = unit_rows(rows, self.column_weights, self.log_words.dtype)
+        features = sparse_products.times(unit, self.directions)
         return np.asarray(scores + features @ self.linear[:, :-1].T + self.linear[:, -1])
 
     def shares(self, rows: Rows) -> FloatArray:

@@ -69,14 +69,16 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
-        taken = slice(None) if bounds.n_documents else slice(0)
+        taken, values = slice(0), words  # of documents to choose by, weights too
+        if bounds.n_documents:
+            taken, values = slice(None), word_rows(rows, counts=True)
         return cls(
             sketch(words),
             float(np.sum(length * (length - 1.0 if distinct else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(Y.indices, minlength=Y.shape[1]),
             label_range(words, Y, rank, seed),
-            DocumentSample.of(words[taken], Y[taken], bounds=bounds),
+            DocumentSample.of(values[taken], Y[taken], bounds=bounds),
         )
 
     def merge(self, *others: Self) -> Self:
@@ -132,7 +134,7 @@ class SecondMoments(NamedTuple):
             second -= (W * s).T @ W
             seen = sparse_products.transpose_times(words, Y)[present]
             third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
-        unit = unit_rows(word_rows(words, counts=False, dtype=np.float32), column_weights)
+        unit = unit_rows(rows, column_weights, np.float32)
         reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
         return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)), reached)
 
@@ -251,7 +253,7 @@ class StateStatistics(NamedTuple):
             if distinct:  # less sum_v x_v w_vj^2, a word paired with itself
                 weights -= sparse_products.times(words, squares**2)
         if features is None:
-            features = sparse_products.times(unit_rows(words, column_weights), directions)
+            features = sparse_products.times(unit_rows(rows, column_weights, words.dtype), directions)
         # Products of features in double: the correction inverts F'F, whose condition single precision would not stand.
         F = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
         wide = F.astype(np.float64)

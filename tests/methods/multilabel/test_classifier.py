@@ -337,3 +337,15 @@ def test_a_store_scores_itself_and_its_shares_stay_lazy(small, tmp_path):
 def test_the_published_settings_can_be_replaced_one_by_one():
     found = MomentMultiLabelClassifier.as_published(7, smoothing=0.2, correction_rank=None).get_params()
     assert (found["n_states"], found["smoothing"], found["correction_rank"]) == (7, 0.2, None)
+
+
+def test_values_that_are_no_counts_weigh_words(small):
+    words, labels = (sparse.csr_array(each) for each in small)
+    model = MomentMultiLabelClassifier(K).fit(words, labels)
+    weighted = words.astype(bool) * model._scorer.column_weights
+    # Inverse document frequencies of one's own are those that counts get.
+    same = clone(model).fit(weighted, labels)
+    assert same.alpha_ == model.alpha_
+    np.testing.assert_allclose(same.predict_proba(weighted), model.predict_proba(words), atol=1e-5)
+    others = clone(model).fit(np.sqrt(words), labels).predict_proba(np.sqrt(words))
+    assert np.abs(others - model.predict_proba(words)).max() > 1e-3
