@@ -17,6 +17,8 @@ TRANSFORMS = ("sqrt", "log", "none")
 SCALINGS = ("cca", "ppmi", "reg", "none")
 CACHED_ENTRIES = 1 << 16
 """Entries that are scaled at a time: half a megabyte in double precision."""
+LARGEST = 1e100
+"""Largest transformed sum of counts: squares of what is scaled by it are finite."""
 
 
 class ContextScaling(NamedTuple):
@@ -53,7 +55,15 @@ class ContextScaling(NamedTuple):
         if smoothing != 1:
             smoothed = np.where(smoothed > 0, np.power(smoothed, smoothing), 0.0)
             smoothed *= total / smoothed.sum() if total else 1.0
-        return cls(transform, scaling, smoothed, total)
+        found = cls(transform, scaling, smoothed, total)
+        with np.errstate(over="ignore"):
+            largest = float(found.transformed(np.array([total]))[0])
+        if largest > LARGEST:
+            raise ValueError(
+                f"count_transform is {transform!r}, which makes {largest:.3g} of the sum {total:g} of all counts, but "
+                f"it must make at most {LARGEST:g}"
+            )
+        return found
 
     @property
     def dtype(self) -> type[np.float32] | type[np.float64]:

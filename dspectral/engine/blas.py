@@ -1,6 +1,7 @@
 """What the bits of a sum depend on beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
 
 import copy
+import os
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from threading import Lock
@@ -45,6 +46,14 @@ class _BlasGate(AbstractContextManager[None]):
     _inside = 0
     _limit: Any = None
 
+    @classmethod
+    def forget(cls) -> None:
+        """Forget the tasks of the process that this one was forked from, which do not run here."""
+        cls._lock = Lock()
+        if cls._inside:
+            cls._inside = 1
+            cls().__exit__(None, None, None)
+
     def __enter__(self) -> None:
         # The lock is held while the limit is set: a second task must not compute before that.
         with _BlasGate._lock:
@@ -61,6 +70,10 @@ class _BlasGate(AbstractContextManager[None]):
             if _BlasGate._inside == 0:
                 _take_control_of_blas()
                 _BlasGate._limit.restore_original_limits()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BlasGate.forget)
 
 
 def _take_control_of_blas() -> None:

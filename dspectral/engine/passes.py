@@ -1,15 +1,18 @@
 """Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import dask
 import dask.array as da
+import dask.threaded
 import numpy as np
 from dask.callbacks import Callback, normalize_callback
 from dask.delayed import Delayed
@@ -60,6 +63,16 @@ from dspectral.types import Rows, is_sparse
 S = TypeVar("S", bound=Summary)
 SHORT = 800
 """Rows or columns that dense rows have at the most to be decomposed in memory."""
+
+
+def _forget_threads() -> None:
+    """Let a forked process start threads of its own: it would wait for those of its parent for ever."""
+    dask.threaded.default_pool, dask.threaded.pools_lock = None, Lock()
+    dask.threaded.pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def summarize(

@@ -1,8 +1,11 @@
 """BLAS has one thread inside tasks, and gets its own back when the last of them leaves."""
 
+import os
+import signal
 from threading import Barrier, Thread
 
 import dask
+import dask.array as da
 import joblib
 import numpy as np
 import pytest
@@ -99,3 +102,18 @@ def test_bits_of_a_model_do_not_depend_on_the_number_of_blas_threads(model):
         with threadpool_limits(n_threads, user_api="blas"):
             digests.add(joblib.hash(vars(model.fit(rows, labels))))
     assert len(digests) == 1
+
+
+def test_a_process_that_was_forked_after_a_fit_fits_by_threads_of_its_own():
+    X = da.random.default_rng(0).random((40, 5), chunks=(10, -1))
+    with dask.config.set(scheduler="threads"):
+        SketchedPCA(2).fit(X)
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            try:
+                SketchedPCA(2).fit(X)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0

@@ -79,6 +79,8 @@ def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int3
            [4, 5]], dtype=int32)
     """
     points, weights = points.astype(np.float64), weights.astype(np.float64)
+    if not np.isfinite(points).all():  # the loops would look for the cheapest merge for ever
+        raise ValueError("points to be merged hold NaN or infinity")
     return _merge_window(read_only(points), read_only(weights), n_active)
 
 
