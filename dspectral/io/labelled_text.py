@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-import fsspec
 import numpy as np
 from scipy import sparse
 
 from dspectral.engine import lazy_rows, run_tasks
 from dspectral.inputs.parameters import check_integer
 from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
+from dspectral.io.line_files import written_whole
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
@@ -196,6 +196,7 @@ def build_labelled_store(
 
     Examples
     --------
+    >>> import fsspec
     >>> with fsspec.open("memory://labelled.txt", "w") as file:
     ...     _ = file.write("2 3 4\n0,3 0:1 2:2\n1 1:1\n")
     >>> store = build_labelled_store("memory://labelled.txt", "memory://labelled.zarr")
@@ -280,6 +281,7 @@ def write_labelled_text(
     Examples
     --------
     >>> write_labelled_text(np.array([[0.0, 2.0]]), "memory://one.txt", np.array([[1, 0, 1]]))
+    >>> import fsspec
     >>> with fsspec.open("memory://one.txt", "r") as file:
     ...     file.read()
     '1 2 3\n0,2 1:2\n'
@@ -295,7 +297,7 @@ def write_labelled_text(
     if labels.chunks[0] != rows.chunks[0]:
         labels = labels.rechunk({0: rows.chunks[0]})
     first = 0 if zero_based else 1
-    with fsspec.open(path, "w", compression="infer", newline="\n", **(storage_options or {})) as file:
+    with written_whole(path, "w", newline="\n", **(storage_options or {})) as file:
         if format == "extreme":
             file.write(f"{rows.shape[0]} {rows.shape[1]} {labels.shape[1]}\n")
         for i in range(rows.numblocks[0]):

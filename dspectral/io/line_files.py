@@ -1,12 +1,37 @@
 """Text files of a token or a word a line: sentences with tags, and the paths of Brown clusters."""
 
-from collections.abc import Iterable, Sequence
-from os import PathLike
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import fsspec
+from fsspec.utils import infer_compression
 
 from dspectral.store.from_text.readers import numbered_lines
+from dspectral.store.location import named_when_full
+
+
+@contextmanager
+def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
+    """Open a file to write, compressed as its name says; on this machine it has its name once it is whole."""
+    place = fspath(path)
+    local = "://" not in place and "::" not in place and (Path(place).is_file() or not Path(place).exists())
+    aside = f"{place}.{uuid4().hex}.partial" if local else place
+    try:
+        with (
+            named_when_full(place),
+            fsspec.open(aside, mode, **options, compression=infer_compression(place)) as file,
+        ):
+            yield file
+        if local:
+            Path(aside).replace(place)
+    finally:
+        if local:
+            Path(aside).unlink(missing_ok=True)
 
 
 class TaggedSentences(NamedTuple):
@@ -136,9 +161,7 @@ def write_brown_paths(
     for _, word, _ in lines:
         if any(blank in word for blank in "\t\n\r"):
             raise ValueError(f"the word {word!r} holds a tab or a line break, but a paths file cannot")
-    with fsspec.open(
-        path, "wt", encoding="utf-8", newline="\n", compression="infer", **(storage_options or {})
-    ) as file:
+    with written_whole(path, "wt", encoding="utf-8", newline="\n", **(storage_options or {})) as file:
         file.writelines(f"{code}\t{word}\t{count}\n" for code, word, count in lines)
 
 
@@ -162,7 +185,8 @@ def read_brown_paths(
     Raises
     ------
     ValueError
-        If a line is not a bit string, a word and a count, or the file is not UTF-8; the line is named.
+        If a line is not a bit string, a word and a count, or the file is not UTF-8; the line is named. If a bit string
+        begins another one.
 
     Examples
     --------
@@ -178,4 +202,11 @@ def read_brown_paths(
         if len(fields) != 3 or set(fields[0]) - set("01") or not fields[2].isdecimal():
             raise ValueError(f"{path}, line {number} is {line!r:.60}, but must be bit string, word and count")
         lines.append((fields[0], fields[1], int(fields[2])))
+    # In the order of strings a code stands directly before those that begin with it.
+    codes = sorted({code for code, _, _ in lines})
+    for code, longer in pairwise(codes):
+        if longer.startswith(code):
+            raise ValueError(
+                f"{path}: the bit string {code!r} begins {longer!r}, but a cluster lies in no other"
+            )
     return lines

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike, fspath
 from typing import IO, Any, Literal, TypeAlias
+from warnings import warn
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.io.line_files import written_whole
 from dspectral.store.from_text.sources import format_of
 from dspectral.store.from_text.streams import open_bytes
-from dspectral.store.location import ERRORS, check_name, named_when_full
+from dspectral.store.location import ERRORS, check_name
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
@@ -53,7 +54,7 @@ def read_word2vec(
     ------
     ValueError
         If the first line is not "words dimensions", a word is not UTF-8, a vector is not of numbers, or the file
-        ends early; the line or the word is named.
+        ends early or goes on; the line or the word is named.
 
     Notes
     -----
@@ -62,6 +63,7 @@ def read_word2vec(
 
     Examples
     --------
+    >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
     ...     _ = file.write("2 3\nyes 1 0 0\nno 0 1 0\n")
     >>> words, vectors = read_word2vec("memory://two.txt")
@@ -87,12 +89,15 @@ def read_word2vec(
                 f"{path}: the first line promises {n_words} words of {n_dimensions} numbers, more than memory holds"
             ) from error
         words: dict[str, None] = {}
+        n_read = 0
         for i, (raw, vector) in enumerate(read(file, path, n_words, n_dimensions)):
-            word = _decode(raw, path, i + 1, errors)
+            word, n_read = _decode(raw, path, i + 1, errors), i + 1
             if word not in words:
                 with np.errstate(over="ignore"):  # what is beyond float32 is refused at the end, by its word
                     vectors[len(words)] = vector
                 words[word] = None
+    if n_read > len(words):
+        warn(f"{path}: {n_read - len(words)} word(s) are there again; the first of each counts", stacklevel=2)
     found, vectors = list(words), vectors[: len(words)]
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
@@ -149,10 +154,7 @@ def write_word2vec(
             raise ValueError(f"{word!r} cannot be written: words must be distinct, and without blanks")
         seen.add(word)
     binary = _is_binary(path) if binary is None else binary
-    with (
-        named_when_full(str(path)),
-        fsspec.open(path, "wb", compression="infer", **(storage_options or {})) as file,
-    ):
+    with written_whole(path, "wb", **(storage_options or {})) as file:
         file.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
@@ -177,14 +179,20 @@ def _read_text(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> I
     # From the right: words of other tools may hold blanks.
     for i in range(n_words):
         # As many bytes as a line can have whose numbers are as long as float64 may be, and no more of another file.
-        word, *fields = file.readline(LONGEST_WORD + 32 * n_dimensions).rstrip().rsplit(b" ", n_dimensions)
+        line = file.readline(LONGEST_WORD + 32 * n_dimensions)
+        word, *fields = line.rstrip().rsplit(b" ", n_dimensions)
         try:
             vector = [float(field) for field in fields]
         except ValueError:
             vector = []
         if len(vector) != n_dimensions:
             raise ValueError(f"{path}, line {i + 2}: expected a word and {n_dimensions} numbers")
+        if not line.endswith(b"\n"):  # its last number may have lost digits
+            raise ValueError(
+                f"{path} ends in line {i + 2} without a line end, as if it were cut: end the line"
+            )
         yield word, vector
+    _refuse_more(file, b"", path, n_words)
 
 
 def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
@@ -203,3 +211,12 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
         # Some programs end each vector with a line end and others do not: it is taken for no part of the next word.
         yield data[at:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         at = blank + 1 + n_bytes
+    _refuse_more(file, data[at:], path, n_words)
+
+
+def _refuse_more(file: IO[bytes], left: bytes, path: str, n_words: int) -> None:
+    """Refuse a file that goes on behind its last word; a compressed one is verified at its end."""
+    while left or (left := file.read(READ_BYTES)):
+        if left.strip():
+            raise ValueError(f"{path} has more than the {n_words} words that its first line promises")
+        left = b""

@@ -1,11 +1,18 @@
 """Word vectors in word2vec's formats."""
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dspectral.io import read_word2vec, write_word2vec
+from dspectral.io import (
+    read_brown_paths,
+    read_word2vec,
+    write_brown_paths,
+    write_labelled_text,
+    write_word2vec,
+)
 
 WORDS = ["a", "\u00e9t\u00e9", "<?>"]
 
@@ -32,7 +39,8 @@ def test_vectors_that_are_longer_than_what_is_read_at_once_come_back(tmp_path, m
 
 def test_of_a_word_that_is_there_twice_the_first_counts(tmp_path):
     (tmp_path / "v.txt").write_text("4 1\na 1\nb 2\na 3\nc 4\n")
-    words, vectors = read_word2vec(str(tmp_path / "v.txt"))
+    with pytest.warns(UserWarning, match=r"v.txt: 1 word\(s\) are there again"):
+        words, vectors = read_word2vec(str(tmp_path / "v.txt"))
     assert words == ["a", "b", "c"]
     assert vectors.ravel().tolist() == [1, 2, 4]
 
@@ -63,6 +71,10 @@ def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
         ("v.txt", b"2 2\na 1 2\n", "line 3: expected a word and 2 numbers"),
         ("v.bin", b"2 1\na \0\0\0\0\nb", "ends in word 2 of 2"),
         ("v.bin", b"2 1\na \0\0\0\0\nb \0\0\0", "ends in the vector of word 2 of 2"),
+        ("v.txt", b"2 1\na 1\nb 0.12", "ends in line 3 without a line end"),
+        ("v.txt", b"2 1\na 1\nb 2\nc 3\n", "has more than the 2 words"),
+        ("v.bin", b"1 1\na \0\0\0\0\nb \0\0\0\0", "has more than the 1 words"),
+        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-4], r"v\.txt\.gz is truncated"),
         ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-14], r"v\.txt\.gz is truncated"),
     ],
 )
@@ -75,3 +87,35 @@ def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
 def test_one_string_is_no_list_of_words(tmp_path):
     with pytest.raises(TypeError, match="words is 'ab', but it must be a list of strings"):
         write_word2vec(str(tmp_path / "v.txt"), "ab", np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("v.txt", lambda path, word: write_word2vec(path, [word], np.ones((1, 2)))),
+        ("p.gz", lambda path, word: write_brown_paths(path, ["1"], [word], [1])),
+        (
+            "l.svm",
+            lambda path, word: write_labelled_text(np.ones((1, 2)), path, np.ones((1, 1))),
+        ),
+    ],
+)
+def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path, monkeypatch):
+    path = str(tmp_path / name)
+    write(path, "old")
+    before = (tmp_path / name).read_bytes()
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="No space left"):
+        write(path, "new")
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_paths_whose_codes_begin_each_other_are_refused(tmp_path):
+    (tmp_path / "paths").write_text("01\ta\t1\n011\tb\t1\n10\tc\t1\n")
+    with pytest.raises(ValueError, match="paths: the bit string '01' begins '011'"):
+        read_brown_paths(str(tmp_path / "paths"))
