@@ -108,14 +108,22 @@ def begin(
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = without_secrets(provenance)
     _admit(where, append=append)  # nothing is written where nothing can be
-    with locked(where):
-        # Asked again: what was there may be what another writer was about to finish.
-        finished = _admit(where, append=append)
-        draft = _planned(where, finished, provenance, n_columns, stamps)
-        # Sizes alone do not say whether a text is still the one that an earlier call has read.
-        if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
-            draft = draft.afresh()
-        yield draft
+    try:
+        with locked(where):
+            # Asked again: what was there may be what another writer was about to finish.
+            finished = _admit(where, append=append)
+            draft = _planned(where, finished, provenance, n_columns, stamps)
+            # Sizes alone do not say whether a text is still the one that an earlier call has read.
+            if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
+                draft = draft.afresh()
+            yield draft
+    except PermissionError as error:
+        if not str(error.filename).startswith(where.url):
+            raise
+        raise StoreError(
+            f"{error.filename} is not yours to write ({error.strerror}): a build at {where.url} that another user "
+            "began is finished, or removed, by that user"
+        ) from error
 
 
 def _admit(where: Location, *, append: bool) -> CountStore | None:
