@@ -318,7 +318,7 @@ def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     >>> checked_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
     """
-    labels = label_array(y)
+    labels: NDArray[Any] = label_array(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, but it must hold one label a sentence")
     if len(labels) != n_texts:
