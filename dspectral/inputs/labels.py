@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from dask.array.utils import meta_from_array
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -115,7 +114,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
         raise TypeError(f"classes are a matrix of {given.dtype}, but an indicator matrix holds numbers")
     if lazy:
         n_classes, given = given.shape[1], lazy_rows(given)
-        if n_classes == 1 and not is_sparse(meta_from_array(given)):
+        if n_classes == 1 and not is_sparse(given._meta):  # noqa: SLF001
             raise ValueError(
                 "classes are a lazy column: call compute() for labels, and make an indicator sparse"
             )
