@@ -10,6 +10,8 @@ from sklearn.utils import get_tags
 from dspectral import engine
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.topics.estimator import Topics
+from dspectral.store.counts import CountStore
+from dspectral.store.documents import IDS, TEXTS, documents_at
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import Weighting
 from dspectral.types import FloatArray, is_sparse
@@ -27,10 +29,16 @@ class Neighbor(NamedTuple):
         Number of the row, from 0.
     cosine : float
         Cosine of its coordinates with those of the query, at most 1.
+    id : str or None
+        Id of the document, where a store was searched that was built with ``id_field``.
+    text : str or None
+        The document, where the store was built with ``keep_texts``.
     """
 
     row: int
     cosine: float
+    id: str | None = None
+    text: str | None = None
 
 
 class Nearest(NamedTuple):
@@ -126,7 +134,23 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
         [Neighbor(row, cosine) for row, cosine in zip(*near, strict=True) if row != this][:n]
         for this, near in zip(own, zip(found.rows.tolist(), found.cosines.tolist(), strict=True), strict=True)
     ]
+    lists = _with_documents(rows, lists)
     return lists if several else lists[0]
+
+
+def _with_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:
+    """Add the ids and texts that a store has kept."""
+    if not isinstance(rows, CountStore):
+        return lists
+    numbers = sorted({near.row for found in lists for near in found})
+    known: list[dict[int, str]] = []
+    for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")):
+        there = numbers if key in rows.provenance else []
+        known.append(dict(zip(there, documents_at(rows.where, rows.blocks, there, part), strict=True)))
+    ids, texts = known
+    return [
+        [Neighbor(*near[:2], ids.get(near.row), texts.get(near.row)) for near in found] for found in lists
+    ]
 
 
 def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray:

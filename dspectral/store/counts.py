@@ -1,7 +1,7 @@
 """A finished store of sparse counts, opened lazily."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import digest_of, is_sealed, read_array
 from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
+from dspectral.store.documents import IDS, TEXTS, documents_at, read_documents
 from dspectral.store.facts import count_store_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
@@ -174,6 +175,47 @@ class CountStore(OpenedCounts):
         """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
         return read_kept_terms(self.where, totals_path(self.generation), self.provenance, self.n_columns)
 
+    @property
+    def ids(self) -> list[str] | None:
+        """The id of each row, read from the store at each call; None if the store was built without ``id_field``."""
+        if "id_field" not in self.provenance:
+            return None
+        parts = (read_documents(self.where, block, IDS) for block in self.blocks)
+        return [part.text(i).decode() for part in parts for i in range(part.n_documents)]
+
+    def text(self, rows: "int | Iterable[int]") -> Any:
+        """Return the texts behind some rows; only their blocks are read.
+
+        Parameters
+        ----------
+        rows : int or iterable of int
+            Numbers of rows, from 0.
+
+        Returns
+        -------
+        str, or list of str
+            One text for a number, a list for several.
+
+        Raises
+        ------
+        ValueError
+            If the store was built without ``keep_texts=True``.
+        IndexError
+            If there is no such row.
+
+        Examples
+        --------
+        >>> from dspectral import Texts, build_store
+        >>> store = build_store(Texts(["the cat sat", "the dog"]), "memory://texts", keep_texts=True)
+        >>> store.text(1), store.text([1, 0])
+        ('the dog', ['the dog', 'the cat sat'])
+        """
+        if not self.provenance.get("keep_texts"):
+            raise ValueError(f"store {self.where.url} keeps no texts: build it with keep_texts=True")
+        several = not isinstance(rows, int | np.integer)
+        found = documents_at(self.where, self.blocks, rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
+        return found if several else found[0]
+
     def check(self) -> None:
         """Read every block and verify checksums, digests and marks, one task each; then the sums and the vocabulary.
 
@@ -186,7 +228,8 @@ class CountStore(OpenedCounts):
         for part in TOTALS:
             self._total(part)
         _ = self.vocabulary  # read, and held against its own digest
-        run_tasks(partial(_verify, self.where), self.blocks, name="check-block")
+        parts = [part for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
+        run_tasks(partial(_verify, self.where, parts), self.blocks, name="check-block")
 
 
 def open_store(
@@ -303,7 +346,10 @@ def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -
     return left
 
 
-def _verify(where: Location, block: BlockInfo) -> None:
+def _verify(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
+    for part in parts:
+        if read_documents(where, block, part).n_documents != block.n_rows:
+            raise StoreError(f"store {where.url}, block {block.name}: its {part} are not those of its rows")
     found = find_block(where, block.name)
     if found is None:
         raise StoreError(

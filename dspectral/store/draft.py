@@ -195,7 +195,7 @@ def write_plan(
 def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
     """Refuse rows that were made otherwise than those of a store."""
     url = store.where.url
-    for key in ("hashing", "vocabulary", "labels", "weighting"):
+    for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
         ours, theirs = as_json(provenance.get(key)), store.provenance.get(key)
         if ours != theirs:
             ours, theirs = _what_differs(ours, theirs)

@@ -47,7 +47,7 @@ class TopDocument(NamedTuple):
     cosine : float
         Cosine of the document with the topic, 1 where it is about nothing else.
     text : str or None
-        The document, where texts were given to ``fit``.
+        The document, where ``fit`` was given texts or a store that keeps them.
     """
 
     row: int
@@ -193,11 +193,12 @@ class Topics(
         sample = engine.summarize(rows, numbers, of=partial(Sample.of, axes=axes, step=step), name="sample")
         axes = axes._replace(rotation=varimax(sample.coordinates / axes.sizes))
         of = partial(TopicSums.of, axes=axes, n_nearest=min(n_nearest, n_rows))
-        self._keep(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows, documents)
+        self._keep(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows)
+        self.document_texts_ = self._texts(X if documents is None else documents)
         self.n_passes_ = n_counted + found.n_passes + 2
         return self
 
-    def _keep(self, axes: Axes, sums: TopicSums, n_rows: int, documents: Documents | None) -> None:
+    def _keep(self, axes: Axes, sums: TopicSums, n_rows: int) -> None:
         """Order the topics by their share of the text, and keep what is asked of them later."""
         order = np.argsort(-sums.share, kind="stable")
         self.axes_, self.rotation_ = axes.components, axes.rotation[:, order]
@@ -207,13 +208,16 @@ class Topics(
         self.components_ = np.divide(words, totals, out=np.zeros_like(words), where=totals > 0)
         self.topic_shares_ = sums.share[order] / n_rows
         self.document_rows_, self.document_cosines_ = sums.nearest[order], sums.cosines[order]
-        self.document_texts_ = None
-        if documents is not None:
-            self.document_texts_ = [
-                [documents.text(row).decode() for row in rows if row >= 0]
-                for rows in self.document_rows_.tolist()
-            ]
         self.n_documents_ = n_rows
+
+    def _texts(self, X: Any) -> list[list[str]] | None:
+        """Return the most typical documents of each topic, where they are there."""
+        rows = [[row for row in of_topic if row >= 0] for of_topic in self.document_rows_.tolist()]
+        if isinstance(X, Documents):
+            return [[X.text(row).decode() for row in of_topic] for of_topic in rows]
+        if not getattr(X, "provenance", {}).get("keep_texts"):
+            return None
+        return [X.text(of_topic) for of_topic in rows]
 
     def transform(self, X: TextsOrCounts) -> Any:
         """Return the share of each topic in documents.

@@ -1,19 +1,23 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from dspectral.engine import emits_events
+from dask import is_dask_collection
+
+from dspectral.engine import emits_events, run_tasks
 from dspectral.store.arrays import write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished, totals_path
+from dspectral.store.documents import IDS, TEXTS, write_documents
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
 from dspectral.store.from_text.lines import MOST_BYTES, Longest
 from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, build_spans, plan_text
-from dspectral.store.from_text.texts import TextSources
+from dspectral.store.from_text.readers import join_documents, read_span, slice_documents
+from dspectral.store.from_text.texts import Texts, TextSources
 from dspectral.store.location import Location, StoreError, check_size
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
@@ -50,6 +54,8 @@ def build_store(
     long_documents: str = "error",
     append: bool = False,
     keep_terms: int | None = None,
+    id_field: str | None = None,
+    keep_texts: bool = False,
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
@@ -95,6 +101,11 @@ def build_store(
     keep_terms : int, optional
         Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
         ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
+    id_field : str, optional
+        Name of the field or column that holds an id of each document, strings or whole numbers: ``store.ids``. It is
+        read in one pass more over the records; of texts in memory a table or list of records has it.
+    keep_texts : bool, default=False
+        Whether the texts are kept in the store, compressed: ``store.text(rows)``.
     storage_options : dict, optional
         Options of the store's file system.
     source_options : dict, optional
@@ -142,21 +153,42 @@ def build_store(
     text = plan_text(sources, reading)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     plan = _provenance(text, settings, keep)
+    ids = None if id_field is None else _plan_ids(sources, reading, id_field)
+    plan |= {"id_field": id_field} if ids else {}
+    plan |= {"keep_texts": True} if keep_texts else {}
     with begin(store, storage_options, plan, append=append, stamps=text.stamps) as draft:
-        return _build(draft, text, settings, keep)
+        return _build(draft, text, settings, keep, ids)
 
 
-def _build(draft: Draft, text: PlannedText, settings: Settings, keep: int | None) -> CountStore:
+def _plan_ids(sources: TextSources, reading: Reading, id_field: str) -> PlannedText:
+    """Plan the reading of ids, cut as the texts are."""
+    texts: Any = sources.texts if isinstance(sources, Texts) else sources
+    if isinstance(texts, Iterator) or is_dask_collection(texts):
+        kind = type(texts).__name__
+        raise TypeError(
+            f"id_field is {id_field!r}, but a {kind} has none: give files, a table or a list of records"
+        )
+    sources = Texts(texts) if isinstance(sources, Texts) else sources
+    return plan_text(sources, reading._replace(field=id_field), ids=True)
+
+
+def _build(
+    draft: Draft, text: PlannedText, settings: Settings, keep: int | None, ids: PlannedText | None
+) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
     spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
     write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
     if keep and isinstance(settings, HashingSettings):
         write = partial(_write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
+    if draft.provenance.get("keep_texts"):
+        write = partial(_write_with_texts, write=write, where=draft.where)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
+    if ids is not None:
+        _write_ids(draft, blocks, ids)
     draft = text.read_whole(draft)
     if keep and isinstance(settings, HashingSettings):
         _write_kept_terms(draft, blocks, settings, keep)
@@ -253,6 +285,49 @@ def _write_with_terms(
     # In this order: a block that is marked has its terms, and one that is not is written again with them.
     write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
     return write(name, documents, last=last)
+
+
+def _write_with_texts(
+    name: str, documents: Documents, *, last: bool, write: Callable[..., BlockInfo], where: Location
+) -> BlockInfo:
+    """Write the texts of a block, then the block, whose mark vouches for both."""
+    write_documents(where, name, TEXTS, documents)
+    return write(name, documents, last=last)
+
+
+def _write_ids(draft: Draft, blocks: Sequence[BlockInfo], ids: PlannedText) -> None:
+    """Write the ids of all blocks, in one pass over the records; of texts in memory in this process."""
+    sizes: dict[int, list[tuple[str, int]]] = {}
+    for block in blocks:
+        sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
+    if ids.texts is None:
+        reading = ids.reading
+        read: Read = partial(
+            read_span, block_bytes=MOST_BYTES, errors=reading.errors, storage_options=reading.options
+        )
+        pieces: Sequence[Any] = ids.spans
+        runs = [sizes.get(number, []) for number in range(len(ids.spans))]
+    else:
+        pieces = [[Documents.of([str(one) for one in ids.texts.column])]]
+        read, runs = iter, [[one for some in sizes.values() for one in some]]
+    work = partial(_write_ids_of_span, read=read, where=draft.where, named=ids.named)
+    run_tasks(work, list(zip(pieces, runs, strict=True)), name="write-ids")
+
+
+def _write_ids_of_span(
+    item: tuple[Any, list[tuple[str, int]]], *, read: Read, where: Location, named: str
+) -> None:
+    """Write the ids of one span of text into the blocks that it became."""
+    span, blocks = item
+    ids = join_documents([Documents.of([]), *read(span)])
+    if ids.n_documents != sum(size for _, size in blocks):
+        raise ValueError(
+            f"{named} holds {ids.n_documents} ids for {sum(size for _, size in blocks)} documents"
+        )
+    first = 0
+    for name, size in blocks:
+        write_documents(where, name, IDS, slice_documents(ids, first, first + size))
+        first += size
 
 
 def _write_kept_terms(

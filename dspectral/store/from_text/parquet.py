@@ -21,14 +21,14 @@ _PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for ea
 _BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
 
 
-def row_groups(url: str, options: dict[str, Any], field: str) -> int:
+def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
     """Return the number of row groups of a Parquet file; its footer alone is read."""
     with _open(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
             raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
         kind = schema.field(field).type
-        if not _holds_strings(kind):
+        if not (_holds_strings(kind) or (numbers and _arrow().types.is_integer(kind))):
             raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
         return int(file.num_row_groups)
 

@@ -123,7 +123,9 @@ class PlannedText(NamedTuple):
         return with_long_documents(draft, self.reading.longest)
 
 
-def plan_text(sources: TextSources, reading: Reading, *, sentences: bool = False) -> PlannedText:
+def plan_text(
+    sources: TextSources, reading: Reading, *, sentences: bool = False, ids: bool = False
+) -> PlannedText:
     """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files.
 
     Of sentences each line is one, of a file as of a field or a text, unless the unit says that files or fields are.
@@ -147,6 +149,7 @@ def plan_text(sources: TextSources, reading: Reading, *, sentences: bool = False
             delimiter=reading.delimiter,
             span_bytes=reading.block_bytes,
             storage_options=reading.options,
+            ids=ids,
         )
         return PlannedText(reading, spans, None, by_lines)
     unit = None if sentences and unit != "file" else unit

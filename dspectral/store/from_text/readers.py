@@ -112,7 +112,7 @@ def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongD
     if span.format == "txt":
         return split_lines(piece.data)
     if span.format == "jsonl":
-        texts, first = json_texts(piece, str(span.field), errors), 0
+        texts, first = json_texts(piece, str(span.field), errors, numbers=span.unit == "id"), 0
     else:
         first = int(piece.line == 1)
         texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
@@ -160,16 +160,16 @@ def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
             if stop == first and not held:
                 stop = first + 1  # too long for any block
             if stop > first:
-                held.append(_slice(part, first, stop))
+                held.append(slice_documents(part, first, stop))
                 n_bytes += int(part.offsets[stop] - part.offsets[first])
                 n_documents += stop - first
             else:
-                held = [_join(held)]
+                held = [join_documents(held)]
                 yield held.pop()  # whoever takes the block is the only one to hold it
                 n_bytes = n_documents = 0
             first = stop
     if held:
-        yield _join(held)
+        yield join_documents(held)
 
 
 def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
@@ -180,14 +180,16 @@ def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int
     return max(first, min(stop, first + n_documents, part.n_documents))
 
 
-def _slice(part: Documents, first: int, stop: int) -> Documents:
+def slice_documents(part: Documents, first: int, stop: int) -> Documents:
+    """Return documents ``first`` to ``stop``, their bytes shared."""
     if stop - first == part.n_documents:
         return part
     a, b = part.offsets[first], part.offsets[stop]
     return Documents(part.data[a:b], part.offsets[first : stop + 1] - a)
 
 
-def _join(parts: list[Documents]) -> Documents:
+def join_documents(parts: list[Documents]) -> Documents:
+    """Return the documents of all parts, at least one."""
     if len(parts) == 1:
         return parts[0]
     # Each part's offsets begin at 0; they are moved by the bytes of all parts before.

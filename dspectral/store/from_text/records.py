@@ -18,25 +18,27 @@ _RECORDS = 4096
 _LONGEST_FIELD = 2**31 - 1
 
 
-def json_texts(piece: Piece, field: str, errors: str) -> Documents:
-    """Return a field of the records in some lines of JSON."""
+def json_texts(piece: Piece, field: str, errors: str, *, numbers: bool = False) -> Documents:
+    """Return a field of the records in some lines of JSON; whole numbers are texts where they are ids."""
     lines = piece.data.decode().removesuffix("\n").split("\n")
     texts = []
     for number, line in enumerate(lines):
         try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
-            texts.append(_json_text(line, field, errors))
+            texts.append(_json_text(line, field, errors, numbers=numbers))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{piece.place_of_line(number)}: {error}") from error
     return Documents.of(texts)
 
 
-def _json_text(line: str, field: str, errors: str) -> bytes:
+def _json_text(line: str, field: str, errors: str, *, numbers: bool) -> bytes:
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
     if isinstance(record, dict) and isinstance(text := record.get(field), str):
         return _encode(text, errors)
+    if numbers and isinstance(record, dict) and type(number := record.get(field)) is int:
+        return str(number).encode()
     raise ValueError(_why_no_text(record, field))
 
 

@@ -126,8 +126,8 @@ class Span(NamedTuple):
     """A piece of a file, or a few small files, that one task reads.
 
     `url`: path or URL of the file; `format`: format of its content; `compression`: format that it is
-    compressed in; `unit`: unit of text that is a document; `field`: name of the record's field that holds the
-    text; `start, stop`: bytes between which the lines of the span begin, ``start <= byte < stop``; `column,
+    compressed in; `unit`: unit of text that is a document, "id" for ids; `field`: name of the record's field that holds
+    the text; `start, stop`: bytes between which the lines of the span begin, ``start <= byte < stop``; `column,
     n_columns`: number of the column that holds the text, from 0, and number of all columns; `n_bytes`: size
     as it is stored; `also`: further files of the same kind, whole, which follow the first; `encoding`:
     python's name of the encoding; `delimiter`: character between the fields of a CSV file; `stamps`: stamp of
@@ -187,6 +187,7 @@ def plan_spans(
     delimiter: str | None = None,
     span_bytes: int = SPAN_BYTES,
     storage_options: dict[str, Any] | None = None,
+    ids: bool = False,
 ) -> list[Span]:
     r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
 
@@ -205,6 +206,7 @@ def plan_spans(
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
         for url, path, size, stamp in _found(sources, fspath(source), options, records=field is not None):
             whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded, stamps=(stamp,))
+            whole = whole._replace(unit="id") if ids else whole
             cut = partial(_spans, whole, size, span_bytes, delimiter, options)
             spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
     return list(_together(spans, span_bytes))
@@ -249,7 +251,7 @@ def _spans(
 ) -> list[Span]:
     # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
-        groups = range(row_groups(whole.url, options, str(whole.field)))
+        groups = range(row_groups(whole.url, options, str(whole.field), numbers=whole.unit == "id"))
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     if whole.format in ("csv", "tsv"):
         whole = _with_column(whole, delimiter, options)
