@@ -1,5 +1,6 @@
 """The estimators ``SketchedPCA`` (centered) and ``TruncatedSVD`` (not centered)."""
 
+import warnings
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from dspectral.decomposition.spectrum import (
     Plan,
     Solver,
     Spectrum,
+    chosen_solver,
     of_summary,
     pad_components,
     spectrum,
@@ -24,7 +26,7 @@ from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
-from dspectral.types import FloatArray, RowsLike
+from dspectral.types import CheckedRows, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
@@ -44,7 +46,7 @@ class Decomposition(
 ):
     """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
 
-    n_components: int
+    n_components: float
     center: bool
     solver: Solver
     n_passes: int
@@ -54,7 +56,7 @@ class Decomposition(
 
     def _plan(self, dtype: DTypeLike) -> Plan:
         return Plan(
-            self.n_components,
+            self.n_components,  # type: ignore[arg-type]
             solver=self.solver,
             n_passes=self.n_passes,
             sketch_size=self.sketch_size,
@@ -96,8 +98,30 @@ class Decomposition(
         """
         X = checked_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
-        self._set(spectrum(X, self._plan(X.dtype)))
+        plan = self._plan(X.dtype)
+        if isinstance(self.n_components, float) and 0 < self.n_components < 1:
+            self._set_share(X, plan, self.n_components)
+        else:
+            self._set(spectrum(X, plan))
         return self
+
+    def _set_share(self, X: CheckedRows, plan: Plan, share: float) -> None:
+        """Find as few components as explain a share of the variance: 32, then twice as many, until they do."""
+        most, n_passes = min(X.shape), 0
+        k = most if chosen_solver(plan, X.shape[1]) == "gram" else min(32, most)
+        while True:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "n_components is", UserWarning)
+                found = spectrum(X, plan._replace(n_components=k))
+            self._set(found)
+            n_passes += found.n_passes
+            reached = np.cumsum(self.explained_variance_ratio_)
+            if k == most or reached[-1] > share:
+                break
+            k = min(2 * k, most)
+        # Where rounding leaves even all of them below the share, those that are directions.
+        n = min(int(np.searchsorted(reached, share, side="right")) + 1, max(1, int(np.sum(found.values > 0))))
+        self._set(found._replace(axes=found.axes[:n], values=found.values[:n], n_passes=n_passes))
 
     @available_if(_can_grow)
     @engine.emits_events
@@ -130,7 +154,7 @@ class Decomposition(
                 f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can "
                 "grow: fit with solver='frequent_directions' or 'gram' to add rows later"
             )
-        plan = self._plan(self.components_.dtype)
+        plan = self._plan(self.components_.dtype)._replace(n_components=len(self.components_))
         # Only the new rows are read; the old ones are in the summary.
         engine.expect_passes(1)
         more: Any = engine.summarize(X, of=summary_of(plan, self.solver_), name="sketch")
@@ -228,8 +252,9 @@ class SketchedPCA(Decomposition):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components, k: at most the number of columns.
+    n_components : int or float, default=2
+        Number of components, k: at most the number of columns; or, above 0 and below 1, the share of the variance that
+        they explain together: 32 are looked for, then twice as many, until they do.
     center : bool, default=True
         Whether the column means are subtracted: by rank-one corrections, never by making rows dense.
     solver : str, default="auto"
@@ -304,7 +329,7 @@ class SketchedPCA(Decomposition):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: float = 2,
         *,
         center: bool = True,
         solver: Solver = "auto",
@@ -326,8 +351,9 @@ class TruncatedSVD(Decomposition):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components, k: at most the number of columns.
+    n_components : int or float, default=2
+        Number of components, k: at most the number of columns; or, above 0 and below 1, the share of the variance that
+        they explain together: 32 are looked for, then twice as many, until they do.
     solver : str, default="auto"
         As for :class:`SketchedPCA`.
     n_passes : int, default=5
@@ -382,7 +408,7 @@ class TruncatedSVD(Decomposition):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: float = 2,
         *,
         solver: Solver = "auto",
         n_passes: int = 5,

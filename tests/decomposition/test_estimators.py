@@ -241,6 +241,20 @@ def test_small_rows_are_decomposed_exactly_in_memory_however_they_are_cut(tmp_pa
     assert model.partial_fit(rows[:30]).n_samples_seen_ == n_rows + 30
 
 
+@pytest.mark.parametrize("n_columns", [50, GRAM_COLUMNS + 1])
+def test_a_share_of_the_variance_is_reached_by_as_few_components_as_scikit_learn_takes(n_columns):
+    rows = sparse.csr_array((ROWS.data, ROWS.indices, ROWS.indptr), shape=(300, n_columns)).astype(np.float64)
+    for share in (0.3, 0.95):
+        found = SketchedPCA(share).fit(rows)
+        truth = sklearn.decomposition.PCA(share, svd_solver="full").fit(DENSE)
+        assert len(found.components_) == truth.n_components_
+        assert found.transform(rows).shape == (300, truth.n_components_)
+    assert found.partial_fit(rows).components_.shape == (truth.n_components_, n_columns)
+    for wrong in (1.5, 0.0):
+        with pytest.raises((TypeError, ValueError), match=rf"^n_components is {wrong}, but it must be"):
+            SketchedPCA(wrong).fit(rows)
+
+
 @pytest.mark.parametrize("face", [SketchedPCA, TruncatedSVD])
 def test_more_components_than_columns_are_refused(face):
     X = np.random.default_rng(0).standard_normal((9, 4))

@@ -33,10 +33,10 @@ class Choice(NamedTuple):
     scores: float = 0.0
 
 
-def fit_svm(features: CSRRows, y: NDArray[Any], C: float, seed: int, tol: float = 0.01) -> LinearSVC:
-    """Return Crammer and Singer's support vector machine, fitted."""
+def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any]) -> LinearSVC:
+    """Return Crammer and Singer's support vector machine, fitted with its seed and weights of classes."""
     columns = _columns_in_use(features)
-    svm = _fit_narrow(_of_columns(features, columns), y, C, seed, tol)
+    svm = _fit_narrow(_of_columns(features, columns), y, C, settings)
     # A column without an entry has coefficients of zero, as if it had been there from the start.
     coefficients = np.zeros((len(svm.coef_), features.shape[1]), order="F")
     coefficients[:, columns] = svm.coef_
@@ -45,18 +45,23 @@ def fit_svm(features: CSRRows, y: NDArray[Any], C: float, seed: int, tol: float 
 
 
 def scores_of_others(
-    features: CSRRows, y: NDArray[Any], C: float, seed: int, fold: tuple[IntArray, IntArray]
+    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], fold: tuple[IntArray, IntArray]
 ) -> NDArray[np.float64]:
     """Return scores of a fold's test rows for each class, by a model of its training rows."""
     train, test = fold
     columns = _columns_in_use(features[train])
     features = _of_columns(features, columns)
-    model = _fit_narrow(features[train], y[train], C, seed)
+    model = _fit_narrow(features[train], y[train], C, settings)
     return scores_of_classes(model, features[test], np.unique(y))
 
 
-def _fit_narrow(features: CSRRows, y: NDArray[Any], C: float, seed: int, tol: float = 0.01) -> LinearSVC:
-    svm = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, max_iter=5000, random_state=seed)
+def _fit_narrow(
+    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01
+) -> LinearSVC:
+    weights = settings["class_weight"]
+    if isinstance(weights, dict):  # a fold may lack a class
+        settings = settings | {"class_weight": {one: weights[one] for one in weights if one in y}}
+    svm = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, max_iter=5000, **settings)
     return svm.fit(features, y)
 
 
@@ -81,18 +86,29 @@ def _of_columns(rows: CSRRows, columns: IntArray) -> CSRRows:
 
 
 def accuracy(
-    parts: list[CSRRows], y: NDArray[Any], choice: Choice, train: IntArray, test: IntArray, *, seed: int
+    parts: list[CSRRows],
+    y: NDArray[Any],
+    settings: dict[str, Any],
+    choice: Choice,
+    train: IntArray,
+    test: IntArray,
 ) -> float:
     """Return the share of test rows that a model of the training rows gets right."""
     # A loose tolerance does for comparing choices; the model that is kept has a tighter one.
     features = weigh_parts(parts, choice)
     features = _of_columns(features, _columns_in_use(features[train]))
-    model = _fit_narrow(features[train], y[train], choice.C, seed, tol=0.05)
+    model = _fit_narrow(features[train], y[train], choice.C, settings, tol=0.05)
     return float(np.mean(model.predict(features[test]) == y[test]))
 
 
 def best_choice(
-    parts: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, n_folds: int, seed: int
+    parts: list[CSRRows],
+    y: NDArray[Any],
+    choices: list[Choice],
+    settings: dict[str, Any],
+    *,
+    n_folds: int,
+    seed: int,
 ) -> tuple[Choice, float]:
     """Return the choice of highest mean accuracy over the folds, the first of equals, and that accuracy.
 
@@ -101,7 +117,7 @@ def best_choice(
     usable = [fold for fold in folds(y, n_folds, seed) if can_learn(y, *fold)]
     if not usable:
         return choices[0], float("nan")
-    score = partial(accuracy, parts, y, seed=seed)
+    score = partial(accuracy, parts, y, settings)
     scores = Parallel()(delayed(score)(choice, train, test) for choice in choices for train, test in usable)
     # Jobs run through the folds of one choice, then of the next.
     means = np.asarray(scores).reshape(len(choices), len(usable)).mean(axis=1)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -77,6 +78,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         Weight of the representation beside the counts, a number or a sequence as ``C``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the intents' errors, as for :class:`~sklearn.svm.LinearSVC`; ``"balanced"`` is by rarity.
     recipe : IntentRecipe or None, default=None
         What stands beside the counts, for comparisons; None takes the default of :class:`~dspectral.IntentRecipe`.
 
@@ -125,6 +128,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         C: float | Sequence[float] = 1.0,
         weights: float | Sequence[float] = 1.0,
         random_state: RandomState = 0,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         recipe: IntentRecipe | None = None,
     ) -> None:
         self.representation = representation
@@ -132,6 +136,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self.C = C
         self.weights = weights
         self.random_state = random_state
+        self.class_weight = class_weight
         self.recipe = recipe
 
     _own_representation: SentenceFeatures | None = None
@@ -181,7 +186,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
             parts = [*parts, self._base.positions(texts), self._scores_out_of_fold(parts[0], labels)]
             more = [self.choice_._replace(first_words=p, scores=s) for p, s in PLUS_WEIGHTS]
             self.choice_, self.score_ = self._best(parts, labels, more)
-        self.svm_ = fit_svm(weigh_parts(parts, self.choice_), labels, self.choice_.C, self.random_state_)
+        self.svm_ = fit_svm(weigh_parts(parts, self.choice_), labels, self.choice_.C, self._settings)
         return self
 
     def predict(self, X: TextColumn) -> NDArray[Any]:
@@ -215,6 +220,28 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """
         features = self._features(X)
         return np.asarray(self.svm_.decision_function(features))
+
+    def predict_proba(self, X: TextColumn) -> NDArray[np.float64]:
+        """Return probabilities of the intents: a softmax of four times the SVM's scores.
+
+        They are of the order of the scores, and not calibrated: scikit-learn's ``CalibratedClassifierCV`` does that.
+
+        Parameters
+        ----------
+        X : list of str
+            Sentences, as for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_sentences, n_classes)
+            Rows that sum up to 1; the largest is that of the intent which is predicted.
+        """
+        scores = scores_of_classes(self.svm_, self._features(X), self.classes_)
+        return np.asarray(softmax(4.0 * scores, axis=1))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"random_state": self.random_state_, "class_weight": self.class_weight}
 
     @property
     def _recipe(self) -> IntentRecipe:
@@ -282,7 +309,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     ) -> tuple[Choice, float]:
         if len(choices) == 1 and not compared:
             return choices[0], float("nan")
-        return best_choice(parts, y, choices, n_folds=N_FOLDS, seed=self.random_state_)
+        return best_choice(parts, y, choices, self._settings, n_folds=N_FOLDS, seed=self.random_state_)
 
     def _scores_out_of_fold(self, counts: CSRRows, y: NDArray[Any]) -> CSRRows:
         """Return scores of the supervised model: each training sentence's by a model that did not see it."""
@@ -293,8 +320,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         # With ``most`` set to all rows every fold is used, as every sentence needs a score.
         for train, test in folds(y, 5, self.random_state_ + 1, most=len(y)):
             if can_learn(y, train, test):
-                scores[test] = scores_of_others(counts, y, self.choice_.C, self.random_state_, (train, test))
-        self.scorer_ = fit_svm(counts, y, self.choice_.C, self.random_state_)
+                scores[test] = scores_of_others(counts, y, self.choice_.C, self._settings, (train, test))
+        self.scorer_ = fit_svm(counts, y, self.choice_.C, self._settings)
         return soften(scores)
 
     def __sklearn_clone__(self) -> Self:

@@ -25,6 +25,8 @@ SUBJECTS = {
 }
 FILLING = ["please", "show", "me", "the", "best", "new", "one", "now"]
 
+SETTINGS = {"random_state": 1, "class_weight": None}
+
 
 def sentences(n, seed=0):
     """Sentences of filling and of two words of one subject; the subject is the intent."""
@@ -265,7 +267,7 @@ def usual(rows, labels):
 
 def test_a_machine_of_the_columns_that_occur_has_the_bits_of_one_of_all():
     rows, labels = rows_and_labels()
-    ours, theirs = fit_svm(rows, labels, 1.0, 1), usual(rows, labels)
+    ours, theirs = fit_svm(rows, labels, 1.0, SETTINGS), usual(rows, labels)
     assert ours.n_features_in_ == 4096
     np.testing.assert_array_equal(ours.coef_, theirs.coef_)
     np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
@@ -276,7 +278,7 @@ def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_
     rows, labels = rows_and_labels()
     train, test = np.arange(40), np.arange(40, 60)
     assert not set(rows[test].indices) <= set(rows[train].indices)
-    found = scores_of_others(rows, labels, 1.0, 1, (train, test))
+    found = scores_of_others(rows, labels, 1.0, SETTINGS, (train, test))
     theirs = usual(rows[train], labels[train])
     np.testing.assert_allclose(
         found, scores_of_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14
@@ -290,5 +292,19 @@ def test_the_machine_sees_no_column_without_an_entry(monkeypatch):
         LinearSVC, "fit", lambda self, rows, *more: widths.append(rows.shape[1]) or fit(self, rows, *more)
     )
     rows, labels = rows_and_labels()
-    fit_svm(rows, labels, 1.0, 1)
+    fit_svm(rows, labels, 1.0, SETTINGS)
     assert widths == [len(np.unique(rows.indices))]
+
+
+def test_probabilities_follow_scores_and_weights_of_classes_move_them():
+    texts = ["play some jazz", "play loud rock", "book a flight", "play jazz on the flight"] * 3
+    intents = np.array(["music", "music", "travel", "travel"] * 3)
+    plain = IntentClassifier(C=[0.3, 0.01]).fit(texts, intents)
+    found = plain.predict_proba([*texts, "unknown words"])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert (plain.classes_[found[:-1].argmax(axis=1)] == plain.predict(texts)).all()
+    for weights in ({"music": 1.0, "travel": 20.0}, {"travel": 20.0}):
+        weighted = IntentClassifier(C=[0.3, 0.01], class_weight=weights).fit(texts, intents)
+        assert (weighted.predict_proba(texts)[:, 1] > plain.predict_proba(texts)[:, 1]).all()
+    balanced = IntentClassifier(C=plain.choice_.C, class_weight="balanced").fit(texts, intents)
+    np.testing.assert_allclose(balanced.predict_proba(texts), plain.predict_proba(texts), atol=1e-2)
