@@ -24,29 +24,17 @@ _LOCK = threading.RLock()
 
 
 def compiled(function: F) -> F:
-    """Compile a loop at its first call, without the interpreter lock, and keep the machine code on disk.
-
-    >>> @compiled  # doctest: +SKIP
-    ... def twice(x):  # only in a file, beside which the machine code is kept
-    ...     return 2 * x
-    """
+    """Compile a loop at its first call, without the interpreter lock, and keep the machine code on disk."""
     return cast("F", Loop(cast("FunctionType", function), contract=False))
 
 
 def compiled_with_contraction(function: F) -> F:
-    """Compile a loop as :func:`compiled` does, with products and sums contracted into one rounded operation.
-
-    The order of the sums stays as written.
-    """
+    """Compile a loop as :func:`compiled` does, with products and sums contracted into one rounded operation."""
     return cast("F", Loop(cast("FunctionType", function), contract=True))
 
 
 def read_only(array: NDArray[N]) -> NDArray[N]:
-    """Return a contiguous read-only view, so that a loop is compiled once for all callers.
-
-    >>> read_only(np.zeros(3)).flags.writeable
-    False
-    """
+    """Return a contiguous read-only view, so that a loop is compiled once for all callers."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -44,11 +44,7 @@ def size_of(n_bytes: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with commas between thousands, or with four digits if it is no whole one.
-
-    >>> number(262144), number(0.000123456), number(2.0)
-    ('262,144', '0.0001235', '2')
-    """
+    """Return a number with commas between thousands, or with four digits if it is no whole one."""
     whole = float(value).is_integer() and abs(value) < 1e15
     return f"{int(value):,}" if whole else f"{value:.4g}"
 
@@ -64,11 +60,7 @@ def share(part: float, whole: float) -> str:
 
 
 def names(values: Sequence[object], shown: int = SHOWN) -> str:
-    """Return the first names of a list and how many there are in all.
-
-    >>> names(["a", "b", "c"], shown=2)
-    '3: a, b, ...'
-    """
+    """Return the first names of a list and how many there are in all."""
     first = (
         text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:shown])
     )
@@ -76,11 +68,7 @@ def names(values: Sequence[object], shown: int = SHOWN) -> str:
 
 
 def card(title: str, facts: Facts, picture: str = "") -> str:
-    """Return a card: a title, a table of facts, a picture.
-
-    >>> "&lt;b&gt;" in card("A store", [("place", "<b>")])
-    True
-    """
+    """Return a card: a title, a table of facts, a picture."""
     rows = "".join(
         f'<tr style="background:transparent"><td style="{_CELL};width:32%;opacity:.7">{escape(name)}</td>'
         f'<td style="{_CELL}">{escape(_shown(value))}</td></tr>'
@@ -92,13 +80,7 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
 
 
 def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str = "") -> str:
-    """Return bars of a falling spectrum as an inline SVG.
-
-    Shapes: `values` (k,).
-
-    >>> spectrum_picture([3.0, 1.0]).count("<rect")
-    2
-    """
+    """Return bars of a falling spectrum as an inline SVG. Shapes: `values` (k,)."""
     heights = np.nan_to_num(np.asarray(values, dtype=np.float64).ravel(), nan=0.0, posinf=0.0, neginf=0.0)
     if not len(heights) or heights.max() <= 0:
         return ""

@@ -42,10 +42,7 @@ class Neighbor(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The nearest rows of each of several queries.
-
-    `cosines` (n_queries, n): the largest first; `rows` (n_queries, n): numbers of the rows; `n`: most for each query.
-    """
+    """The nearest rows of each of several queries, by falling cosine. Shapes: `cosines, rows` (n_queries, n)."""
 
     cosines: NDArray[np.float32]
     rows: NDArray[np.int64]
@@ -154,10 +151,7 @@ def _with_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbo
 
 
 def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray:
-    """Return the coordinates of queries of one kind.
-
-    Shapes: returns (n_queries, k).
-    """
+    """Return the coordinates of queries of one kind. Shapes: returns (n_queries, k)."""
     if not asked:
         raise ValueError("query is empty")
     if all(isinstance(one, str) for one in asked):
@@ -184,10 +178,7 @@ def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray
 
 
 def _points(model: Any, rows: Any, X: Any) -> Any:
-    """Return the coordinates of the rows, or of texts that are counted as the rows were.
-
-    Shapes: returns (n, k).
-    """
+    """Return the coordinates of the rows, or of texts that are counted as the rows were. Shapes: returns (n, k)."""
     are_texts = isinstance(X, list)
     if not are_texts and (model is None or not (isinstance(X, OpenedCounts) or _is_sparse(X))):
         return X

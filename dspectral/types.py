@@ -62,20 +62,12 @@ CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.fl
 
 
 def is_sparse(X: object) -> "TypeIs[CSRRows]":
-    """Report whether ``X`` is a SciPy sparse array or matrix; blocks of rows are CSR whenever they are sparse.
-
-    >>> is_sparse(sparse.eye_array(2)), is_sparse(np.eye(2))
-    (True, False)
-    """
+    """Report whether ``X`` is a SciPy sparse array or matrix; blocks of rows are CSR whenever they are sparse."""
     return bool(sparse.issparse(X))
 
 
 class Sentences(NamedTuple):
-    """The token ids of a block of sentences.
-
-    `ids` (n_tokens,): word types, one sentence after the other; `offsets` (n_sentences + 1,): sentence ``i``
-    is ``ids[offsets[i]:offsets[i + 1]]``.
-    """
+    """The token ids (n_tokens,) of a block: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]

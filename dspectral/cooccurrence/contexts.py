@@ -35,8 +35,8 @@ CSRParts: TypeAlias = tuple[Doubles, Int32s, Int64s]
 class Window(NamedTuple):
     """Which neighbors of a word are its contexts, and under which column each is counted.
 
-    `weights` (n_positions,): weight of a word at each position; `first` (n_positions,): raw column of word
-    type 0 at each position; `columns`: column of each raw column.
+    Shapes: `weights, first` (n_positions,): the weight and the raw column of type 0 at each position; `columns`: of
+    raw ones.
     """
 
     weights: Doubles
@@ -48,11 +48,7 @@ class Window(NamedTuple):
 
 
 class ContextSettings(NamedTuple):
-    """Rule by which words count as contexts, for :func:`window_of`: a window has so many words on each side.
-
-    `distance_weighting`: whether a word at distance d counts 1/d instead of 1; `n_contexts`: number of columns that
-    contexts are hashed to.
-    """
+    """Rule by which words count as contexts, for :func:`window_of`: a window has so many words on each side."""
 
     n_types: int
     window: int
@@ -147,8 +143,7 @@ def _hash_columns(n: int, n_columns: int) -> Int32s:
 class RowSums(NamedTuple):
     """Sums of the row at hand, all zero between rows.
 
-    `marks` (ceil(n_columns / 64),): a bit for each column that was met; `tops` (ceil(n_columns / 4096),): a bit for
-    each number of ``marks`` that is not zero.
+    `marks`: a bit for each column that was met; `tops`: a bit for each number of ``marks`` that is not zero.
     """
 
     sums: Doubles
@@ -157,15 +152,7 @@ class RowSums(NamedTuple):
 
     @classmethod
     def of(cls, n_columns: int) -> "RowSums":
-        """Return an empty row.
-
-        >>> row = RowSums.of(100)
-        >>> add_to_row(row, 70, 0.5), add_to_row(row, 3, 1.0), add_to_row(row, 70, 0.5)
-        (None, None, None)
-        >>> data, indices = np.zeros(2), np.zeros(2, dtype=np.int32)
-        >>> take_row(row, data, indices, 0), data, indices
-        (2, array([1., 1.]), array([ 3, 70], dtype=int32))
-        """
+        """Return an empty row."""
         n_marks = -(-n_columns // 64)
         return cls(
             np.zeros(n_columns), np.zeros(n_marks, dtype=np.uint64), np.zeros(-(-n_marks // 64), np.uint64)
@@ -212,10 +199,7 @@ def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
 def count_runs(
     sentences: Sentences, n_types: int, window: Window, runs: Sequence[tuple[int, int]]
 ) -> Iterator[CSRParts]:
-    """Add up the weights of the contexts of each word type, some types at a time.
-
-    Memory: 16 bytes for each token, 9 for each column, and about twice the rows of one run.
-    """
+    """Add up the weights of the contexts of each word type, some types at a time."""
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
@@ -232,8 +216,8 @@ def count_runs(
 class Tokens(NamedTuple):
     """The tokens of a block, type by type: their places in the text, and the first of each type.
 
-    `rooms` (n_tokens, 2): number of positions left and right of the token within its sentence; `n_pairs` (n_types,):
-    number of positions of all tokens of each type.
+    Shapes: `rooms` (n_tokens, 2): positions left and right in the sentence; `n_pairs` (n_types,): positions of all
+    tokens.
     """
 
     places: Int64s

@@ -72,13 +72,7 @@ class ContextScaling(NamedTuple):
         return np.float32 if self.scaling in ("cca", "ppmi") else np.float64
 
     def apply(self, rows: CSRRows) -> CSRRows:
-        """Transform and scale whole rows of counts, shape (n, n_contexts).
-
-        >>> counts = sparse.csr_array([[0.0, 4.0], [4.0, 0.0]])
-        >>> ContextScaling.of(np.array([4.0, 4.0])).apply(counts).toarray()
-        array([[0., 1.],
-               [1., 0.]], dtype=float32)
-        """
+        """Transform and scale whole rows of counts, shape (n, n_contexts)."""
         sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
         by_row, by_column = np.ones(len(sums)), np.empty(0)
         # Sums of 0 have no counts to divide; 1 keeps the arithmetic free of NaN.
@@ -133,10 +127,6 @@ def check_transform(transform: CountTransform) -> None:
 
 
 def most_entries(counts: Int64s, *, n_positions: int, n_contexts: int) -> Int64s:
-    """Return a bound on the number of distinct contexts of each word type, given its tokens.
-
-    >>> most_entries(np.array([100, 2]), n_positions=4, n_contexts=50)
-    array([50,  8])
-    """
+    """Return a bound on the number of distinct contexts of each word type, given its tokens."""
     # A token has n_positions contexts at most, which may all be new, until every context was met.
     return np.minimum(counts * n_positions, n_contexts)

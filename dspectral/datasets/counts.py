@@ -17,11 +17,9 @@ TOPICS_PER_ROW = 3
 
 
 class TopicParameters(NamedTuple):
-    """Distributions from which :func:`low_rank_counts` draws.
+    """Distributions from which :func:`low_rank_counts` draws; ``noise`` is the share of words from the background.
 
-    `topics` (n_components, n_columns): topic j has columns j, j + k, j + 2 k, ... for k topics; `popularity`
-    (n_components,): falling as ``1 / sqrt(j + 1)``; `background` (n_columns,): words that belong to no topic;
-    `noise`: share of words from the background.
+    Shapes: `topics` (n_components, n_columns), `popularity` (n_components,), `background` (n_columns,).
     """
 
     topics: CSRRows
@@ -116,13 +114,7 @@ def low_rank_counts(
 def topic_parameters(
     n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
 ) -> TopicParameters:
-    """Return the distributions from which :func:`low_rank_counts` with these parameters draws.
-
-    >>> parameters = topic_parameters(6, 2)
-    >>> parameters.topics.toarray().round(2)
-    array([[0.5 , 0.  , 0.29, 0.  , 0.21, 0.  ],
-           [0.  , 0.5 , 0.  , 0.29, 0.  , 0.21]])
-    """
+    """Return the distributions from which :func:`low_rank_counts` with these parameters draws."""
     _check(n_columns, n_components, noise, exponent)
     depth = n_columns // n_components
     columns = np.arange(n_components)[:, None] + n_components * np.arange(depth)

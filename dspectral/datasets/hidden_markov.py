@@ -52,8 +52,8 @@ def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> N
 class AnchorStream(NamedTuple):
     """Sentences in blocks, drawn when they are read, and the model behind them; a corpus that estimators take.
 
-    `words, counts` (n_types,): words by type, of which the first is ``"<?>"`` and never drawn, and their tokens;
-    `model`: the true parameters, where word ``h + 1`` is the anchor of state h: no other state emits it.
+    Word ``h + 1`` is the anchor of state h, which no other emits; ``"<?>"`` is never drawn. Shapes: `counts`
+    (n_types,).
     """
 
     words: list[str]

@@ -17,8 +17,7 @@ from dspectral.types import CSRRows
 class StateParameters(NamedTuple):
     """Distributions from which documents and labels are drawn, of k states.
 
-    `weights` (k,): probability of each state, pi; `words` (d, k), `labels` (L, k): distributions of words and labels in
-    each state, mu and gamma.
+    Shapes: `weights` (k,), `words` (d, k), `labels` (L, k).
     """
 
     weights: NDArray[np.float64]

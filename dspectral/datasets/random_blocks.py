@@ -20,10 +20,7 @@ def random_rows(
     meta: Rows,
     name: str,
 ) -> da.Array:
-    """Return a Dask array whose row blocks a function draws.
-
-    Shapes: returns (n_rows, n_columns).
-    """
+    """Return a Dask array whose row blocks a function draws. Shapes: returns (n_rows, n_columns)."""
     for label, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
         check_integer(label, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
@@ -38,11 +35,7 @@ def random_rows(
 
 
 def block_sizes(n: int, most: int) -> list[int]:
-    """Return the sizes of blocks that hold ``n`` items: ``most`` each, but for what is left in the last.
-
-    >>> block_sizes(7, 3)
-    [3, 3, 1]
-    """
+    """Return the sizes of blocks that hold ``n`` items: ``most`` each, but for what is left in the last."""
     return [min(most, n - start) for start in range(0, n, most)]
 
 

@@ -34,10 +34,7 @@ class LabelledDocuments(NamedTuple):
 
 
 class Intents(NamedTuple):
-    """A classification task; no text occurs twice in it, letter case aside.
-
-    `unlabelled_texts` are of other labels, or of more than one.
-    """
+    """A classification task; no text occurs twice in it, letter case aside."""
 
     train_texts: list[str]
     train_labels: list[str]

@@ -28,9 +28,7 @@ WORK = 2.5
 def sketch_block(
     rows: Rows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0
 ) -> Sketched:
-    """Sketch one block of rows.
-
-    Shapes: `rows` (n, d), `mean` (d,).
+    """Sketch one block of rows. Shapes: `rows` (n, d), `mean` (d,).
 
     >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
     Sketched(rows=array([[2.82842712, 0.        , 0.        ],
@@ -297,11 +295,7 @@ class FrequentDirections(NamedTuple):
 
 
 def capacity(size: int, shrink: Shrink) -> int:
-    """Return how many rows a schedule keeps of a sketch.
-
-    >>> capacity(10, "full"), capacity(10, "median")
-    (10, 4)
-    """
+    """Return how many rows a schedule keeps of a sketch."""
     least = {"full": 1, "median": 4}
     if shrink not in least:
         raise ValueError(f"shrink is {shrink!r}, but it must be 'full' or 'median'")

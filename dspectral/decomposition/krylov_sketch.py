@@ -33,9 +33,7 @@ FAILURE = 1e-8
 
 
 class CenteredGram:
-    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the columns that occur in A if that saves much.
-
-    `columns` (c,): numbers of the columns that the operator is restricted to, or of all.
+    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the ``columns`` (c,) that occur if that saves much.
 
     Shapes: `rows` (n, d), `mean` (d,).
     """
@@ -81,10 +79,7 @@ class CenteredGram:
         return product
 
     def random_range(self, r: int, seed: int) -> FloatArray:
-        """Return ``A'G`` for a Gaussian ``G``.
-
-        Shapes: returns (c, r).
-        """
+        """Return ``A'G`` for a Gaussian ``G``. Shapes: returns (c, r)."""
         # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
         G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
         return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))
@@ -98,11 +93,9 @@ def largest_eigenvalue_bound(
 ) -> float:
     """Bound the largest eigenvalue of a positive semidefinite operator M from above.
 
-    Shapes: `multiply` (length, 8).
-
-    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the
-    eigenvalue with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski
-    1992, theorem 4.2). Several starts fail together only with the product of their probabilities.
+    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the eigenvalue
+    with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski 1992, theorem 4.2).
+    Several starts fail together only with the product of their probabilities. Shapes: `multiply` (length, 8).
 
     >>> values = np.arange(100.0)[:, None]
     >>> bound = largest_eigenvalue_bound(lambda q, less: values * q - less, 100, 0, np.float64)
@@ -246,12 +239,9 @@ def sketch_large_sparse(
 ) -> Sketched:
     """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 
-    Shapes: `rows` (n, d), `mean` (d,).
-
-    With c the columns that occur: about ``5 nnz capacity`` flops in sparse products and ``12 c capacity^2`` in
-    dense ones. Beside the block: ``1.4 c capacity`` numbers of basis, or the sketch and a fourth of that. A block of n
-    rows of at least ``3 n`` columns is held by columns, too, and its basis has ``1.4 n capacity`` numbers: about
-    ``7 nnz capacity`` flops in sparse products, ``12 n capacity^2`` in dense ones.
+    With c columns that occur: about ``5 nnz capacity`` flops in sparse products, ``12 c capacity^2`` in dense ones,
+    and ``1.4 c capacity`` numbers of basis; of blocks of ``c >= 3 n``: ``7 nnz capacity``, ``12 n capacity^2``, ``1.4
+    n capacity``. Shapes: `rows` (n, d), `mean` (d,).
     """
     gram = CenteredGram(rows, mean)
     width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)

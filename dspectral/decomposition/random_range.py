@@ -22,13 +22,7 @@ MARGIN = 64.0
 
 
 def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
-    """Draw where the entries of each row of Omega are, and their signs.
-
-    Shapes: returns (n_rows, 4).
-
-    >>> random_signs(2, 10, seed=0).shape
-    (2, 4)
-    """
+    """Draw where the entries of each row of Omega are, and their signs. Shapes: returns (n_rows, 4)."""
     # One draw for both: the column in the upper bits, and the sign in the lowest.
     return np.random.default_rng(operator.index(seed)).integers(
         2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
@@ -36,25 +30,14 @@ def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
 
 
 def times_signs(A: CSRRows, signs: NDArray[np.int32], n_columns: int) -> FloatArray:
-    """Return ``A Omega``.
-
-    Shapes: `A` (n, d), `signs` (d, 4); returns (n, n_columns).
-
-    >>> signs = random_signs(3, 5, seed=1)
-    >>> A = sparse.csr_array([[0.0, 2.0, 1.0]])
-    >>> np.allclose(times_signs(A, signs, 5), (A @ signs_matrix(signs, 5)).toarray())
-    True
-    """
+    """Return ``A Omega``. Shapes: `A` (n, d), `signs` (d, 4); returns (n, n_columns)."""
     out = np.zeros((A.shape[0], n_columns), dtype=A.dtype)
     _gather_signs(read_only(A.data), read_only(A.indices), read_only(A.indptr), read_only(signs), out)
     return out
 
 
 def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: DTypeLike = np.float64) -> CSRRows:
-    """Return Omega as a sparse matrix.
-
-    Shapes: `signs` (d, 4); returns (d, n_columns).
-    """
+    """Return Omega as a sparse matrix. Shapes: `signs` (d, 4); returns (d, n_columns)."""
     data = (1 - 2 * (signs & 1)).astype(dtype).ravel()
     indptr = SIGNS * np.arange(len(signs) + 1, dtype=np.int64)
     Omega = sparse.csr_array((data, (signs >> 1).ravel(), indptr), shape=(len(signs), n_columns))
@@ -86,10 +69,9 @@ class RandomRange(NamedTuple):
     """Product ``A'(A Omega)`` with random signs, and the sum and the energy of the rows.
 
     `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows; `product` (d, size): product, of the
-    rows' dtype; `seed`: seed of Omega, the same in all summaries that are merged.
-
-    Tropp, Yurtsever, Udell and Cevher 2017, "Fixed-rank approximation of a positive-semidefinite matrix from streaming
-    data"; sparse signs as in Martinsson and Tropp 2020, "Randomized numerical linear algebra", 9.2.
+    rows' dtype; `seed`: seed of Omega, the same in all summaries that are merged. Tropp, Yurtsever, Udell and Cevher
+    2017, "Fixed-rank approximation of a positive-semidefinite matrix from streaming data"; sparse signs as in
+    Martinsson and Tropp 2020, "Randomized numerical linear algebra", 9.2.
 
     >>> rows = np.outer(np.arange(20.0), [3.0, 4.0, 0.0])
     >>> found = RandomRange.of(rows, size=2).leading(1)
@@ -135,10 +117,9 @@ class RandomRange(NamedTuple):
     ) -> tuple[FloatArray, NDArray[np.float64]]:
         """Return leading eigenvectors (rows) and eigenvalues of ``C = A'A``, or of C less a diagonal.
 
-        Shapes: `off_diagonal` (d,); returns `axes` (k', d), `values` (k',).
-
         Less its diagonal, a matrix of rank below ``size`` is found exactly all the same. The values are the positive
-        ones of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``.
+        ones of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``. Shapes: `off_diagonal` (d,); returns
+        `axes` (k', d), `values` (k',).
         """
         # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
         # the small R'R give those of R R'.

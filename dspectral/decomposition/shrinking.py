@@ -27,11 +27,9 @@ def shrink_values(
 ) -> tuple[NDArray[np.float64], float]:
     """Subtract the first eigenvalue beyond ``capacity`` from all, and drop what falls to rounding.
 
-    Shapes: returns `values` (m,).
-
-    Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the
-    energy lost, which is all that the Frequent Directions bound needs (Ghashami, Liberty, Phillips and
-    Woodruff 2016, section 2).
+    Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the energy
+    lost, which is all that the Frequent Directions bound needs (Ghashami, Liberty, Phillips and Woodruff 2016,
+    section 2). Shapes: returns `values` (m,).
 
     >>> shrink_values(np.array([9.0, 4.0, 1.0]), 2, np.float64)[0]
     array([8., 3.])
@@ -45,10 +43,7 @@ def shrink_values(
 
 
 def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
-    """Replace the rows of all parts by at most ``capacity`` rows.
-
-    Shapes: `parts` (r_i, d).
-    """
+    """Replace the rows of all parts by at most ``capacity`` rows. Shapes: `parts` (r_i, d)."""
     # Through the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, and no copy of all rows.
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
     if n_rows <= capacity:
@@ -66,10 +61,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
 
 
 def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
-    """Sketch rows of which only the Gram matrix is known.
-
-    Shapes: `gram` (d, d).
-    """
+    """Sketch rows of which only the Gram matrix is known. Shapes: `gram` (d, d)."""
     # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
     values, vectors = eigh_descending(gram)
     kept, error = shrink_values(values, capacity, dtype, n_terms)

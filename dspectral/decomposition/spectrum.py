@@ -41,9 +41,8 @@ OVERSAMPLING = 10
 class Plan(NamedTuple):
     """The decomposition that an estimator asks for.
 
-    `solver`: one of :data:`SOLVERS`; `n_passes`: how often ``"krylov"`` reads the rows; `sketch_size`: rows of the
-    sketch, or columns of all products together; `center`: whether the column means are subtracted; `dtype`:
-    precision of the singular vectors, float32 or float64.
+    `n_passes`: how often ``"krylov"`` reads the rows; `sketch_size`: rows of the sketch, or columns of all products
+    together; `center`: whether the means are subtracted; `dtype`: precision of the singular vectors.
     """
 
     n_components: int
@@ -88,11 +87,7 @@ def solver_for(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
 
 
 def passes_of(plan: Plan, solver: str) -> int:
-    """Return how often a solver reads the rows, at most.
-
-    >>> passes_of(Plan(2, n_passes=4), "krylov"), passes_of(Plan(2, n_passes=4), "gram")
-    (4, 1)
-    """
+    """Return how often a solver reads the rows, at most."""
     return plan.n_passes if solver == "krylov" else 1
 
 
@@ -219,9 +214,8 @@ class Certificate(NamedTuple):
 class Spectrum(NamedTuple):
     """Leading right singular vectors of the (centered) rows, and how they were found.
 
-    `axes` (k, d): orthonormal rows; `values` (k,): squared singular values, each at most the true one; `mean` (d,):
-    mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `solver`: the one that was used, never
-    ``"auto"``; `summary`: what more rows can be added to; None after solvers of several passes.
+    `axes` (k, d); `values` (k,): squared singular values, each at most the true one; `mean` (d,); `energy`: squared
+    Frobenius norm; `solver`: never ``"auto"``; `summary`: what more rows can be added to, after one pass.
     """
 
     axes: FloatArray
@@ -236,10 +230,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
-    """Decompose rows; directions that they do not have are zero, after a warning.
-
-    Shapes: `X` (n, d).
-    """
+    """Decompose rows; directions that they do not have are zero, after a warning. Shapes: `X` (n, d)."""
     check_size(plan, X.shape[1])
     solver = solver_for(X, plan)
     n_reads = reads_of(X, plan)
@@ -334,11 +325,9 @@ def krylov_spectrum(
     """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product, or group of columns.
 
     With w columns of a product, p products and k components, ``d (p w + k)`` numbers: in memory up to
-    ``dspectral.memory-limit`` (1 GiB), else in temporary files, of which a panel at a time is in memory for most of the
-    work, and one or two products for some. The same bits either way.
-
-    Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
-    decomposition", algorithm 2.
+    ``dspectral.memory-limit`` (1 GiB), else in temporary files, of which a panel at a time is in memory for most of
+    the work, and one or two products for some. The same bits either way. Musco and Musco 2015, "Randomized block
+    Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
     n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize

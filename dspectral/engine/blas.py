@@ -77,11 +77,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _take_control_of_blas() -> None:
-    """Make OpenBLAS accept limits from this thread.
-
-    From threadpoolctl 3.8 on it accepts only those of the thread that was first to set one; here the thread that lifts
-    the limit is often another than the one that set it.
-    """
+    """Make OpenBLAS accept limits from any thread, where threadpoolctl 3.8 allows the first one alone."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)

@@ -55,11 +55,7 @@ _QUEUES: "WeakKeyDictionary[Client, list[SimpleQueue[dict[str, Any]]]]" = WeakKe
 
 
 class WorkerState(NamedTuple):
-    """One worker, as its scheduler last heard of it.
-
-    `held, limit`: bytes of its process and its memory limit, 0 for none; `silent`: seconds since it was heard; `task`:
-    key of the task that it has computed longest, for so many `seconds`.
-    """
+    """One worker as its scheduler last heard of it, with the key of the task that it has computed longest."""
 
     address: str
     status: str
@@ -104,10 +100,7 @@ def state_of(groups: Sequence[str], dask_scheduler: Scheduler) -> State:
 
 
 class Watch:
-    """Emits the events of a pass on a cluster, and ends it where nothing can go on.
-
-    `fullest`: the worker that was seen with the largest share of its memory limit.
-    """
+    """Emits the events of a pass on a cluster, and ends it where nothing can go on."""
 
     def __init__(self, client: Client, begun: PassBegan, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._begun, self._clock = client, begun, clock
@@ -316,8 +309,8 @@ def _get(client: Client, begun: PassBegan, graph: Any, keys: Any, **options: Any
 def _gathered(client: Client, futures: list[Any], watch: Watch) -> Any:
     """Wait for results, and ask the scheduler meanwhile how far they are.
 
-    Workers of this machine are asked for them without a detour by the scheduler, for which they would make copies. One
-    that has stopped would be waited for without end: after a silence it is the scheduler that is asked, who finds out.
+    Workers of this machine are asked for results directly, which saves copies; after a silence the scheduler is
+    asked, which finds out who stopped.
     """
     direct = True if client.direct_to_workers is None and workers_are_here(client) else None
     gathered = submit(client, client.gather, futures, direct=direct)

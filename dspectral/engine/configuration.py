@@ -36,10 +36,7 @@ def memory_limit() -> int:
 
 
 def asked_memory_limit() -> int | None:
-    """Return the limit of :func:`memory_limit` if somebody has set it.
-
-    Work that does not fit in a limit that was asked for is refused; without a limit it is tried.
-    """
+    """Return the limit of :func:`memory_limit` if somebody has set it; work that does not fit in it is then refused."""
     return None if dask.config.get("dspectral.memory-limit", None) is None else memory_limit()
 
 
@@ -62,11 +59,7 @@ def wants_same_bits() -> bool:
 
 
 def as_bytes(name: str, value: object) -> int:
-    """Return a size of memory that is given as a number or a text.
-
-    >>> as_bytes("memory_limit", "2 kB")
-    2000
-    """
+    """Return a size of memory that is given as a number or a text."""
     try:
         return int(parse_bytes(value))
     except (ValueError, TypeError) as error:

@@ -58,10 +58,9 @@ class FitBegan(NamedTuple):
 class PassBegan(NamedTuple):
     """A pass over blocks begins: pass ``number`` (from 1) of the fit ``of``, None for what reads no data.
 
-    `run`: token of the pass, which its other events have; `block_group, merge_groups`: task groups of the scheduler, of
-    merges one for each level from the blocks up; `n_blocks, n_merges`: tasks in these; `fan_in`: summaries that a merge
-    takes; `n_rows, n_bytes`: rows and bytes of all blocks, where they are known beforehand; `n_kept, n_kept_merges`:
-    tasks that need not run; `n_joined`: number of blocks of the data, where each task reads several small ones.
+    `run`: token of the pass; `block_group, merge_groups`: task groups of the scheduler, of merges one for each level
+    from the blocks up; `n_kept, n_kept_merges`: tasks that need not run; `n_joined`: number of blocks of the data,
+    where tasks read several.
     """
 
     run: str
@@ -336,12 +335,7 @@ def emit_compiling(loop: str, module: str, seconds: float | None) -> None:
 
 
 def as_message(event: Event) -> dict[str, Any]:
-    """Return an event as a dict that can be written as JSON, and sent.
-
-    >>> message = as_message(Compiling("twice", "here"))
-    >>> message["event"], message["loop"]
-    ('Compiling', 'twice')
-    """
+    """Return an event as a dict that can be written as JSON, and sent."""
     fields = {
         key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
     }
@@ -367,11 +361,7 @@ def client_in_force() -> Client | None:
 
 
 def pass_label(number: int | None, n_passes: int | None) -> str:
-    """Return which pass of how many, as far as that is known.
-
-    >>> pass_label(2, 4), pass_label(2, None), pass_label(None, 4)
-    ('pass 2 of 4', 'pass 2', '')
-    """
+    """Return which pass of how many, as far as that is known."""
     if number is None:
         return ""
     return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"

@@ -74,14 +74,7 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
 
 
 def emits_events(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` method or a builder: it emits ``FitBegan`` and ``FitEnded``, and numbers the passes inside.
-
-    >>> @emits_events
-    ... def build():
-    ...     return fit_in_force().name
-    >>> build()
-    'build'
-    """
+    """Decorate a ``fit`` method or a builder: it emits ``FitBegan`` and ``FitEnded``, and numbers the passes inside."""
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)
@@ -126,11 +119,7 @@ def planning(name: str, owner: object, scratch: str) -> Iterator[Fit]:
 
 
 def scratch_of_plan() -> str | None:
-    """Return a new folder for what a fit or a build would write, if it is only planned.
-
-    >>> scratch_of_plan() is None
-    True
-    """
+    """Return a new folder for what a fit or a build would write, if it is only planned."""
     folder = _SCRATCH.get()
     return None if folder is None else mkdtemp(dir=folder)
 

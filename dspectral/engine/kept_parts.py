@@ -255,11 +255,7 @@ def says_keep(method: F) -> F:
 
 
 def encoded(path: str, summary: object) -> bytes:
-    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON.
-
-    >>> decoded("a/b", encoded("a/b", (1, 0.5, None, np.arange(2))))
-    (1, 0.5, None, array([0, 1]))
-    """
+    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON."""
     arrays: list[NDArray[Any]] = []
     head = json.dumps({"path": path, "summary": _plain(summary, arrays)})
     file = io.BytesIO()

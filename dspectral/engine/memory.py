@@ -44,9 +44,8 @@ CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 class Memory(NamedTuple):
     """Memory of the processes that will do the work.
 
-    `n_workers`: number of worker processes (0: threads of this process); `n_threads`: tasks that run at once in a
-    process; `limit`: bytes that the smallest process may have, 0 for any number; `taken`: bytes that a process has
-    already, its libraries included.
+    `n_workers`: 0 for threads of this process; `n_threads`: tasks that run at once in a process; `limit`: bytes that
+    the smallest may have, 0 for any number; `taken`: bytes that a process has already.
     """
 
     n_workers: int
@@ -63,9 +62,8 @@ class Memory(NamedTuple):
 class PassNeed(NamedTuple):
     """What a pass takes, as far as it is known before a block is read.
 
-    `law`: what the summary says that it needs; `blocks`: bytes of the blocks that a task reads; `bound`: bytes that
-    are bound to the function, and travel to each worker; `n_tasks`: tasks that read; `fan_in`: summaries that a
-    merge takes.
+    `law`: by the summary; `blocks`: bytes of what a task reads; `bound`: bytes bound to the function, which travel to
+    each worker.
     """
 
     law: Need
@@ -99,11 +97,7 @@ def given_memory(memory: Memory) -> Iterator[None]:
 def need_of_pass(
     of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range], fan_in: int
 ) -> PassNeed:
-    """Return what a pass takes, each of whose tasks reads a span of blocks.
-
-    A summary that says what it needs (:class:`~dspectral.engine.summary.Need`) is held to it; of others only the bytes
-    of dense blocks and of what is bound to the function are known.
-    """
+    """Return what a pass takes whose tasks read a span of blocks each, by the law of its summary where it has one."""
     blocks = sum(_block_bytes(array) + _joined_bytes(array, spans) for array in arrays)
     bound = bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
     return PassNeed(law_of(of, arrays, spans), blocks, bound, len(spans), fan_in)
@@ -151,12 +145,7 @@ def refusal_of(need: PassNeed, memory: Memory, name: str) -> str:
 
 
 def sentence(name: str, memory: Memory, most: float, ways: list[str], share: float = ENDS_AT) -> str:
-    """Return the sentence of a refusal.
-
-    >>> sentence("SketchedPCA", Memory(2, 1, 500_000_000, 0), 9e8, ["with memory_limit='1GB' it fits"], 0.9)
-    "SketchedPCA does not fit in memory: a worker needs 900 MB, and may take 450 MB of its 500 MB; with \
-memory_limit='1GB' it fits"
-    """
+    """Return the sentence of a refusal."""
     there = f"may take {size_of(share * memory.limit)} of its {size_of(memory.limit)}"
     return "; ".join(
         [f"{name} does not fit in memory: {memory.whose} needs {size_of(most)}, and {there}", *ways]
@@ -164,11 +153,7 @@ memory_limit='1GB' it fits"
 
 
 def larger_limit(most: float, memory: Memory) -> str:
-    """Return the limit of memory that would fit.
-
-    >>> larger_limit(1.2e9, Memory(2, 1, 500_000_000, 0))
-    "with memory_limit='1270MB' it fits"
-    """
+    """Return the limit of memory that would fit."""
     size = f"{math.ceil(most / ENDS_AT / STEP) * STEP // 1_000_000}MB"
     if memory.n_workers:
         return f"with memory_limit={size!r} it fits"
@@ -191,13 +176,11 @@ def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
 def column_groups(
     X: Stream, of: Callable[[FloatArray], Callable[..., Any]], shape: tuple[int, int], dtype: DTypeLike
 ) -> int:
-    """Return in how many groups of columns a factor has to go out, each bound to the function of a pass of its own.
+    """Return in how many groups of columns a factor goes out, each bound to the function of a pass of its own.
 
-    A merge and a copy of the factor are on top of what a pass takes: where workers are of unequal speed, summaries wait
-    for neighbors that are late, and what is received is copied to where words begin. A worker may take 70 % of its
-    limit, where Dask begins to spill; this process as much of its own, and no more than ``dspectral.memory-limit``
-    where that is set. What fits only in 95 %, at which workers are ended, still runs; so does what would need more than
-    twice as many passes in 70 %.
+    Beside what a pass takes there are a merge and a copy of the factor. A worker may take 70 % of its limit, where
+    Dask begins to spill, or 95 % where that saves half of the passes or more; this process no more than
+    ``dspectral.memory-limit``.
     """
     in_memory = is_in_memory(X)
     arrays = [in_cuts(X, "product", in_memory=in_memory)]

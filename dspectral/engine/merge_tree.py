@@ -128,11 +128,7 @@ def merge_group(level: int, token: str) -> str:
 
 
 def merges_of(n_blocks: int, fan_in: int) -> list[int]:
-    """Return the number of merges on each level above summaries of blocks.
-
-    >>> merges_of(5, 2), merges_of(1, 2)
-    ([2, 1, 1], [])
-    """
+    """Return the number of merges on each level above summaries of blocks."""
     numbers = []
     while n_blocks > 1:
         n_full, n_left = divmod(n_blocks, fan_in)
@@ -142,11 +138,7 @@ def merges_of(n_blocks: int, fan_in: int) -> list[int]:
 
 
 def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
-    """Return the number of levels of merges above summaries of blocks.
-
-    >>> [tree_depth(n) for n in (1, 2, 3, 8, 9)]
-    [0, 1, 2, 3, 4]
-    """
+    """Return the number of levels of merges above summaries of blocks."""
     return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
 
 

@@ -194,9 +194,8 @@ def map_rows(
 ) -> Any:
     """Apply a function to every row block: at once in memory, lazily to everything else, which gives a Dask array.
 
-    ``n_rows`` says how many rows each of :class:`Blocks` becomes.
-
-    Shapes: X (n_rows, n_columns_in); returns (n_rows, n_columns).
+    ``n_rows`` says how many rows each of :class:`Blocks` becomes. Shapes: X (n_rows, n_columns_in); returns (n_rows,
+    n_columns).
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
         # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a
@@ -226,12 +225,7 @@ def map_rows(
 
 
 def collect_rows(X: "Rows | da.Array") -> Any:
-    """Bring the result of :func:`map_rows` into this process.
-
-    >>> collect_rows(map_rows(da.ones((2, 1)), np.negative, n_columns=1))
-    array([[-1.],
-           [-1.]])
-    """
+    """Bring the result of :func:`map_rows` into this process."""
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
     name = str(X.name).rpartition("-")[0].removesuffix("-block")

@@ -88,17 +88,7 @@ def _status_of(error: BaseException) -> int | None:
 
 
 def retried(function: Callable[..., R], *arguments: object, what: str, n_retries: int | None = None) -> R:
-    """Call a function; after a transient error pause and call it again, each pause longer than the last.
-
-    >>> answers = [TimeoutError("busy"), "there"]
-    >>> def read():
-    ...     answer = answers.pop(0)
-    ...     if isinstance(answer, Exception):
-    ...         raise answer
-    ...     return answer
-    >>> retried(read, what="reading")
-    'there'
-    """
+    """Call a function; after a transient error pause and call it again, each pause longer than the last."""
     n_attempts = 1 + (configured_retries() if n_retries is None else n_retries)
     attempt, pause = 1, FIRST_PAUSE
     while True:
@@ -122,20 +112,12 @@ def retried(function: Callable[..., R], *arguments: object, what: str, n_retries
 
 
 def retrying(function: Callable[P, R], what: str, n_retries: int | None = None) -> Callable[P, R]:
-    """Return a function that is tried again after a transient error, as :func:`retried` does.
-
-    >>> retrying(abs, "a magnitude")(-3)
-    3
-    """
+    """Return a function that is tried again after a transient error, as :func:`retried` does."""
     return functools.partial(_retried_with, function, what, n_retries)
 
 
 def tried_by(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what a function of :func:`retrying` tries, which is all that decides its result.
-
-    >>> tried_by(retrying(abs, "a magnitude")) is tried_by(abs) is abs
-    True
-    """
+    """Return what a function of :func:`retrying` tries, which is all that decides its result."""
     if isinstance(function, functools.partial) and function.func is _retried_with:
         return function.args[0]  # type: ignore[no-any-return]
     return function
@@ -148,11 +130,7 @@ def _retried_with(
 
 
 def not_seen(path: str) -> FileNotFoundError:
-    """Return the error for a path that does not exist for the process of this task.
-
-    >>> str(not_seen("/data/a.txt")).startswith("/data/a.txt is not there for process ")
-    True
-    """
+    """Return the error for a path that does not exist for the process of this task."""
     worker = worker_of_task()
     who = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
     return FileNotFoundError(

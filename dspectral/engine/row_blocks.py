@@ -31,10 +31,7 @@ SAID = "bytes_of_blocks"
 
 
 class Blocks(NamedTuple):
-    """A stream of blocks that are not rows of a matrix, such as sentences of token ids or tagged sequences.
-
-    `read`: ``read(item)`` returns a block; `items`: one item for each block; `in_memory`: whether the items
-    are the data themselves.
+    """A stream of blocks, ``read(item)`` of each item, that are not rows of a matrix, such as sentences of token ids.
 
     >>> from dspectral.engine import summarize
     >>> from dspectral.decomposition.moments import Moments
@@ -110,11 +107,7 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
 
 
 def is_lazy(X: object) -> bool:
-    """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk, and not an array in memory.
-
-    >>> is_lazy(da.ones((2, 2))), is_lazy(np.ones((2, 2)))
-    (True, False)
-    """
+    """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk, and not an array in memory."""
     return is_backed(X) or isinstance(getattr(X, "counts", X), da.Array)
 
 
@@ -124,11 +117,7 @@ def is_in_memory(X: object) -> bool:
 
 
 def is_backed(X: object) -> bool:
-    """Report whether ``X`` is a sparse matrix that AnnData holds on disk.
-
-    >>> is_backed([[1.0]])
-    False
-    """
+    """Report whether ``X`` is a sparse matrix that AnnData holds on disk."""
     # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
     return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
@@ -262,13 +251,7 @@ def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
 
 
 def bytes_said(array: da.Array) -> list[int] | None:
-    """Return how large the blocks of an array are in memory.
-
-    >>> from dspectral import write_counts
-    >>> bytes_said(write_counts(np.eye(4), "memory://said", block_rows=2).counts)
-    [28, 28]
-    >>> bytes_said(da.ones((2, 2)))
-    """
+    """Return how large the blocks of an array are in memory."""
     layer = getattr(array.dask, "layers", {}).get(array.name)
     said = (getattr(layer, "collection_annotations", None) or {}).get(SAID)
     return None if said is None or len(said) != array.numblocks[0] else [int(one) for one in said]

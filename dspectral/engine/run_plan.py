@@ -255,11 +255,7 @@ def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, fl
 
 
 def _roughly(seconds: float | None, by: str) -> str:
-    """Return a time in the unit that a person would choose.
-
-    >>> _roughly(75, "2 workers"), _roughly(9000, "2 workers")
-    ('roughly 75 s on 2 workers', 'roughly 2.5 h on 2 workers')
-    """
+    """Return a time in the unit that a person would choose."""
     if seconds is None:
         return "unknown"
     unit, name = (1, "s") if seconds < 100 else (60, "min") if seconds < 6000 else (3600, "h")

@@ -13,10 +13,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BlockSize(NamedTuple):
-    """Size of the largest block of a pass, as far as it is known before it is read.
-
-    `n_rows, n_columns`: its shape; `itemsize`: bytes of an entry; `is_sparse`: whether it is CSR.
-    """
+    """Size of the largest block of a pass, as far as it is known before it is read."""
 
     n_rows: int
     n_columns: int
@@ -25,13 +22,10 @@ class BlockSize(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Bytes that a summary needs, known before a block is read.
+    """Bytes that a summary needs, as its class method ``needs(block, **bound)`` may say before a block is read.
 
-    A summary may say it in a class method ``needs(block, **bound)``, which gets a :class:`BlockSize` and what is bound
-    to ``of``; a pass is then refused before it begins where that does not fit in memory.
-
-    `summary`: most bytes of a summary; `work`: most bytes that summarizing a block takes beside the block
-    itself, its summary included; `block`: bytes of rows that are worth a summary.
+    `summary`: most bytes of a summary; `work`: most bytes that making one takes beside the block; `block`: bytes of
+    rows that are worth a summary.
     """
 
     summary: int
@@ -66,11 +60,7 @@ class Summary(Protocol):
 
 
 def bytes_of(content: Any) -> int:
-    """Return the bytes of the arrays in a summary.
-
-    >>> bytes_of((np.zeros(3), 5, (np.zeros(1, dtype=np.int32),)))
-    28
-    """
+    """Return the bytes of the arrays in a summary."""
     if isinstance(content, tuple | list):
         return sum(map(bytes_of, content))
     if is_sparse(content):

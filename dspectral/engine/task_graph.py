@@ -40,11 +40,7 @@ Graph: TypeAlias = dict[Key, GraphNode]
 
 
 def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
-    """Return a task: a call of a function.
-
-    >>> call("three", abs, -3)()
-    3
-    """
+    """Return a task: a call of a function."""
     return Task(key, function, *arguments)
 
 

@@ -25,10 +25,7 @@ LEAST_WORDS = 3
 
 
 class Space(NamedTuple):
-    """Where documents become points: their weighted rows times the axes of the topics.
-
-    `where`: store of the counts; `weighting`: weights of the words; `axes` (n_words, k): axes as columns.
-    """
+    """Where documents become points: their weighted rows times the axes (n_words, k) of the topics."""
 
     where: Location
     weighting: Weighting
@@ -53,10 +50,7 @@ def numbered(store: CountStore) -> list[tuple[BlockInfo, int]]:
 
 
 def points_of(store: CountStore, space: Space, rows: NDArray[np.int64]) -> FloatArray:
-    """Return the points of some documents; only their blocks are read.
-
-    Shapes: `rows` (n,), rising; returns (n, k).
-    """
+    """Return the points of some documents; only their blocks are read. Shapes: `rows` (n,), rising; returns (n, k)."""
     items = []
     for block, first in numbered(store):
         inside = rows[(rows >= first) & (rows < first + block.n_rows)] - first
@@ -103,10 +97,7 @@ WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 
 
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
-    """Read the beginnings of some documents, in one pass over the files that hold them.
-
-    Shapes: `rows` (n,).
-    """
+    """Read the beginnings of some documents, in one pass over the files that hold them. Shapes: `rows` (n,)."""
     n_documents = np.zeros(len(text.spans), dtype=np.int64)
     for block in corpus.blocks:  # a block is named by its span and its number in the span
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
@@ -147,11 +138,7 @@ def _read(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tup
 
 
 def excerpt(text: str, telling: Collection[str] = ()) -> str:
-    """Return the part of a text that holds most of the telling words, on one line.
-
-    >>> excerpt("one two  three"), excerpt("word " * 100 + "kangaroo", {"kangaroo"})[-8:]
-    ('one two three', 'kangaroo')
-    """
+    """Return the part of a text that holds most of the telling words, on one line."""
     text = " ".join(text.split())
     if len(text) <= EXCERPT * 1.2:
         return text

@@ -121,10 +121,7 @@ N_GROUPS = 12
 
 @dataclass
 class Branch:
-    """A branch of the tree: words whose bit strings begin alike.
-
-    `words` are by number, the most frequent first; `group` is the number of its color, -1 above the groups.
-    """
+    """A branch of the tree: words whose bit strings begin alike."""
 
     code: str
     words: NDArray[np.int64]
@@ -177,10 +174,7 @@ def _paint(branch: Branch, group: int) -> None:
 
 
 def groups_of(root: Branch, n_words: int) -> NDArray[np.int64]:
-    """Return the group of each word, -1 for ``"<?>"``.
-
-    Shapes: returns (n_words,).
-    """
+    """Return the group of each word, -1 for ``"<?>"``. Shapes: returns (n_words,)."""
     groups = np.full(n_words, -1, dtype=np.int64)
     for leaf in leaves(root):
         groups[leaf.words] = leaf.group
@@ -197,11 +191,7 @@ TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
 
 
 class Vocabulary(NamedTuple):
-    """Words and how often they occur.
-
-    `words`: frequent words in order of falling count, the first ``"<?>"``; `counts` (n_words,);
-    `ranks, rank_counts, rank_words`: some ranks of all types, evenly on a logarithmic scale, their counts and words.
-    """
+    """Frequent words by falling count, the first ``"<?>"``, and some ranks of all types on a logarithmic scale."""
 
     words: list[str]
     counts: NDArray[np.int64]
@@ -224,11 +214,7 @@ class Topic(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Some documents and their nearest.
-
-    `texts`: source and beginning of each document that is shown, by its number; `nearest`: nearest documents of some,
-    with their cosines; `sample`: documents drawn at random.
-    """
+    """Source and beginning of some documents by number, the nearest of some with cosines, and a random sample."""
 
     texts: dict[int, tuple[str, str]]
     nearest: dict[int, list[tuple[int, float]]]
@@ -236,11 +222,9 @@ class Documents(NamedTuple):
 
 
 class WordSpace(NamedTuple):
-    """Vectors of words, as neighbors and as a map.
+    """Vectors of words, as neighbors from word 1 on, and as a map.
 
-    `near` (n_listed, n): numbers of the words nearest to each of the most frequent words, which begin with
-    number 1; `cosines` (n_listed, n): their cosines; `points` (n_mapped, 2): places of the most frequent
-    words on the map.
+    Shapes: `near, cosines` (n_listed, n), `points` (n_mapped, 2).
     """
 
     near: NDArray[np.int64]

@@ -36,11 +36,7 @@ class Places(NamedTuple):
 
 
 class FrequentWords(NamedTuple):
-    """The frequent words of a corpus, as its documents and sentences hold them; punctuation is no word.
-
-    `types` (n_words,): type of each frequent word in the corpus; `places`: the part of each type; `n_tokens, n_types`:
-    number of words in the text, and of different ones.
-    """
+    """The frequent words of a corpus, as its documents and sentences hold them; punctuation is no word."""
 
     corpus: Corpus
     words: list[str]
@@ -100,12 +96,7 @@ def read_cut(where: Location, block: SentenceBlock, *, places: Places) -> Senten
 
 
 def cut(documents: Sentences, places: Places) -> Sentences:
-    """Cut documents into sentences of frequent words.
-
-    >>> places = Places(np.array([0, 1, -1], np.int32), *np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]], bool))
-    >>> cut(Sentences.of([[1, 1, 2, 1], [0]]), places).offsets
-    array([0, 2, 3, 4])
-    """
+    """Cut documents into sentences of frequent words."""
     ids, offsets = documents
     ends = places.ends[ids]
     # A full stop behind a title ends nothing, but a question mark there does.

@@ -126,10 +126,7 @@ def describe_vocabulary(words: FrequentWords) -> Vocabulary:
 
 
 def plan_topics(store: CountStore, words: list[str], most: int, *, seed: int) -> tuple[Topics, int]:
-    """Return topics to fit, as many as a text has room for and at most some, and the number of words they may have.
-
-    Of some shares of the documents that a word may be in, the smallest counts that keeps half of the words.
-    """
+    """Return topics to fit, as many as a text has room for and at most some, and the number of words they may have."""
     # Numbers are marks of a list or table more often than they tell something.
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
     numbers = [words[i] for i in np.flatnonzero(~is_word).tolist()]

@@ -28,9 +28,7 @@ _MOST_PARTS = 12
 
 
 class FittedFactsMixin:
-    """Show the facts of a fitted estimator in notebooks, below scikit-learn's diagram; must stand before its classes.
-
-    The facts are read from the attributes that ``fit`` has set, which end in an underscore.
+    """Show what ``fit`` has set in notebooks, below scikit-learn's diagram; must stand before its classes.
 
     >>> from dspectral import TruncatedSVD
     >>> model = TruncatedSVD(2)
@@ -99,11 +97,7 @@ def fitted_card(model: object) -> str:
 
 
 def bytes_of(value: object) -> int:
-    """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once.
-
-    >>> bytes_of({"a": np.zeros(3), "b": [np.zeros(1), ("xy",)]})
-    34
-    """
+    """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once."""
     total, waiting, seen = 0, [value], set()
     # `waiting` holds what is still to be looked into, `seen` what was: an attribute that two parts share counts once,
     # and a circle of objects ends.

@@ -24,11 +24,7 @@ Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 
 
 class ClassRows(NamedTuple):
-    """Membership of documents in classes.
-
-    `indicator` (n, n_classes): indicator; `classes` (n_classes,): sorted labels; `exclusive`: whether one
-    label a document was given, and not an indicator.
-    """
+    """Membership of documents in classes (n, n_classes), the sorted labels, and whether each document was given one."""
 
     indicator: Any
     classes: NDArray[Any]
@@ -125,11 +121,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
 
 
 def label_names(y: object, n_labels: int) -> NDArray[Any]:
-    """Return the names of the columns of an indicator matrix: those of a data frame, else numbers.
-
-    >>> label_names(np.eye(3), 3)
-    array([0, 1, 2])
-    """
+    """Return the names of the columns of an indicator matrix: those of a data frame, else numbers."""
     columns = getattr(y, "columns", None)
     return np.arange(n_labels) if columns is None else np.array(list(columns))
 
@@ -179,11 +171,7 @@ def _unit(rows: CSRRows) -> CSRRows:
 
 
 class LabelledStreams(NamedTuple):
-    """Documents and their labels as :func:`dspectral.engine.summarize` reads them, cut alike.
-
-    `words, labels`: rows of word counts, and rows of labels; `n_rows, n_words, n_labels`: numbers of
-    documents, words and labels; `dtype`: precision of what is made from the words.
-    """
+    """Documents and their labels as :func:`dspectral.engine.summarize` reads them, cut alike."""
 
     words: Any
     labels: Any
@@ -194,10 +182,7 @@ class LabelledStreams(NamedTuple):
 
 
 def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabelledStreams:
-    """Pair documents with labels, block by block.
-
-    Shapes: `X` (n, d), `y` (n, L).
-    """
+    """Pair documents with labels, block by block. Shapes: `X` (n, d), `y` (n, L)."""
     given: Any = getattr(X, "labels", None) if y is None else y
     if given is None:
         raise ValueError(
@@ -227,10 +212,7 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
 
 
 def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
-    """Validate documents; a store is returned as it is, with its labels.
-
-    Shapes: `X` (n, d).
-    """
+    """Validate documents; a store is returned as it is, with its labels. Shapes: `X` (n, d)."""
     checked = checked_rows(estimator, X, reset=reset)
     return X if hasattr(X, "labels") else checked
 

@@ -10,16 +10,7 @@ RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | Non
 
 
 def resolve_seed(random_state: RandomState) -> int:
-    """Return the seed that a fit uses throughout.
-
-    Estimators call this function once in ``fit`` and keep the result as ``random_state_``: every block, pass and
-    worker then draws from the same seed.
-
-    >>> resolve_seed(7)
-    7
-    >>> resolve_seed(np.random.RandomState(0)) == resolve_seed(np.random.RandomState(0))
-    True
-    """
+    """Return the seed that a fit uses throughout, which estimators keep as ``random_state_``."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     # True is an int to Python, and hardly ever meant as a seed.
@@ -58,11 +49,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
 def check_real(
     name: str, value: Any, *, at_least: float | None = None, at_most: float | None = None
 ) -> float:
-    """Return a parameter as a finite float.
-
-    >>> check_real("alpha", 1, at_least=0.0)
-    1.0
-    """
+    """Return a parameter as a finite float."""
     allowed = _allowed("a finite number", at_least, at_most)
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
@@ -73,24 +60,14 @@ def check_real(
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a parameter that is true or false.
-
-    >>> check_flag("center", np.True_)
-    True
-    """
+    """Return a parameter that is true or false."""
     if not isinstance(value, bool | np.bool_ | int):
         raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
     return bool(value)
 
 
 def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
-    """Return a parameter that is one of a few values.
-
-    >>> check_option("solver", "magic", ("auto", "krylov"))
-    Traceback (most recent call last):
-    ...
-    ValueError: solver is 'magic', but it must be one of 'auto', 'krylov'
-    """
+    """Return a parameter that is one of a few values."""
     # Types are compared too: True equals 1, and 1.0 equals 1, but none of them is meant by the others.
     if not any(type(value) is type(option) and value == option for option in options):
         raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")

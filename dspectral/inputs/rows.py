@@ -32,11 +32,7 @@ def is_dask_frame(X: object) -> bool:
 
 
 def rows_of_frame(X: Any) -> Any:
-    """Return the rows of a Dask DataFrame as a Dask array, one block a partition; all else as it is.
-
-    One pass over the frame, which counts the rows of each partition: neither Dask nor this library knows them
-    beforehand. ``X.to_dask_array(lengths=[...])`` with the counts takes none.
-    """
+    """Return the rows of a Dask DataFrame as a Dask array, in a pass that counts them; all else as it is."""
     if not is_dask_frame(X):
         return X
     others = [f"{name!r} ({dtype})" for name, dtype in X.dtypes.items() if _kind(dtype) not in _NUMBERS]
@@ -76,11 +72,8 @@ def _kind(dtype: Any) -> str:
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate rows at the door of an estimator: lazy ones as those in memory and without reading them.
 
-    With ``reset``, as in ``fit``, the width (``n_features_in_``), the names of columns and the weighting
-    (``weighting_``) are learned; without it they are compared. Float32 stays, all other types become float64, in a Dask
-    array block by block as it is read. A Dask DataFrame costs a pass, to count the rows of its partitions.
-
-    Shapes: `X` (n_rows, n_columns), real numbers; returns an ndarray, csr_array or Dask array of that shape.
+    With ``reset``, as in ``fit``, the width, the names of columns and the weighting are learned, else compared.
+    Float32 stays, all other types become float64. Shapes: `X` (n_rows, n_columns); returns that.
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
@@ -143,10 +136,7 @@ def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
 
 
 def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
-    """Keep the digest of the rows' weighting, or compare it with the one that was kept.
-
-    Nothing is known of arrays in memory, which pass. Counts of a store are known to be no weighted rows.
-    """
+    """Keep the digest of the rows' weighting, or compare it with the one that was kept, where rows have one."""
     found, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
     if len(found) > 1:
         raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")

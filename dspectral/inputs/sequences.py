@@ -22,11 +22,7 @@ TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
 
 
 def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
-    """Return a collection of token lists as a list.
-
-    >>> token_lists((text.split() for text in ["a cat", "dogs"]))
-    [['a', 'cat'], ['dogs']]
-    """
+    """Return a collection of token lists as a list."""
     scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
     if scalar or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
         raise TypeError(
@@ -118,11 +114,9 @@ class HoldsLabelledSentences(Protocol):
 
 
 class TokenCorpus(NamedTuple):
-    """Sentences of token ids and the words behind them.
+    """Sentences of token ids, the words behind them by falling count, and the store that holds them, if any.
 
-    `words`: the types in order of falling count, equal ones in alphabetical order of their UTF-8; `counts`
-    (n_types,): number of tokens of each type; `sentences`: blocks of :class:`~dspectral.types.Sentences`;
-    `where`: the store that holds the sentences, for what grows too large for memory.
+    Shapes: `counts` (n_types,).
     """
 
     words: list[str]
@@ -132,11 +126,7 @@ class TokenCorpus(NamedTuple):
 
 
 class LabelledCorpus(NamedTuple):
-    """Labeled sentences of token ids, the tokens and the labels behind them.
-
-    `words`: token types by number; `labels`: labels by number; `sentences`: blocks of
-    :class:`~dspectral.types.LabelledSentences`.
-    """
+    """Blocks of labeled sentences of token ids, and the tokens and labels by number."""
 
     words: list[Any]
     labels: list[Any]
@@ -168,12 +158,7 @@ def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSen
 
 
 def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> LabelledCorpus:
-    """Give tokens and labels numbers in the order of their first appearance.
-
-    >>> corpus = as_labelled([["a", "b"], ["b"]], [["N", "V"], ["V"]])
-    >>> corpus.words, corpus.labels
-    (['<?>', 'a', 'b'], ['N', 'V'])
-    """
+    """Give tokens and labels numbers in the order of their first appearance."""
     # A corpus in a store has its numbers already, and is not read here.
     if all(hasattr(X, name) for name in ("words", "labels", "sentences")):
         stream = cast("HoldsLabelledSentences", X)
@@ -196,11 +181,7 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
 
 
 def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
-    """Return sentences as ids: the places of their tokens in ``words``, 0 for tokens that are not there.
-
-    >>> encode([["the", "cat"]], ["<?>", "the"]).ids
-    array([1, 0], dtype=int32)
-    """
+    """Return sentences as ids: the places of their tokens in ``words``, 0 for tokens that are not there."""
     own, numbers = token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
     try:
         return _pack(own, numbers)
@@ -289,13 +270,7 @@ _INDEXES: WeakKeyDictionary[HoldsWords, tuple[list[str], dict[str, int]]] = Weak
 
 
 def word_numbers(model: HoldsWords) -> dict[str, int]:
-    """Return the place of each word in ``words_``.
-
-    >>> class Model:
-    ...     words_ = ["<?>", "cat"]
-    >>> word_numbers(Model())
-    {'<?>': 0, 'cat': 1}
-    """
+    """Return the place of each word in ``words_``."""
     words, numbers = _INDEXES.get(model, (None, {}))
     # A fit assigns a new list, so that identity tells an index of an earlier fit, without comparing all words.
     if words is not model.words_:

@@ -24,11 +24,7 @@ TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
 
 
 def as_documents(X: TextColumn) -> Documents:
-    r"""Pack a column of texts into one block.
-
-    >>> as_documents(text for text in ("play jazz", b"caf\xc3\xa9")).offsets
-    array([ 0,  9, 14])
-    """
+    r"""Pack a column of texts into one block."""
     if isinstance(X, Documents):
         return X
     column: Any = X
@@ -53,16 +49,7 @@ E = TypeVar("E", bound=BaseEstimator)
 
 
 def clone_sharing(estimator: E, *names: str) -> E:
-    """Return an unfitted clone that keeps the values of some parameters.
-
-    scikit-learn's ``clone`` forgets what an estimator among the parameters has learned, and copies every array. This
-    function is for ``__sklearn_clone__`` of estimators whose parameter is a fitted estimator or a large table.
-
-    >>> from sklearn.feature_extraction.text import CountVectorizer
-    >>> words = CountVectorizer(vocabulary=["a", "b"])
-    >>> clone_sharing(words, "vocabulary").vocabulary is words.vocabulary
-    True
-    """
+    """Return an unfitted clone that shares some parameters, such as a fitted estimator or a large table."""
     bare = copy(estimator)
     for name in names:
         setattr(bare, name, None)

@@ -25,11 +25,7 @@ _RARE = "<?>"
 
 
 class ColumnNames(NamedTuple):
-    """The columns that have names.
-
-    `columns` (n,): their numbers; `names`: A name for each; `signs` (n,): the sign that the term counts with
-    in its column.
-    """
+    """The columns (n,) that have names, with the sign that each term counts with."""
 
     columns: NDArray[np.int64]
     names: list[str]
@@ -226,10 +222,7 @@ def _among(known: ColumnNames, columns: NDArray[np.int64]) -> ColumnNames:
 
 
 def _largest(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
-    """Return the named columns of largest magnitude; what is zero up to rounding is left out.
-
-    Weights that differ by rounding alone come in the order of their names.
-    """
+    """Return the named columns of largest magnitude, equal ones by name; what is zero up to rounding is left out."""
     weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
     largest = np.abs(weights).max(initial=0.0)
     # Relative to the largest weight, so that the scale of a model does not matter.

@@ -27,11 +27,7 @@ def whole_number(text: Text, at: int) -> tuple[int, int]:
 
 @compiled
 def real_number(text: Text, at: int) -> tuple[float, int]:
-    """Read a decimal number; return it, NaN where there is none, and the next byte.
-
-    The value is ``digits * 10**scale``, one product or one quotient of float64: for float32 right to the last bit
-    but one.
-    """
+    """Read a decimal number, NaN where there is none, and the next byte; float32 is right to the last bit but one."""
     sign = -1.0 if text[at] == MINUS else 1.0
     at += int(text[at] == MINUS or text[at] == PLUS)
     # Digits are gathered in float64 and not in an integer, which a long number would overflow. Powers of ten end at
@@ -90,10 +86,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 class ParsedLines(NamedTuple):
-    """Rows and labels of some lines.
-
-    `rows` (n, d): values of the ``column:value`` pairs; `labels` (n, L): ones.
-    """
+    """Rows and labels of some lines."""
 
     rows: CSRRows
     labels: CSRRows

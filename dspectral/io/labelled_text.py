@@ -26,10 +26,7 @@ WIDTHS = ("n_columns", "n_labels")
 
 
 class Head(NamedTuple):
-    """The first line of an extreme-classification file.
-
-    `n_documents, n_columns, n_labels`: number of documents that follow, and widths of the two matrices.
-    """
+    """The first line of an extreme-classification file: number of documents, and widths of the two matrices."""
 
     n_documents: int
     n_columns: int

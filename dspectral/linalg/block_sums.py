@@ -11,22 +11,14 @@ from dspectral.types import Rows, is_sparse
 
 
 def total_of(rows: Rows) -> NDArray[np.float64]:
-    """Return the sum of the rows in double precision.
-
-    Shapes: `rows` (n, d); returns (d,).
-    """
+    """Return the sum of the rows in double precision. Shapes: `rows` (n, d); returns (d,)."""
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
 
 
 def energy_of(rows: Rows) -> float:
-    """Return the squared Frobenius norm of the rows in double precision.
-
-    Shapes: `rows` (n, d).
-
-    Summaries call this function first: nothing is then computed from an entry that is not finite.
-    """
+    """Return the squared Frobenius norm of the rows in double precision. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     # einsum widens the entries buffer by buffer: a product of vectors would sum float32 entries in single precision,
     # and a converted copy would be twice as large as the block.
@@ -49,10 +41,7 @@ def check_range(energy: float, dtype: DTypeLike) -> None:
 
 
 def refuse_not_finite(rows: Rows) -> None:
-    """Refuse rows with NaN or infinity, and name the place.
-
-    Shapes: `rows` (n, d).
-    """
+    """Refuse rows with NaN or infinity, and name the place. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(float(np.sum(values, dtype=np.float64))):  # no array of bool in the usual case
@@ -70,10 +59,7 @@ def refuse_not_finite(rows: Rows) -> None:
 
 
 def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
-    """Return ``A'A`` in double precision.
-
-    Shapes: `rows` (n, d); returns (d, d).
-    """
+    """Return ``A'A`` in double precision. Shapes: `rows` (n, d); returns (d, d)."""
     if is_sparse(rows):
         return sparse_products.gram(rows)
     gram = np.zeros((rows.shape[1],) * 2)
@@ -102,9 +88,6 @@ def scaled_rows(rows: Rows, factors: NDArray[np.float64]) -> Rows:
     """Multiply each row by one number; the result is in single precision for float32 rows, else in double.
 
     Shapes: `rows` (n, d), `factors` (n,); returns (n, d).
-
-    >>> scaled_rows(np.array([[2, 4]], dtype=np.int8), np.array([0.25]))
-    array([[0.5, 1. ]])
     """
     # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
     # document that has a class.

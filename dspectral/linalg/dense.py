@@ -42,13 +42,9 @@ def leading_eigenpairs(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the eigenpairs of a Gram matrix that stand out from rounding.
 
-    Every singular value decomposition through a Gram matrix takes its rank from this function. If
-    ``K = A A'`` then ``vectors / sqrt(values)`` turns A into orthonormal rows.
-
-    Shapes: `K` (n, n); returns `values` (r,), `vectors` (n, r).
-
-    >>> leading_eigenpairs(np.diag([1.0, 4.0, 1e-20]), np.float64)[0]
-    array([4., 1.])
+    Every singular value decomposition through a Gram matrix takes its rank from this function. If ``K = A A'`` then
+    ``vectors / sqrt(values)`` turns A into orthonormal rows. Shapes: `K` (n, n); returns `values` (r,), `vectors` (n,
+    r).
     """
     values, vectors = eigh_descending(K, k if only_k else None)
     rank = int(np.sum(values > rounding_floor(values, dtype, margin)))
@@ -77,14 +73,8 @@ def rounding_of_sums(n_terms: int, energy: float) -> float:
 def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Return an orthonormal basis of the columns of a tall matrix.
 
-    Shapes: `Z` (d, r); returns (d, rank).
-
     Columns of length 1 first, then twice ``Z <- Z V / sqrt(values)`` with the eigenpairs of ``Z'Z``: ``4 d r^2``
-    flops a round; no second array of the size of Z.
-
-    >>> orthonormal_columns(np.array([[3.0], [4.0]])).round(3)
-    array([[0.6],
-           [0.8]])
+    flops a round. Shapes: `Z` (d, r); returns (d, rank).
     """
     norms = column_norms(Z)
     if not overwrite or not norms.all():
@@ -120,10 +110,7 @@ def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[Floa
 
 
 def column_norms(Z: FloatArray) -> NDArray[np.float64]:
-    """Return the Euclidean norm of each column in double precision.
-
-    Shapes: `Z` (d, r); returns (r,).
-    """
+    """Return the Euclidean norm of each column in double precision. Shapes: `Z` (d, r); returns (r,)."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
@@ -154,10 +141,7 @@ def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:
-    """Scale each row to length 1; rows of zeros stay zero.
-
-    Shapes: `rows` (n, d); returns (n, d).
-    """
+    """Scale each row to length 1; rows of zeros stay zero. Shapes: `rows` (n, d); returns (n, d)."""
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return np.asarray(rows / np.where(sizes > 0, sizes, 1.0)[:, None], dtype=rows.dtype)
 
@@ -179,28 +163,18 @@ def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
     """Return the first right singular vectors of a wide matrix, and its singular values.
 
-    Shapes: `sketch` (r, d); returns `axes` (k', d), `singular_values` (k',).
-
     ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then one small round ``(V'V)^(-1/2) V'``: the
     first leaves the vectors orthogonal only to the rounding times the condition. The cost is ``2 r^2 d + 4 k r d``
-    flops, panel by panel.
-
-    >>> axes, singular_values = principal_axes(np.array([[0.0, 3.0], [-2.0, 0.0]]), 2)
-    >>> np.abs(axes), singular_values
-    (array([[0., 1.],
-           [1., 0.]]), array([3., 2.]))
+    flops, panel by panel. Shapes: `sketch` (r, d); returns `axes` (k', d), `singular_values` (k',).
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
     return orthonormal_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
 
 
 def orthonormal_axes(axes: FloatArray) -> FloatArray:
-    """Return singular vectors that are orthonormal to rounding, with signs that are not arbitrary.
+    """Return singular vectors made orthonormal to rounding by the symmetric inverse root, which moves each least.
 
-    Shapes: `axes` (k, d); returns (k, d).
-
-    The symmetric inverse root moves the vectors less than any other orthonormalization, so that each remains the
-    vector of its own singular value. The cost is ``4 k^2 d`` flops, panel by panel.
+    Shapes: `axes` (k, d); returns (k, d). ``4 k^2 d`` flops, panel by panel.
     """
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
@@ -216,16 +190,8 @@ def leading_left(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
-    Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
-
-    Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` is as close (and quicker with LU in place
-    of QR), but its other last bits would change every fitted clustering that starts from these vectors.
-
-    Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4.
-
-    >>> from scipy import sparse
-    >>> leading_left(sparse.csr_array(np.diag([1.0, 3.0, 2.0])), 2)[1].round(6)
-    array([3., 2.])
+    Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` has other last bits. Halko, Martinsson
+    and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
     """
     # The transpose is stored, because products with rows gathered are twice as fast.
     return _iterated(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, n_iterations, random_state)
@@ -242,9 +208,7 @@ def leading_left_of_blocks(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
 
-    Shapes: returns `vectors` (n, k), `values` (k,).
-
-    Memory: ``(n + d) * (k + 16)`` numbers and one block.
+    Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
 
     >>> from scipy import sparse
     >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
@@ -297,10 +261,8 @@ SMALL = 800
 def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     """Return the leading right singular vectors of a matrix one side of which is short, up to its rank.
 
-    Shapes: `rows` (m, d); returns (at most k, d).
-
-    Where m, d or ``4 k`` is small, the Gram matrix of the shorter side is decomposed, ``8 min(m, d)^2`` bytes;
-    else ARPACK multiplies by the rows.
+    Where m, d or ``4 k`` is small, the Gram matrix of the shorter side is decomposed, ``8 min(m, d)^2`` bytes; else
+    ARPACK multiplies by the rows. Shapes: `rows` (m, d); returns (at most k, d).
 
     >>> right_axes(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
     array([[0., 1., 0.],

@@ -44,10 +44,7 @@ class KrylovSpace(NamedTuple):
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
-        """Begin with the columns of a matrix.
-
-        Shapes: `Z` (d, r).
-        """
+        """Begin with the columns of a matrix. Shapes: `Z` (d, r)."""
         return cls((orthonormal_columns(Z, overwrite=True),), ())
 
     @property
@@ -58,10 +55,9 @@ class KrylovSpace(NamedTuple):
     def extend(self, product: FloatArray) -> "KrylovSpace":
         """Return the space one block larger.
 
-        Shapes: `product` (d, r_j).
-
-        Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the basis
-        and round, in three sweeps over the long side; the block is written where the product was.
+        Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the
+        basis and round, in three sweeps over the long side; the block is written where the product was. Shapes:
+        `product` (d, r_j).
         """
         coefficients = take_out(product, self.basis)
         norms = column_norms(product)
@@ -80,10 +76,7 @@ class KrylovSpace(NamedTuple):
         return KrylovSpace((*self.basis, block), (*self.columns, column))
 
     def close(self, product: FloatArray) -> "Approximation":
-        """Return the best approximation of C from the space.
-
-        Shapes: `product` (d, r_j).
-        """
+        """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
         width = product.shape[1]
         # The last product is taken as it is: its column of T is the identity on the last block of M.
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
@@ -92,10 +85,8 @@ class KrylovSpace(NamedTuple):
     def ritz(self, product: FloatArray) -> tuple[NDArray[np.float64], FloatArray]:
         """Return the eigenpairs of C within the space.
 
-        Shapes: `product` (d, r_j); returns `values` (r,), `vectors` (d, r).
-
-        ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of what
-        comes after it.
+        ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of
+        what comes after it. Shapes: `product` (d, r_j); returns `values` (r,), `vectors` (d, r).
 
         >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
         >>> space = KrylovSpace.start(np.eye(4)[:, 1:3])

@@ -16,14 +16,10 @@ _ROUNDING = 1e-14
 class AskTellLBFGS:
     """Minimize one smooth, strongly convex function whose values a caller computes.
 
-    Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` the result; repeat until :attr:`left` is small.
-
-    `x, value, gradient`: best point so far, with its objective and gradient; `trial` (p,): point at which the
-    function is to be evaluated next.
-
+    Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` the result; repeat until :attr:`left` is
+    small. `x, value, gradient`: best point so far, with its objective and gradient; `trial` (p,): point at which the
+    function is to be evaluated next. Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
     Shapes: `x` (p,), `gradient` (p,).
-
-    Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
 
     >>> curvature = np.array([1.0, 10.0, 100.0])
     >>> search = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
@@ -51,9 +47,7 @@ class AskTellLBFGS:
         """Report the objective at ``trial``, and so choose the next trial point.
 
         If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed; otherwise the step
-        is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last.
-
-        Shapes: `gradient` (p,).
+        is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last. Shapes: `gradient` (p,).
         """
         slope = float(self._direction @ self.gradient)
         # Near the minimum the objective changes by less than its own rounding: without the slack no step would be

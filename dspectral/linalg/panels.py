@@ -21,16 +21,7 @@ class _Scratch(mmap.mmap):
 
 
 def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = False) -> FloatArray:
-    """Return an array of zeros, in memory or in a file.
-
-    Shapes: returns (height, width).
-
-    >>> tall = tall_array(2, 1, np.float32, in_file=True)
-    >>> tall[1] = 3
-    >>> tall
-    array([[0.],
-           [3.]], dtype=float32)
-    """
+    """Return an array of zeros, in memory or in a file. Shapes: returns (height, width)."""
     n_bytes = height * width * np.dtype(dtype).itemsize
     if not in_file or not n_bytes:
         return np.zeros((height, width), dtype=dtype)
@@ -74,13 +65,9 @@ def let_go(array: FloatArray, rows: slice) -> None:
 
 
 def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
-    """Release pages of a large array to the operating system while the array is still referenced (Linux only).
+    """Release whole pages of a large array to the operating system while it is still referenced (Linux only).
 
-    Shapes: `array` (n, ...).
-
-    Whole pages within the rows are released; on other systems nothing is, until the array is freed. The sketch of a
-    block of 300,000 columns and 200 rows then peaks at 530 MB instead of 750 MB: as the sketch is written, panel by
-    panel, the basis that it is made from goes.
+    The sketch of 200 rows of 300,000 columns then peaks at 530 MB instead of 750 MB. Shapes: `array` (n, ...).
 
     >>> tall = np.ones((4, 1 << 16))
     >>> forget_rows(tall, 0, 2)
@@ -117,10 +104,7 @@ PANEL = 8192
 
 
 def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
-    """Cut ``range(length)`` into slices of :data:`PANEL`.
-
-    Shapes: `*arrays` (length, r_i).
-    """
+    """Cut ``range(length)`` into slices of :data:`PANEL`. Shapes: `*arrays` (length, r_i)."""
     for start in range(0, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
         yield panel
@@ -139,13 +123,6 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
     """Return ``S S'`` for ``S`` the rows of all parts one under the other, in double precision.
 
     Shapes: `*parts` (r_i, d); returns (sum r_i, sum r_i).
-
-    Products are taken in the parts' precision, panel by panel, and summed in double.
-
-    >>> row_gram(np.eye(2), np.ones((1, 2)))
-    array([[1., 0., 1.],
-           [0., 1., 1.],
-           [1., 1., 2.]])
     """
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
@@ -158,10 +135,7 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
 
 
 def column_gram(Z: FloatArray) -> NDArray[np.float64]:
-    """Return ``Z' Z`` of a tall matrix in double precision.
-
-    Shapes: `Z` (d, r); returns (r, r).
-    """
+    """Return ``Z' Z`` of a tall matrix in double precision. Shapes: `Z` (d, r); returns (r, r)."""
     # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
     total = np.zeros((Z.shape[1], Z.shape[1]))
     for panel in panels(len(Z), Z):
@@ -200,18 +174,9 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[
 def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[np.float64]]:
     """Subtract from the columns of a matrix what lies in an orthonormal basis, twice, in place.
 
-    Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m).
-
-    Once is not enough for orthogonality to rounding. What the second round takes out belongs to the coefficients as
-    well: only with it are product and coefficients together what was given. ``8 d m`` flops for each column of the
-    basis; the second round is begun while a panel of the first is in the cache.
-
-    >>> tall = np.array([[3.0], [4.0]])
-    >>> take_out(tall, [np.array([[1.0], [0.0]])])
-    [array([[3.]])]
-    >>> tall
-    array([[0.],
-           [4.]])
+    Once is not enough for orthogonality to rounding; the second round, begun while a panel is in the cache, adds to
+    the coefficients as well. ``8 d m`` flops for each column. Shapes: `product` (d, m), `basis` (d, r_i); returns
+    (r_i, m).
     """
     widths = [part.shape[1] for part in basis]
     inside = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
@@ -256,9 +221,7 @@ def _subtract(
 def cut_runs(sizes: IntArray, most: int) -> list[tuple[int, int]]:
     """Cut items into runs of as many neighbors as have at most ``most`` together, or one item.
 
-    Shapes: `sizes` (n,).
-
-    Time: one cumulative sum, then one binary search for each run.
+    Time: one cumulative sum, then one binary search for each run. Shapes: `sizes` (n,).
 
     >>> cut_runs(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]

@@ -17,11 +17,7 @@ N = TypeVar("N", bound=np.generic)
 def sort_keys(
     keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int, high: int
 ) -> NDArray[np.uint64]:
-    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``.
-
-    >>> sort_keys(np.array([5, 9, 4], dtype=np.uint64), np.empty(3, dtype=np.uint64), 3, 0, 4)
-    array([4, 5, 9], dtype=uint64)
-    """
+    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``."""
     n_digits, width = _digits(high - low)
     places = np.empty(N_VALUES, dtype=np.int64)
     # Invariant: before each digit the keys are sorted by all lower digits, and equal ones are in their first order.
@@ -44,9 +40,6 @@ def sort_pairs(
     """Sort pairs by the lowest bits of their keys; pairs with equal keys keep their order.
 
     Shapes: `keys` (n,), `values` (n,); returns `keys` (n,), `values` (n,).
-
-    >>> sort_pairs(np.array([3, 1], dtype=np.uint64), np.array([7, 8]), 2)
-    (array([1, 3], dtype=uint64), array([8, 7]))
     """
     n_digits, width = _digits(n_bits)
     places = np.empty(N_VALUES, dtype=np.int64)

@@ -207,10 +207,7 @@ def add_row_gram_of_eight(
     Q: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns.
-
-    Shapes: `Q` (n, 8), `out` (n, 8).
-    """
+    """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns. Shapes: `Q` (n, 8), `out` (n, 8)."""
     # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
     # flops; Q and the result are all that is read and written at random, 128 bytes a row of A.
     for j in range(indptr.size - 1):

@@ -46,15 +46,7 @@ __all__ = [
 
 
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
-    """Return ``A Z``.
-
-    Shapes: `A` (n, d), `Z` (d, r); returns (n, r).
-
-    >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
-    >>> times(A, np.eye(2))
-    array([[0., 2.],
-           [1., 0.]])
-    """
+    """Return ``A Z``. Shapes: `A` (n, d), `Z` (d, r); returns (n, r)."""
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
     if Z.shape[1] < WIDE or Z.nbytes <= CACHED_BYTES or A.nnz < A.shape[1]:
         sparse_loops.gather(*_arrays(A), read_only(Z), out)
@@ -66,15 +58,7 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
 
 
 def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
-    """Return ``A' Y``.
-
-    Shapes: `A` (n, d), `Y` (n, r); returns (d, r).
-
-    >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
-    >>> transpose_times(A, np.eye(2))
-    array([[0., 1.],
-           [2., 0.]])
-    """
+    """Return ``A' Y``. Shapes: `A` (n, d), `Y` (n, r); returns (d, r)."""
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
     if Y.shape[1] < WIDE:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
@@ -101,15 +85,9 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
 def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
-
-    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for
-    narrow Z one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS.
-
-    >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
-    >>> gram_times(A, np.eye(2))
-    array([[1., 0.],
-           [0., 4.]])
+    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for narrow Z
+    one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS. Shapes: `A` (n, d), `Z` (d,
+    r); returns (d, r).
     """
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
@@ -131,27 +109,14 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
 
 
 def gram(A: CSRRows) -> NDArray[np.float64]:
-    """Return ``A' A`` as a dense matrix, in double precision.
-
-    Shapes: `A` (n, d); returns (d, d).
-
-    >>> gram(sparse.csr_array([[0.0, 2.0], [1.0, 1.0]]))
-    array([[1., 1.],
-           [1., 5.]])
-    """
+    """Return ``A' A`` as a dense matrix, in double precision. Shapes: `A` (n, d); returns (d, d)."""
     out = np.zeros((A.shape[1], A.shape[1]))
     sparse_loops.gram(*_arrays(A), out)
     return out
 
 
 def column_sums(A: CSRRows) -> NDArray[np.float64]:
-    """Return the sum of each column in double precision.
-
-    Shapes: `A` (n, d); returns (d,).
-
-    >>> column_sums(sparse.csr_array([[0.0, 2.0], [1.0, 1.0]]))
-    array([1., 3.])
-    """
+    """Return the sum of each column in double precision. Shapes: `A` (n, d); returns (d,)."""
     if A.nnz <= FEW_ENTRIES:
         # The same sums in the same order: a small block waits for no loop to be compiled.
         return np.bincount(A.indices, weights=A.data, minlength=A.shape[1]).astype(np.float64, copy=False)
@@ -163,10 +128,8 @@ def column_sums(A: CSRRows) -> NDArray[np.float64]:
 def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     """Return a sparse matrix as a ``csr_array`` whose rows are sorted and hold each entry once.
 
-    Shapes: `A` (n, d); returns (n, d).
-
     Kernels here take each stored value for an entry of its own, and look at no index twice: one that points outside
-    would make them read or write memory that is not the matrix's.
+    would make them read or write memory that is not the matrix's. Shapes: `A` (n, d); returns (n, d).
 
     >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
     array([3.])
@@ -186,16 +149,8 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
 def gram_times_eight(A: CSRRows, by_columns: ByColumns, Z: FloatArray) -> NDArray[np.float64]:
     """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
 
-    Shapes: `A` (n, d), `Z` (d, 8); returns (d, 8).
-
-    Few columns make a product a question of memory alone: each entry of A reads a row of Z, and adds to a row of the
-    result. Rows are therefore only gathered, from A by rows and from A by columns, and the eight sums stay in
-    registers: nothing is added to at random places, which takes more than twice as long. ``32 nnz`` flops.
-
-    >>> ones = sparse.csr_array(np.ones((1000, 1), dtype=np.float32))
-    >>> by_columns = Room.of(ones, ones.nnz).transposed(ones)
-    >>> gram_times_eight(ones, by_columns, np.full((1, 8), 0.5, dtype=np.float32))
-    array([[500., 500., 500., 500., 500., 500., 500., 500.]])
+    Rows are only gathered, from A by rows and from A by columns, with the eight sums in registers: adding at random
+    places takes more than twice as long. ``32 nnz`` flops. Shapes: `A` (n, d), `Z` (d, 8); returns (d, 8).
     """
     Y, out = np.empty((A.shape[0], EIGHT), dtype=Z.dtype), np.empty((A.shape[1], EIGHT))
     sparse_loops.gather_eight(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), Y)
@@ -204,27 +159,13 @@ def gram_times_eight(A: CSRRows, by_columns: ByColumns, Z: FloatArray) -> NDArra
 
 
 def is_filled(A: CSRRows) -> bool:
-    """Report whether products with a block are quicker in dense tiles.
-
-    Shapes: `A` (n, d).
-    """
+    """Report whether products with a block are quicker in dense tiles. Shapes: `A` (n, d)."""
     # Measured at 153 columns: 39 ns a stored entry in loops; in tiles 50, 24 and 10 at a share of .17, .4 and 1.
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
 
 
 def add_gram_in_tiles(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
-    """Add ``A' (A Z)`` to ``out``.
-
-    Shapes: `A` (n, d), `Z` (d, r), `out` (d, r).
-
-    ``4 n d r`` flops by BLAS, and each tile is made twice. Memory: a tile of 4 MiB, and 512 rows of ``A Z``.
-
-    >>> out = np.zeros((2, 1))
-    >>> add_gram_in_tiles(sparse.csr_array([[0.0, 2.0], [1.0, 3.0]]), np.ones((2, 1)), out)
-    >>> out
-    array([[ 4.],
-           [16.]])
-    """
+    """Add ``A' (A Z)`` to ``out``. Shapes: `A` (n, d), `Z` (d, r), `out` (d, r)."""
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
         product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
@@ -287,12 +228,7 @@ def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
 class Room(NamedTuple):
     """Memory for the transposes of pieces of one matrix, one after the other.
 
-    `data` (most entries of a piece,): room for the entries; `indices` (most entries of a piece,): room for
-    the row of each entry; `starts` (d + 2,): room for where the entries of each column begin.
-
-    >>> A = sparse.csr_array([[0.0, 2.0], [1.0, 3.0]])
-    >>> Room.of(A, A.nnz).transposed(A)
-    (array([1., 2., 3.]), array([1, 0, 1], dtype=int32), array([0, 1, 3], dtype=int32))
+    Shapes: `data, indices` (most entries of a piece,), `starts` (d + 2,).
     """
 
     data: NDArray[Any]
@@ -301,10 +237,7 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, A: CSRRows, n_entries: int) -> Self:
-        """Ask for the memory.
-
-        Shapes: `A` (n, d).
-        """
+        """Ask for the memory. Shapes: `A` (n, d)."""
         # As SciPy chooses: a loop over the transpose is then compiled for no other types than one over the rows.
         index = np.int32 if max(A.shape[0], n_entries) < 2**31 else np.int64
         return cls(
@@ -324,13 +257,9 @@ class Room(NamedTuple):
 
 
 def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
-    """Say what is wrong with the structure of a CSR matrix, or nothing.
-
-    Compiled loops follow indices without bounds checks, so that no index may reach them that was not seen here.
+    """Say what is wrong with the structure of a CSR matrix, or nothing: compiled loops follow indices without checks.
 
     Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
-
-    Two reads of the indices, about 0.4 ns an entry.
 
     >>> csr_fault(np.array([0, 7]), np.array([0, 2]), 3)
     'column 7 is not one of its 3 columns'
@@ -349,9 +278,7 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
 
 
 def offset_fault(offsets: IntArray, length: int) -> str:
-    """Say what is wrong with offsets that cut an array into pieces, or nothing.
-
-    Shapes: `offsets` (n + 1,).
+    """Say what is wrong with offsets that cut an array into pieces, or nothing. Shapes: `offsets` (n + 1,).
 
     >>> offset_fault(np.array([0, 2, 5]), 5), offset_fault(np.array([0, 7, 5]), 5)
     ('', 'its offsets do not cut an array of 5 into pieces')
@@ -366,10 +293,6 @@ def scaled_to_length(
     """Return entries times the weights of their columns, over the lengths of their rows.
 
     Shapes: `data` (nnz,), `rows` (n, d), `column_weights` (d,); returns (nnz,).
-
-    >>> rows = sparse.csr_array([[0.0, 3.0], [4.0, 2.0]])
-    >>> scaled_to_length(rows.data, rows, np.array([0.5, 1.0]), "l1")
-    array([1. , 0.5, 0.5])
     """
     out = np.empty(len(data), dtype=data.dtype)
     weights = np.empty(0, data.dtype) if column_weights is None else column_weights.astype(data.dtype)
@@ -388,11 +311,5 @@ def divide_entries(
     """Divide entries by a number of their row, and then by one of their column, in place.
 
     Shapes: `rows` (n, d), `by_row` (n,), `by_column` (d,).
-
-    >>> values = np.array([6.0, 8.0])
-    >>> rows = sparse.csr_array([[1.0, 0.0], [1.0, 1.0]])
-    >>> divide_entries(values, rows, 1, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    >>> values
-    array([1., 1.])
     """
     sparse_loops.divide(values, *_arrays(rows)[1:], first, by_row, by_column)

@@ -28,17 +28,8 @@ def joint_diagonalize(
 ) -> NDArray[np.float64]:
     """Find the rotation under which several symmetric matrices are nearly diagonal, by Jacobi sweeps.
 
-    Shapes: `matrices` (m, k, k), `start` (k, k); returns (k, k).
-
-    About ``4 m k^3`` operations a sweep, one copy of the matrices.
-
-    Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
-
-    >>> rotation = np.array([[0.8, -0.6], [0.6, 0.8]])
-    >>> matrices = np.stack([rotation @ np.diag(values) @ rotation.T for values in ([1.0, 2.0], [5.0, 0.5])])
-    >>> np.abs(rotation.T @ joint_diagonalize(matrices)).round(6)
-    array([[1., 0.],
-           [0., 1.]])
+    About ``4 m k^3`` operations a sweep, one copy of the matrices. Cardoso and Souloumiac 1996, "Jacobi angles for
+    simultaneous diagonalization". Shapes: `matrices` (m, k, k), `start` (k, k); returns (k, k).
     """
     k = matrices.shape[1]
     U = np.eye(k) if start is None else np.array(start)
@@ -114,9 +105,8 @@ def _turn(work: NDArray[np.float64], Ut: NDArray[np.float64], p: int, q: int, c:
 class Deflated(NamedTuple):
     """A symmetric tensor from which some cubes are subtracted.
 
-    `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)`` of the tensor, those with ``j < l`` twice as large;
-    `upper, lower` (k (k + 1) / 2,): numbers j and l of each column of ``pairs``; `values` (r,): weights of
-    the cubes; `vectors` (r, k): vectors of the cubes, one a row.
+    Shapes: `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)``, twice as large where ``j < l``; `upper, lower`: j and
+    l of its columns; `values` (r,), `vectors` (r, k): the cubes.
     """
 
     pairs: NDArray[np.float64]
@@ -152,10 +142,7 @@ class Deflated(NamedTuple):
 
 
 def unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rows at length 1; a row of zeros stays.
-
-    Shapes: `X` (n, k); returns (n, k).
-    """
+    """Return rows at length 1; a row of zeros stays. Shapes: `X` (n, k); returns (n, k)."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
@@ -178,23 +165,9 @@ def power_method(
 ) -> OrthogonalCP:
     """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
 
-    Each cube is subtracted from the tensor before the next is looked for. (To look among the vectors orthogonal to it
-    would be cheaper, and does as well on exact cubes, but tensors of real text are not quite orthogonal: there it costs
-    accuracy.)
-
-    Shapes: `T` (k, k, k).
-
-    ``restarts iterations k^4`` operations in matrix products. Half of a copy of the tensor, its entries ``j <= l``,
-    is read once for each further step of a cube, and in single precision ``iterations + 1`` times before. Cubes that
-    were found are subtracted from the products, so that the tensor is never written.
-
-    Anandkumar, Ge, Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models",
-    algorithm 1.
-
-    >>> found = power_method(from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]])))
-    >>> found.values.round(6), found.vectors.round(6)
-    (array([2., 1.]), array([[-0.6,  0.8],
-           [ 0.8,  0.6]]))
+    Tensors of real text are not quite orthogonal, so that cubes are subtracted, and not looked for among orthogonal
+    vectors: Anandkumar et al. 2014, algorithm 1. ``restarts iterations k^4`` operations in products; half of a copy
+    of the tensor, its entries ``j <= l``, is read once a step. Shapes: `T` (k, k, k).
     """
     T = checked_tensor(T)
     if restarts < 1 or iterations < 1:
@@ -217,16 +190,9 @@ def simultaneous_diagonalization(
 ) -> OrthogonalCP:
     """Find all cubes at once, because every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
-    Shapes: `T` (k, k, k).
-
-    Two rounds: random contractions, then the contractions with the vectors that the first round found, which
-    weigh each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor.
-
-    Kuleshov, Chaganty and Liang 2015, "Tensor factorization via matrix factorization".
-
-    >>> cubes = from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]]))
-    >>> simultaneous_diagonalization(cubes).values.round(6)
-    array([2., 1.])
+    Two rounds: random contractions, then the contractions with the vectors that the first round found, which weigh
+    each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor. Kuleshov,
+    Chaganty and Liang 2015, "Tensor factorization via matrix factorization". Shapes: `T` (k, k, k).
     """
     T = checked_tensor(T)
     k = len(T)
@@ -240,10 +206,7 @@ def simultaneous_diagonalization(
 
 
 def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``sum_j values[j] u_j x u_j x u_j``.
-
-    Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k).
-    """
+    """Return ``sum_j values[j] u_j x u_j x u_j``. Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k)."""
     k, r = vectors.shape
     # As one matrix product of size (k, r) x (r, k^2).
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
@@ -252,10 +215,7 @@ def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDA
 
 
 def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``T(M, M, M)``.
-
-    Shapes: `T` (k, k, k), `M` (k, r); returns (r, r, r).
-    """
+    """Return ``T(M, M, M)``. Shapes: `T` (k, k, k), `M` (k, r); returns (r, r, r)."""
     for _ in range(3):
         T = np.tensordot(T, M, axes=(0, 0))
     return T
@@ -292,10 +252,7 @@ def sorted_cubes(
 
 
 def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a tensor as a contiguous array in double precision.
-
-    Shapes: `T` (k, k, k); returns (k, k, k).
-    """
+    """Return a tensor as a contiguous array in double precision. Shapes: `T` (k, k, k); returns (k, k, k)."""
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
         raise ValueError(f"the tensor has shape {T.shape}, but must be k x k x k")
@@ -307,19 +264,10 @@ def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
 def power_method_in_batches(
     T: NDArray[np.float64], *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
-    """Find the cubes in rounds: the largest that many starts come to, as far as they lie apart.
+    """Find the cubes in rounds: up to 16 fixed points of many starts that lie apart and weigh half of the largest.
 
-    Each round iterates all starts together by ``u <- T(I, u, u)``, keeps up to 16 of the fixed points that lie apart
-    and weigh at least half of the largest, follows these together to the end, and subtracts their cubes.
-
-    Shapes: `T` (k, k, k).
-
-    ``starts iterations k^4 / 16`` operations where rounds are full: as many as one cube after the other takes, or
-    half of it, but in products of matrices with 64 columns in place of 10 and of one, which run several times as fast.
-
-    >>> cubes = from_cubes(np.array([1.0, 2.0]), np.array([[0.8, -0.6], [0.6, 0.8]]))
-    >>> power_method_in_batches(cubes).values.round(6)
-    array([2., 1.])
+    ``starts iterations k^4 / 16`` operations where rounds are full, in products of matrices with 64 columns, which
+    run several times as fast. Shapes: `T` (k, k, k).
     """
     T = checked_tensor(T)
     if starts < 1 or iterations < 1:

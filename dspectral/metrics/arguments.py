@@ -11,11 +11,7 @@ from dspectral.types import Doubles, is_sparse
 
 
 def list_of(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
-    """Return an argument as a list.
-
-    >>> list_of("true", np.arange(2))
-    [0, 1]
-    """
+    """Return an argument as a list."""
     # Python's own numbers hash faster than NumPy's scalars.
     if isinstance(values, np.ndarray) and values.ndim:
         return list(values.tolist())

@@ -206,11 +206,7 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
 
 
 def runs(labels: Iterable[Hashable]) -> list[Hashable]:
-    """Return the label of each run.
-
-    >>> runs("aabba")
-    ['a', 'b', 'a']
-    """
+    """Return the label of each run."""
     return [label for label, _ in groupby(labels)]
 
 

@@ -149,10 +149,7 @@ TILE = 4096
 
 
 class Analogies(NamedTuple):
-    """Share of right answers to the questions whose four words have vectors; NaN where there is none.
-
-    `n_questions, coverage`: number of those questions, and their share among all.
-    """
+    """Share of right answers to the questions whose words have vectors, or NaN, and the number and share of those."""
 
     accuracy: float
     n_questions: int

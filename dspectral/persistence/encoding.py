@@ -161,10 +161,7 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
 
 
 class Decoder(NamedTuple):
-    """Make values of what :func:`encoded` returned.
-
-    `record`: the arrays, and the place of the model; `class_named`: finds an estimator's class, or raises.
-    """
+    """Make values of what :func:`encoded` returned."""
 
     record: Record
     class_named: Callable[[str], Any]

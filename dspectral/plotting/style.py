@@ -21,11 +21,7 @@ def axes_of(ax: Axes | None, *, width: float = 6.4, height: float = 3.6) -> Axes
 
 
 def colors_of(n: int) -> list[Any]:
-    """Return as many colors as there are things to tell apart, however many.
-
-    >>> len(set(map(str, colors_of(3)))), len(set(map(str, colors_of(40))))
-    (3, 40)
-    """
+    """Return as many colors as there are things to tell apart, however many."""
     if n <= len(_PALETTE):
         return list(_PALETTE[:n])
     return list(plt.get_cmap("turbo")(np.linspace(0.05, 0.95, n)))

@@ -23,12 +23,9 @@ def place_labels(
     *,
     size: float = 8.0,
 ) -> list[Annotation]:
-    """Write a label beside each point, as near as there is room.
+    """Write a label beside each point, at the first free place on rings around it, with a thin line where it is far.
 
     Shapes: `points` (n, 2).
-
-    Greedy: a label takes the first free place on rings around its point, and stays. A label that stands away from its
-    point has a thin line to it. The cost is that of comparing each place with all boxes that stand already.
     """
     figure = ax.get_figure(root=True)
     if figure is None or not len(points):

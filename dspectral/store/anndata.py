@@ -24,11 +24,7 @@ BLOCK_BYTES = 32 << 20
 
 
 class RowSlice(NamedTuple):
-    """Rows of a matrix that are read as one block.
-
-    `start, stop`: first row, and the row behind the last; `first, last`: first entry of these rows, and the
-    entry behind their last; `n_columns`: number of columns of the matrix.
-    """
+    """Rows ``start`` to ``stop - 1`` of a matrix, read as one block, with their entries ``first`` to ``last - 1``."""
 
     start: int
     stop: int
@@ -38,11 +34,7 @@ class RowSlice(NamedTuple):
 
 
 class ColumnTotals(NamedTuple):
-    """Sums over rows.
-
-    `column_sums` (n_columns,): sum of each column; `document_frequency` (n_columns,): number of rows in which
-    each column is not zero; `energy`: sum of squares of all entries.
-    """
+    """Sums over rows. Shapes: `column_sums, document_frequency` (n_columns,)."""
 
     column_sums: NDArray[np.float64]
     document_frequency: NDArray[np.int64]

@@ -212,10 +212,7 @@ def as_anndata(
     provenance: dict[str, Any],
     lazy: bool,
 ) -> Any:
-    """Return rows as an AnnData object.
-
-    Shapes: `rows` (n_rows, n_columns), `labels` (n_rows, n_labels).
-    """
+    """Return rows as an AnnData object. Shapes: `rows` (n_rows, n_columns), `labels` (n_rows, n_labels)."""
     matrices = {"X": as_matrices(rows), **({} if labels is None else {"labels": as_matrices(labels)})}
     if not lazy:
         matrices = dict(zip(matrices, da.compute(*matrices.values()), strict=True))

@@ -65,10 +65,7 @@ def files_of(values: NDArray[Any]) -> dict[str, bytes]:
 
 
 class Form(NamedTuple):
-    """What the metadata of an array say, if they are such as :func:`files_of` makes.
-
-    `dtype`: type of the numbers; `length`: how many there are.
-    """
+    """What the metadata of an array say, if they are such as :func:`files_of` makes."""
 
     dtype: np.dtype[Any]
     length: int
@@ -90,10 +87,7 @@ class Form(NamedTuple):
         return -(-self.length // CHUNK)
 
     def values(self, chunks: Iterable[NDArray[np.uint8] | None]) -> NDArray[Any]:
-        """Return the numbers of all chunks.
-
-        Shapes: returns (length,).
-        """
+        """Return the numbers of all chunks. Shapes: returns (length,)."""
         # Each chunk is unpacked in its place; the last of several was filled up.
         size = max(1, min(self.length, CHUNK))
         values = np.empty(self.n_chunks * size, self.dtype)

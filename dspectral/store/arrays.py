@@ -37,10 +37,7 @@ SEAL = "seal"
 
 
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
-    """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk.
-
-    Shapes: `values` (n,).
-    """
+    """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk. Shapes: `values` (n,)."""
     with named_when_full(f"{store}/{path}"):
         retried(_write, store, path, values, what=f"writing {path} of {store}")
 
@@ -61,10 +58,7 @@ def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: in
 
 
 def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
-    """Read an array of :func:`write_array`, checksums verified.
-
-    Shapes: returns (n,).
-    """
+    """Read an array of :func:`write_array`, checksums verified. Shapes: returns (n,)."""
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
     return retried(_load_whole, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
 
@@ -129,13 +123,7 @@ def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[
 
 
 def digest_of(*arrays: NDArray[Any]) -> int:
-    """Return the CRC-32C of arrays, their types and lengths.
-
-    About 9 GB a second: hardware computes it. It is no protection against somebody who means to deceive.
-
-    >>> digest_of(np.arange(3)) == digest_of(np.arange(3)), digest_of(np.arange(3)) == digest_of(np.arange(3.0))
-    (True, False)
-    """
+    """Return the CRC-32C of arrays, their types and lengths, at 9 GB a second; it is no protection against deceit."""
     crc = 0
     for array in arrays:
         # Type and shape first: the same bytes as another type, or cut otherwise, are other content.
@@ -145,21 +133,13 @@ def digest_of(*arrays: NDArray[Any]) -> int:
 
 
 def seal_of(content: JSON) -> str:
-    """Return a digest of content that JSON knows.
-
-    >>> seal_of({"a": 1, "b": [2]}) == seal_of({"b": [2], "a": 1})
-    True
-    """
+    """Return a digest of content that JSON knows."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def is_sealed(content: dict[str, Any]) -> bool:
-    """Report whether content is as it was sealed.
-
-    >>> is_sealed(sealed({"a": 1})), is_sealed({**sealed({"a": 1}), "a": 2})
-    (True, False)
-    """
+    """Report whether content is as it was sealed."""
     return content.get(SEAL) == seal_of({key: value for key, value in content.items() if key != SEAL})
 
 

@@ -131,18 +131,12 @@ def check_sums(where: Location, info: BlockInfo) -> None:
 
 
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
-    """Read a block, its checksums verified.
-
-    Shapes: returns (n_rows, n_columns).
-    """
+    """Read a block, its checksums verified. Shapes: returns (n_rows, n_columns)."""
     return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
 
 def read_labels(where: Location, info: BlockInfo) -> CSRRows:
-    """Read the labels of a block as ones, checksums verified.
-
-    Shapes: returns (n_rows, n_labels).
-    """
+    """Read the labels of a block as ones, checksums verified. Shapes: returns (n_rows, n_labels)."""
     shape = info.n_rows, info.n_labels or 0
     return _read_csr(where, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)
 

@@ -30,12 +30,7 @@ FIELDS = 3
 
 
 def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
-    """Write pieces as one file.
-
-    Shapes: returns (n_pieces + 1, 3).
-
-    Memory: two times the compressed pieces.
-    """
+    """Write pieces as one file. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
     for piece in pieces:
         body = CODEC.encode(piece)
@@ -54,10 +49,7 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
 
 
 def find_pieces(where: Location, path: str, n_pieces: int) -> NDArray[np.int64] | None:
-    """Return the index of a file, or None if it is not there.
-
-    Shapes: returns (n_pieces + 1, 3).
-    """
+    """Return the index of a file, or None if it is not there. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
         head = retried(_read, where, path, 0, n_bytes, what=f"reading {path} of {where.url}")
@@ -109,14 +101,9 @@ def spill_contexts(
 ) -> CountStore:
     """Count contexts into a store of row blocks inside a corpus, however many there are.
 
-    Shapes: `entries` (n_types,); returns (n_types, n_contexts).
-
-    One pass over the sentences and one over their counts in scratch, two bytes for each entry of each block of
-    sentences: linear in both. A task of the first pass holds a block of sentences with 16 bytes for each token, the
-    rows of one row block, and its packed counts twice. One of the second pass holds at most 12 bytes for each entry of
-    a row block twice, and 8 bytes for each of packed counts (or one block's), which are read in groups: fewer than the
-    36 bytes by which callers choose ``most``. A run that is cut short continues at the first block that is not
-    finished.
+    One pass over the sentences, one over their counts in scratch, two bytes for each entry of each block. A task
+    holds a block of sentences at 16 bytes a token, or 36 bytes for each entry of a row block. A run that is cut short
+    continues. Shapes: `entries` (n_types,); returns (n_types, n_contexts).
     """
     how = settings._asdict()
     # Blocks and settings name the folder: another window, or some of the blocks alone, have counts of their own, and

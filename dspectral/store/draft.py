@@ -39,10 +39,8 @@ STAMPS = "stamps"
 class Draft(NamedTuple):
     """A store being built or appended to.
 
-    `where`: the place of the store; `generation`: number of appends to the store once this one is finished;
-    `n_columns`: number of columns; `provenance`: origin of the whole store, once this is finished; `earlier`:
-    blocks of the store that is being appended to; `resumed`: whether an earlier call with the same plan may
-    have written some blocks already.
+    `generation, provenance`: of the store once this is finished; `earlier`: blocks of the store that is appended to;
+    `resumed`: whether an earlier call with the same plan may have written some blocks already.
     """
 
     where: Location
@@ -80,10 +78,7 @@ class Draft(NamedTuple):
 
 @contextmanager
 def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
-    """Give options of ``dask.compute`` under which tasks in threads have ended before an error leaves the context.
-
-    Whoever then discards what was written, or begins anew, must not meet their writes.
-    """
+    """Give options of ``dask.compute`` under which tasks in threads have ended before an error leaves the context."""
     if not always and dask.base.get_scheduler() not in (None, dask.threaded.get):
         yield {}  # one thread, processes, or a cluster
         return

@@ -317,13 +317,7 @@ def _content(path: str) -> NDArray[np.uint8] | None:
 
 
 def check_size(name: str, value: int) -> int:
-    """Return a number of bytes, rows or occurrences as an int.
-
-    >>> check_size("block_rows", 0)
-    Traceback (most recent call last):
-    ...
-    ValueError: block_rows is 0, but it must be 1 or more
-    """
+    """Return a number of bytes, rows or occurrences as an int."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be an integer of 1 or more")
     if not 1 <= value <= MOST:

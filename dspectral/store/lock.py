@@ -28,8 +28,8 @@ _CREATING = threading.Lock()
 def locked(where: Location) -> Iterator[None]:
     """Keep other writers away from a store while the context lasts, or refuse where one is at work.
 
-    A lock of the file system ends with its process, however that ends. The object in a bucket stays when its process
-    is killed: the error names it, and who wrote it.
+    A lock of the file system ends with its process; the object in a bucket stays if that is killed, and names its
+    writer.
     """
     system, root = fsspec.url_to_fs(where.url, **dict(where.options))
     holder = f"{root.rstrip('/')}/{HOLDER}"

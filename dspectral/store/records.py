@@ -19,10 +19,7 @@ UNFINISHED = "dspectral_unfinished"
 
 
 class Record(NamedTuple):
-    """The content of a Zarr group.
-
-    `where`: the place of the group; `attributes`: its attributes, as JSON gives them back.
-    """
+    """The content of a Zarr group: its place, and its attributes as JSON gives them back."""
 
     where: Location
     attributes: dict[str, Any]

@@ -193,10 +193,7 @@ def read_lazily(
     n_columns: int,
     n_bytes: Sequence[int] | None = None,
 ) -> da.Array:
-    """Return a Dask array whose block ``i`` is ``read(items[i])``.
-
-    Shapes: returns (sum(sizes), n_columns).
-    """
+    """Return a Dask array whose block ``i`` is ``read(items[i])``. Shapes: returns (sum(sizes), n_columns)."""
     name = f"read-block-{uuid4().hex}"
     # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and
     # a slice of the array cuts away the blocks that nobody needs.

@@ -268,11 +268,7 @@ def pack_terms(table: TermTable) -> NDArray[np.int64]:
 
 
 def unpack_terms(packed: NDArray[np.int64]) -> TermTable:
-    """Return the table of :func:`pack_terms`.
-
-    >>> unpack_terms(pack_terms(TermTable.of(Documents.of(["to be"])))).term(1)
-    'to'
-    """
+    """Return the table of :func:`pack_terms`."""
     n = int(packed[0])
     offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)

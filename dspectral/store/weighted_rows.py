@@ -23,10 +23,7 @@ KEY = "weighting"
 
 
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
-    """Apply a weighting to CSR rows.
-
-    Shapes: `X` (n, d); returns (n, n_columns).
-    """
+    """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
     name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
     return engine.map_rows(
         X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name

@@ -22,9 +22,8 @@ GROUP = 4096  # n-grams, and at most as many documents: its keys fit the second 
 class RowBuffers(NamedTuple):
     """Buffers that the rows of a block are gathered in, reused from group to group.
 
-    `codes, begins, ends`: the hash of each n-gram of one group of documents, and its place in the text of the
-    words; `keys, spare`: the cells of the group; `ngrams` (n_documents + 1,): how many n-grams the documents
-    before each have; `data, indices` (n_ngrams,), `indptr` (n_documents + 1,): the CSR arrays.
+    `codes, begins, ends`: hash and place of each n-gram of a group; `keys, spare`: its cells; `ngrams` (n_documents +
+    1,): n-grams of the documents before each; `data, indices` (n_ngrams,), `indptr` (n_documents + 1,): the rows.
     """
 
     codes: NDArray[np.uint32]
@@ -39,11 +38,7 @@ class RowBuffers(NamedTuple):
 
 
 def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
-    """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros.
-
-    >>> as_rows(new_buffers(np.array([0, 1]), (1, 1)), 8).shape
-    (1, 8)
-    """
+    """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros."""
     nnz = int(buffers.indptr[-1])
     indptr = buffers.indptr.astype(np.int32) if nnz <= np.iinfo(np.int32).max else buffers.indptr
     shape = (len(indptr) - 1, n_columns)
@@ -55,11 +50,7 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
 
 @compiled
 def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
-    """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`.
-
-    >>> new_buffers(np.array([0, 4]), (1, 3)).ngrams
-    array([0, 9])
-    """
+    """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`."""
     low, high = ngram_range
     n_documents = bounds.size - 1
     ngrams = np.zeros(n_documents + 1, dtype=np.int64)
@@ -87,13 +78,7 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
 
 @compiled
 def end_of_group(buffers: RowBuffers, first: Int) -> Int:
-    """Return the document before which the group that begins with document ``first`` ends.
-
-    A document that is too long for a group is a group by itself.
-
-    >>> end_of_group(new_buffers(np.array([0, 4, 9, 9]), (1, 3)), 0)
-    3
-    """
+    """Return the document before which the group that begins with document ``first`` ends."""
     last = first + 1
     furthest = min(buffers.ngrams.size - 1, first + GROUP)
     while last < furthest and buffers.ngrams[last + 1] - buffers.ngrams[first] <= GROUP:

@@ -23,10 +23,7 @@ MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
 
 class HashingSettings(NamedTuple):
-    """How n-grams become columns: the record that stores and saved models keep.
-
-    :class:`dspectral.NgramHashing` is the transformer with these parameters, and says what they are.
-    """
+    """How n-grams become columns: the record that stores and saved models keep."""
 
     n_features: int = 2**18
     ngram_range: tuple[int, int] = (1, 3)
@@ -35,13 +32,7 @@ class HashingSettings(NamedTuple):
     tokenizer: TokenizerLike | None = None
 
     def checked(self) -> "HashingSettings":
-        """Return the same settings as plain numbers, and the tokenizer with its name.
-
-        >>> HashingSettings(n_features=1000).checked()
-        Traceback (most recent call last):
-            ...
-        ValueError: n_features is 1000, but must be a power of two from 2 to 1073741824.
-        """
+        """Return the same settings as plain numbers, and the tokenizer with its name."""
         n = self.n_features
         whole = isinstance(n, int | np.integer)
         if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
@@ -59,20 +50,12 @@ class HashingSettings(NamedTuple):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as JSON takes them.
-
-        >>> HashingSettings(tokenizer=str.split).record()["tokenizer"]
-        'builtins:str.split'
-        """
+        """Return the settings as JSON takes them."""
         return with_tokenizer_name(self._asdict())
 
 
 def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with the name in place of the tokenizer, which is left out where there is none.
-
-    >>> with_tokenizer_name({"lowercase": True, "tokenizer": None})
-    {'lowercase': True}
-    """
+    """Return settings with the name in place of the tokenizer, which is left out where there is none."""
     others = {key: value for key, value in settings.items() if key != "tokenizer"}
     tokenizer = as_tokenizer(settings["tokenizer"])
     return others if tokenizer is None else {**others, "tokenizer": tokenizer.name}
@@ -91,11 +74,7 @@ class HasSettings(Protocol):
 
 
 def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSettings:
-    """Return checked settings, whoever holds them.
-
-    >>> as_settings(None)
-    HashingSettings(n_features=262144, ngram_range=(1, 3), lowercase=True, alternate_sign=True, tokenizer=None)
-    """
+    """Return checked settings, whoever holds them."""
     if hashing is None:
         return HashingSettings()
     settings = hashing if isinstance(hashing, HashingSettings) else getattr(hashing, "settings", None)

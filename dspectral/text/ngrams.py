@@ -19,11 +19,7 @@ from dspectral.types import Int
 
 
 class Distinct(NamedTuple):
-    """The distinct n-grams of one length, in the order of their bytes.
-
-    `first` (n,): the first word of one place where each stands; `document_frequency, counts` (n,): in how
-    many documents, and how often.
-    """
+    """The distinct n-grams of one length, in the order of their bytes."""
 
     first: NDArray[np.int64]
     document_frequency: NDArray[np.int64]

@@ -36,11 +36,7 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
 
 
 def encoded_texts(X: Texts) -> Iterator[bytes]:
-    """Yield each of some texts in UTF-8.
-
-    >>> list(encoded_texts(["to be", ""]))
-    [b'to be', b'']
-    """
+    """Yield each of some texts in UTF-8."""
     for number, text in enumerate(_values(X)):
         yield _encoded(text, number)
 

@@ -33,24 +33,14 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
 
 @compiled
 def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
-    """Return the state of the hash after four more bytes; the first state is 0.
-
-    >>> hex(absorb(np.uint32(0), np.uint32(0)))
-    '0xe6546b64'
-    """
+    """Return the state of the hash after four more bytes; the first state is 0."""
     h = _rotated(np.uint32(state ^ _scrambled(word)), np.uint32(13))
     return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
 
 
 @compiled
 def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
-    """Return the hash of a string of ``n_bytes`` from the state after all its whole words.
-
-    ``word`` begins with the ``n_bytes % 4`` bytes that are left; its other bytes are not used.
-
-    >>> finish(np.uint32(0), np.uint32(0), 0)
-    0
-    """
+    """Return the hash of a string of ``n_bytes`` from the state after all its whole words."""
     # The length is mixed in, so that strings that differ in trailing zeros do not collide; each bit of the state then
     # changes about half of the bits of the hash.
     mask = np.uint32((1 << 8 * (n_bytes & 3)) - 1)
@@ -62,11 +52,7 @@ def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
 
 @compiled
 def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
-    """Return the hash of ``text[begin:end]`` and read no other byte.
-
-    >>> hash_slice(np.frombuffer(b"word", dtype=np.uint8), 0, 4)
-    3326792864
-    """
+    """Return the hash of ``text[begin:end]`` and read no other byte."""
     # Invariant: `state` is that after text[begin:position], a whole number of words of four bytes. The last bytes are
     # read one by one: a word from there could go beyond the text.
     state = np.uint32(0)
@@ -91,31 +77,19 @@ def _scrambled(word: np.uint32) -> np.uint32:
 
 
 def read_only_terms(terms: Documents) -> Documents:
-    """Return read-only views of terms, so that a loop is compiled once for all callers.
-
-    >>> read_only_terms(Documents.of(["yes"])).offsets.flags.writeable
-    False
-    """
+    """Return read-only views of terms, so that a loop is compiled once for all callers."""
     return Documents(read_only(terms.data), read_only(terms.offsets))
 
 
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
-    """Copy the slices ``data[begins[i]:ends[i]]`` one after the other.
-
-    >>> gather(np.frombuffer(b"abcd", dtype=np.uint8), np.array([2, 0]), np.array([4, 1])).data.tobytes()
-    b'cda'
-    """
+    """Copy the slices ``data[begins[i]:ends[i]]`` one after the other."""
     offsets = np.zeros(len(begins) + 1, dtype=np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
 def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms with the numbers ``which``, in that order.
-
-    >>> take(Documents.of(["a", "b", "c"]), np.array([2, 0])).data.tobytes()
-    b'ca'
-    """
+    """Return the terms with the numbers ``which``, in that order."""
     return gather(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
 
 
@@ -131,12 +105,7 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 
 @compiled
 def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
-    """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes.
-
-    >>> a = np.frombuffer(b"abab", dtype=np.uint8)
-    >>> equal(a, 0, 2, a, 2, 4)
-    True
-    """
+    """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes."""
     return i_end - i == j_end - j and _n_common(a, i, b, j, i_end - i) == i_end - i
 
 

@@ -20,8 +20,7 @@ HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 class TermIndex(NamedTuple):
     """An index from the bytes of a term to its column, made of arrays alone so that it travels to other processes.
 
-    `terms`: the terms, in the order of columns; `slots`: a hash table whose length is a power of two and at least twice
-    the number of terms. A slot is the hash of a term in its upper half and the column plus one in its lower, or 0.
+    `slots`: a hash table at least twice as long as the terms are many, of the hash and the column plus one, or 0.
     """
 
     terms: Documents
@@ -29,11 +28,7 @@ class TermIndex(NamedTuple):
 
     @classmethod
     def of(cls, terms: Documents) -> "TermIndex":
-        """Index distinct terms: term ``i`` is column ``i``.
-
-        >>> TermIndex.of(Documents.of(["yes", "no"])).slots.shape
-        (4,)
-        """
+        """Index distinct terms: term ``i`` is column ``i``."""
         n = terms.n_documents
         if n > MOST_TERMS:
             raise ValueError(f"There are {n} terms, but an index holds at most {MOST_TERMS}.")
@@ -55,10 +50,6 @@ def encode_documents(
     """Count the n-grams of each document that are in a vocabulary, as scikit-learn's ``CountVectorizer`` does.
 
     Shapes: returns (n_documents, n_terms), float32 with sorted indices and neither duplicates nor stored zeros.
-
-    >>> index = TermIndex.of(Documents.of(["be", "to be"]))
-    >>> encode_documents(Documents.of(["to be or not to be"]), index, (1, 2)).toarray()
-    array([[2., 2.]], dtype=float32)
     """
     check_ngram_range(ngram_range)
     low, high = ngram_range

@@ -19,12 +19,8 @@ _AT_ONCE = 16
 class TermSample(NamedTuple):
     """The most frequent terms of some text: a summary of bounded size, which merges.
 
-    `table`: the terms that are kept, with counts that are at most the true ones; `size`: most terms that may be kept;
-    `error`: most that a count falls short of the truth, so no term that is not kept occurs more often than this.
-
-    A term counts what its blocks have kept of it. Whoever drops terms adds the largest count among them to ``error``;
-    nothing is random, and samples that are merged in the same order are the same. Terms of equal count are kept in
-    the order of their bytes.
+    Whoever drops terms adds the largest count among them to `error`, the most that a count falls short of the truth;
+    terms of equal count are kept in the order of their bytes.
     """
 
     table: TermTable
@@ -33,13 +29,7 @@ class TermSample(NamedTuple):
 
     @classmethod
     def of(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
-        """Sample one block of text; the settings say what a term is.
-
-        >>> text = Documents.of(["to be or not to be"])
-        >>> sample = TermSample.of(text, HashingSettings(ngram_range=(1, 1)), 2)
-        >>> [sample.table.term(i) for i in range(2)], sample.error
-        (['be', 'to'], 1)
-        """
+        """Sample one block of text; the settings say what a term is."""
         table = TermTable.of(documents, settings.ngram_range, settings.lowercase, settings.tokenizer)
         return cls(*_most_frequent(table, size, 0))
 

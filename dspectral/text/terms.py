@@ -52,12 +52,7 @@ class TermTable(NamedTuple):
         return tables[0].merge(*tables[1:])
 
     def merge(self, *others: "TermTable") -> "TermTable":
-        """Return the counts of all documents together.
-
-        >>> table = TermTable.of(Documents.of(["yes, no, yes"]))
-        >>> table.merge(table).counts
-        array([2, 4])
-        """
+        """Return the counts of all documents together."""
         tables = [self, *others]
         while len(tables) > 1:
             # Two by two and not one after the other: each term is then copied log2(n) times instead of up to n times.
@@ -76,12 +71,7 @@ class TermTable(NamedTuple):
         return _rows(self, np.flatnonzero(mask))
 
     def partition(self, n_partitions: int) -> list["TermTable"]:
-        """Split the table by a hash of the terms, in the same way for every table: partitions merge to the table.
-
-        >>> table = TermTable.of(Documents.of(["to be or not to be"]))
-        >>> [part.terms.n_documents for part in table.partition(2)]
-        [3, 1]
-        """
+        """Split the table by a hash of the terms, in the same way for every table: partitions merge to the table."""
         if not 1 <= n_partitions <= MOST_PARTITIONS:
             raise ValueError(f"n_partitions is {n_partitions!r}, but must be from 1 to {MOST_PARTITIONS}.")
         codes = hash_terms(self.terms).astype(np.uint64)

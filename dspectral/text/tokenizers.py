@@ -33,11 +33,7 @@ class Tokenizer:
         return repr(self.name)
 
     def resolved(self) -> "Tokenizer":
-        """Return the tokenizer with its function, which a caller gave with it or earlier under the same name.
-
-        >>> Tokenizer("builtins:str.split").resolved().function("to be")
-        ['to', 'be']
-        """
+        """Return the tokenizer with its function, which a caller gave with it or earlier under the same name."""
         if self.function is not None:
             return self
         if self.name not in _GIVEN:
@@ -48,11 +44,7 @@ class Tokenizer:
         return Tokenizer(self.name, _GIVEN[self.name])
 
     def cut(self, documents: Documents, *, lowercase: bool) -> Tokens:
-        r"""Cut documents into tokens, one call of the function for each.
-
-        >>> as_tokenizer(str.split).cut(Documents.of(["It's a I"]), lowercase=True).text[:-8].tobytes()
-        b"it's a i "
-        """
+        r"""Cut documents into tokens, one call of the function for each."""
         function = self.resolved().function
         # Of a pipeline of spaCy only the first step is needed.
         call = getattr(function, "make_doc", function)
@@ -134,11 +126,7 @@ saved models need: define it with def at the top of a module
 
 
 def words_of(documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None) -> Tokens:
-    """Cut documents into words: by the library's own rule, or by a tokenizer.
-
-    >>> words_of(Documents.of(["I see"]), True, str.split).starts
-    array([0, 2, 6])
-    """
+    """Cut documents into words: by the library's own rule, or by a tokenizer."""
     known = as_tokenizer(tokenizer)
     return tokenize(documents, lowercase) if known is None else known.cut(documents, lowercase=lowercase)
 

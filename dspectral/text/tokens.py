@@ -17,13 +17,7 @@ BLOCK = 256  # code points; one in twenty of such blocks has a capital letter
 
 
 def lower_case() -> NDArray[np.uint32]:
-    """Return the lower case of each code point as `str.lower` has it.
-
-    Shapes: returns (N_CODE_POINTS,).
-
-    >>> chr(lower_case()[ord("W")])
-    'w'
-    """
+    """Return the lower case of each code point as `str.lower` has it. Shapes: returns (N_CODE_POINTS,)."""
     # Each first run of each process waits for this: a call of Python for each code point would take half a second.
     table = np.arange(N_CODE_POINTS, dtype=np.uint32)
     for codes in table.reshape(-1, BLOCK):
@@ -36,13 +30,7 @@ def lower_case() -> NDArray[np.uint32]:
 
 
 def are(pattern: str) -> NDArray[np.bool_]:
-    r"""Return which code points are of a class.
-
-    Shapes: returns (N_CODE_POINTS,).
-
-    >>> are(r"\s")[ord(" ")].item(), are(r"\s")[ord("x")].item()
-    (True, False)
-    """
+    r"""Return which code points are of a class. Shapes: returns (N_CODE_POINTS,)."""
     found = "".join(re.findall(f"(?:{pattern})+", _text_of(np.arange(N_CODE_POINTS, dtype=np.uint32))))
     table = np.zeros(N_CODE_POINTS, dtype=np.bool_)
     table[np.frombuffer(found.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
@@ -60,10 +48,8 @@ SPACE = np.uint8(32)
 class Tokens(NamedTuple):
     """The words of a block of documents, one after the other, each followed by one space.
 
-    Words ``t, ..., t + n - 1`` of one document, joined by spaces, are thus the slice
-    ``text[starts[t] : starts[t + n] - 1]``. `text`: the words in UTF-8, and `PADDING` zeros; `starts` (n_tokens + 1,):
-    where each word starts; `bounds` (n_documents + 1,): document ``i`` has words ``bounds[i]`` to
-    ``bounds[i + 1] - 1``.
+    Words ``t, ..., t + n - 1`` of a document are ``text[starts[t] : starts[t + n] - 1]``; `text` ends in `PADDING`
+    zeros. Shapes: `starts` (n_tokens + 1,), `bounds` (n_documents + 1,): first word of each document.
     """
 
     text: NDArray[np.uint8]
@@ -116,10 +102,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
-    """Raise a ValueError unless the range is 1 <= low <= high <= 3.
-
-    >>> check_ngram_range((1, 3))
-    """
+    """Raise a ValueError unless the range is 1 <= low <= high <= 3."""
     pair = ngram_range if isinstance(ngram_range, tuple | list) and len(ngram_range) == 2 else (0, 0)
     whole = all(isinstance(length, int | np.integer) for length in pair)
     if not whole or not 1 <= pair[0] <= pair[1] <= 3:

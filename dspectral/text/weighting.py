@@ -15,14 +15,7 @@ from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 @saved
 class DocumentFrequencies(NamedTuple):
-    """Rows, and for each column the rows in which it is not zero.
-
-    `n_rows`: number of rows; `document_frequency` (d,): number of rows in which each column is not zero.
-
-    >>> from scipy import sparse
-    >>> DocumentFrequencies.of(sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).document_frequency
-    array([2, 1])
-    """
+    """Rows, and for each column the rows in which it is not zero, shape (d,)."""
 
     n_rows: int
     document_frequency: NDArray[np.int64]

@@ -48,11 +48,10 @@ BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
 def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercase: bool = False) -> Tokens:
     r"""Cut sentences into tokens.
 
-    ``"blanks"`` cuts as ``text.split()`` does, for text that is tokenized already; ``"words"`` as
-    ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)`` does: words with the apostrophes inside them, and every other
-    character that is not a blank by itself; ``"language"`` so too, but for strings that :func:`without_codes` replaces;
-    ``"characters"`` into :func:`character_bigrams`; a tokenizer as its function does, called for one sentence after the
-    other. Holds at most four times the bytes of the text and 8 bytes for each token.
+    ``"blanks"`` cuts as ``text.split()``; ``"words"`` as ``re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)``, and
+    ``"language"`` so too, but for strings that :func:`without_codes` replaces; ``"characters"`` into
+    :func:`character_bigrams`; a tokenizer as its function. Holds at most four times the bytes of the text and 8 bytes
+    for each token.
 
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
@@ -83,7 +82,7 @@ def character_bigrams(text: str) -> list[str]:
 
 
 def without_codes(documents: Documents) -> Documents:
-    r"""Put one token, U+FFFC, in the place of each string of 40 or more characters that is no language.
+    r"""Put U+FFFC in the place of each string of 40 or more characters that is no language.
 
     Lines of uuencode and base64, keys and long hashes change between small and capital letters, digits and signs at
     more than half of the characters; words, paths, addresses and rulers of one sign do not.
@@ -107,11 +106,7 @@ def without_codes(documents: Documents) -> Documents:
 
 
 def count_words(tokens: Tokens) -> TermTable:
-    """Count the distinct tokens, in the order of their bytes.
-
-    >>> count_words(cut_words(Documents.of(["a b a", "b c"]))).counts
-    array([2, 2, 1])
-    """
+    """Count the distinct tokens, in the order of their bytes."""
     first, counts, frequency = _count_words(tokens)
     return TermTable(
         gather(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
@@ -119,12 +114,7 @@ def count_words(tokens: Tokens) -> TermTable:
 
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
-    """Replace each token by its number in a vocabulary, 0 where it is not in it.
-
-    >>> index = TermIndex.of(Documents.of(["<?>", "cat"]))
-    >>> number_words(cut_words(Documents.of(["the cat", "", "cat"])), index).ids
-    array([0, 1, 1], dtype=int32)
-    """
+    """Replace each token by its number in a vocabulary, 0 where it is not in it."""
     words = gather(tokens.text, tokens.starts[:-1], tokens.starts[1:] - 1)
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
     return Sentences(_number(read_only_terms(words), hash_terms(words), index), tokens.bounds)

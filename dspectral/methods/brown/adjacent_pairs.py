@@ -24,10 +24,7 @@ ENTRY_BYTES = 100
 def adjacent_counts(
     sentences: Blocks, counts: Int64s, *, where: Location | None = None, numbers: Int32s | None = None
 ) -> PairCounts:
-    """Count in one pass how often each type directly follows each, given the tokens of each, shape (n_types,).
-
-    In a store, a pair takes some ten bytes twice, and again 24 bytes in a temporary folder while clusters are found.
-    """
+    """Count in one pass how often each type directly follows each, given the tokens of each, shape (n_types,)."""
     if where is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > memory_limit():
         pairs = _stored_counts(sentences, counts, where, numbers)
         # The bound above is that of the tokens: often there are fewer pairs, and those in memory are faster.

@@ -65,18 +65,10 @@ class ClusterTree(NamedTuple):
 def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int32s, Doubles]:
     """Merge points in their order whenever more than ``n_active`` clusters are active, then merge what is left.
 
-    Shapes: `points` (n, k), `weights` (n,); returns `merges` (n - 1, 2), `costs` (n - 1,).
-
-    Each active cluster keeps a lower bound of its cheapest merge, tightened when it is the lowest of all: a merge
-    of the cheapest pair never makes a cluster cheaper for the others, so bounds stay bounds. Time is
-    ``O(n_active * k)`` for each point and each tightening, memory ``n_active`` means.
-
-    Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000, "Fast and memory efficient implementation of the exact PNN".
-
-    >>> merge_window(np.array([[0.0], [5.0], [0.1], [5.2]]), np.ones(4), 2)[0]
-    array([[0, 2],
-           [1, 3],
-           [4, 5]], dtype=int32)
+    Each active cluster keeps a lower bound of its cheapest merge, tightened when it is the lowest of all: a merge of
+    the cheapest pair never makes a cluster cheaper for the others. ``O(n_active * k)`` for each point and each
+    tightening. Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000. Shapes: `points` (n, k), `weights` (n,);
+    returns `merges` (n - 1, 2), `costs` (n - 1,).
     """
     points, weights = points.astype(np.float64), weights.astype(np.float64)
     if not np.isfinite(points).all():  # the loops would look for the cheapest merge for ever

@@ -204,14 +204,7 @@ def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
 
 
 def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
-    """Return how often one cluster directly follows another, shape (n_clusters, n_clusters).
-
-    >>> from scipy import sparse
-    >>> pairs = PairCounts.of(sparse.csr_array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]))
-    >>> cluster_table(bigrams_of(pairs), np.array([0, 1, 1], dtype=np.int32), 2)
-    array([[0, 3],
-           [3, 4]])
-    """
+    """Return how often one cluster directly follows another, shape (n_clusters, n_clusters)."""
     forth = np.zeros((n_clusters, n_clusters), dtype=np.int64)
     for block in bigrams:
         add_bigrams(block.first, block.starts, block.others, block.counts, read_only(labels), forth)

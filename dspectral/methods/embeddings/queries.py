@@ -41,11 +41,6 @@ def nearest(
     """Return the vectors nearest to those given, which are not among the answers.
 
     Shapes: `vectors` (n_types, k); returns `ids` (n,), `scores` (n,).
-
-    Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations".
-
-    >>> nearest(np.eye(3)[[0, 1, 0]], [0], n=2)[0]
-    array([2, 1])
     """
     if not len(positive) and not len(negative):
         raise ValueError("at least one word must be given to be near to, or far from")
@@ -69,12 +64,7 @@ def nearest(
 
 
 def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the mean vector of the words of each sentence, shape (n_sentences, k).
-
-    >>> sentence_means(Sentences.of([[1, 2, 0], [0]]), np.array([[9], [1], [3]], dtype=np.float32))
-    array([[2.],
-           [0.]], dtype=float32)
-    """
+    """Return the mean vector of the words of each sentence, shape (n_sentences, k)."""
     # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
     known = (sentences.ids > 0).astype(np.float32)
     shape = (sentences.n_sentences, len(vectors))

@@ -302,11 +302,7 @@ class Counted(NamedTuple):
 
 
 def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> Counted:
-    """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory.
-
-    One pass over the sentences; one more over counts in a store, for their sums. The bound on memory is the entry
-    ``dspectral.memory-limit`` of Dask's configuration.
-    """
+    """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory."""
     # bool(), as the settings name the folder of counts in a store, and numpy.bool is no JSON.
     settings = ContextSettings(
         len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts

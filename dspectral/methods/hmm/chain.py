@@ -27,11 +27,7 @@ class HiddenMarkov(NamedTuple):
     def of(
         cls, initial: ArrayLike, transition: ArrayLike, emission: ArrayLike, final: ArrayLike | None = None
     ) -> "HiddenMarkov":
-        """Check shapes and signs, and fill in ``final`` where lengths are not modeled.
-
-        >>> HiddenMarkov.of(np.ones(1), np.ones((1, 1)), np.full((4, 1), 0.25)).n_states
-        1
-        """
+        """Check shapes and signs, and fill in ``final`` where lengths are not modeled."""
         n = len(np.asarray(initial))
         parts = (initial, transition, emission, np.ones(n) if final is None else final)
         model = cls(*(read_only(np.asarray(part, dtype=np.float64)) for part in parts))
@@ -59,13 +55,7 @@ class HiddenMarkov(NamedTuple):
 
 
 def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True) -> HiddenMarkov:
-    """Turn counts into probabilities: the M-step of EM, or supervised training.
-
-    >>> counts = HiddenMarkov.of([4.0], [[6.0]], [[7.0], [3.0]], [4.0])
-    >>> m_step(counts)
-    HiddenMarkov(initial=array([1.]), transition=array([[0.6]]), emission=array([[0.7],
-           [0.3]]), final=array([0.4]))
-    """
+    """Turn counts into probabilities: the M-step of EM, or supervised training."""
     # Emissions are distributions over types in columns, one for each state; steps are distributions over what comes
     # next in rows.
     emission = counts.emission + smoothing

@@ -68,13 +68,7 @@ class ExpectedCounts(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihood of all sentences under a model, minus infinity if one is impossible, and number of tokens.
-
-    >>> import math
-    >>> model = HiddenMarkov.of([1.0], [[1.0]], [[0.25], [0.75]])
-    >>> Likelihood.of(Sentences.of([[0, 0], [0]]), model=model).per_token == math.log(0.25)
-    True
-    """
+    """Log-likelihood of all sentences under a model, minus infinity if one is impossible, and number of tokens."""
 
     log_likelihood: float
     n_tokens: int

@@ -25,15 +25,7 @@ class Path(NamedTuple):
 
 
 def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
-    """Return the posterior of each token's state, and each sentence's log-likelihood.
-
-    ``O(n_tokens n_states^2)`` time, by the forward and the backward recursion, scaled at each token. How impossible
-    sentences are read: :mod:`dspectral.methods.hmm.recursions`. Rabiner 1989, section V A.
-
-    >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
-    >>> smooth(Sentences.of([[0, 0, 1, 1]]), model).posterior.argmax(axis=1)
-    array([0, 0, 1, 1])
-    """
+    """Return the posterior of each token's state, and each sentence's log-likelihood, in ``O(n_tokens n_states^2)``."""
     check_numbers(sentences.ids, model.n_types)
     out = Smoothed(np.empty((len(sentences.ids), model.n_states)), np.empty(sentences.n_sentences))
     posterior_block(
@@ -48,12 +40,7 @@ def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
 
 
 def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> Doubles:
-    """Return the log-likelihood of each sentence, minus infinity where it is impossible.
-
-    >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[1.0, 0.0], [0.0, 1.0]])
-    >>> np.exp(log_likelihoods(Sentences.of([[0, 1]]), model)).round(3)
-    array([0.05])
-    """
+    """Return the log-likelihood of each sentence, minus infinity where it is impossible."""
     check_numbers(sentences.ids, model.n_types)
     out = np.empty(sentences.n_sentences)
     likelihood_block(read_only(sentences.ids), read_only(sentences.offsets), model.read_only(), out)
@@ -64,10 +51,6 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
     """Return the most probable sequence of states of each sentence; of equal ones, that with the first states.
 
     ``O(n_tokens n_states^2)`` time, in logarithms.
-
-    >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
-    >>> viterbi(Sentences.of([[0, 1, 0], [1]]), model).states
-    array([0, 0, 0, 1], dtype=int32)
     """
     check_numbers(sentences.ids, model.n_types)
     # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.

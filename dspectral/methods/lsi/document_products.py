@@ -30,14 +30,9 @@ from dspectral.types import CheckedRows, FloatArray, Rows, is_sparse
 class ClassGramProduct(NamedTuple):
     """``A'(W (A Z))`` with W diagonal, beside the sums of the rows of each class.
 
-    With K the matrix that is 1 on the diagonal and ``alpha z_i'z_j`` elsewhere (z_i of length 1 holds the classes
-    of row i, or is zero), ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others,
-    and M holds the class sums ``Z'A``. So K is never formed, and the summary has a size that does not depend on the
-    number of rows.
-
-    `n_rows`: number of rows; `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows;
-    `product` (d, r): product of the weighted rows' Gram matrix with the factor; `sums` (n_classes, d): class
-    sums M.
+    With K 1 on the diagonal and ``alpha z_i'z_j`` elsewhere (z_i of length 1 holds the classes of row i, or is zero),
+    ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others, and M holds the class
+    sums ``Z'A``. Shapes: `total` (d,), `product` (d, r), `sums` (n_classes, d).
     """
 
     n_rows: int
@@ -56,10 +51,7 @@ class ClassGramProduct(NamedTuple):
         with_sums: bool = True,
         factor: FloatArray | None = None,
     ) -> Self:
-        """Summarize one block.
-
-        Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r).
-        """
+        """Summarize one block. Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r)."""
         # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
         # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
         # K is 1 on its diagonal: alpha z'z + (1 - alpha) for a document with classes, whose row z has unit length, and
@@ -88,8 +80,7 @@ class ClassGramProduct(NamedTuple):
 class CrossProduct(NamedTuple):
     """``A'B`` for rows A and B that belong together, with the sum and the energy of A's rows.
 
-    `n_rows`: number of rows; `total` (d,): sum of A's rows; `energy`: squared Frobenius norm of A; `product`
-    (d, r): the product ``A'B``.
+    Shapes: `total` (d,), `product` (d, r).
     """
 
     n_rows: int
@@ -127,10 +118,7 @@ class DocumentProducts(Protocol):
 
 
 class IdentityProducts:
-    """Products for K the identity.
-
-    Shapes: `X` (n, d).
-    """
+    """Products for K the identity. Shapes: `X` (n, d)."""
 
     reads = 1
 

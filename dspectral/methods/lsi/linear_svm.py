@@ -21,10 +21,7 @@ from dspectral.types import FloatArray, Rows, is_sparse
 
 @saved
 class Relevancy(NamedTuple):
-    """Weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``.
-
-    `axes` (d, L): vector w of each class; `offsets` (L,): intercept c of each class; `a, b`: slope and shift.
-    """
+    """Weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
 
     axes: NDArray[np.float64]
     offsets: NDArray[np.float64]
@@ -47,11 +44,8 @@ class Relevancy(NamedTuple):
 class SquaredHinge(NamedTuple):
     """Loss and gradient of ``sum over rows of max(0, 1 - y (f x'u + c))^2`` for each class.
 
-    y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1.
-
-    `n_rows`: number of rows; `energy`: squared Frobenius norm of the rows; `loss` (L,): loss of each class;
-    `axes` (d, L): derivative of each class's loss by its u; `offsets` (L,): derivative of each class's loss
-    by its c.
+    y is 1 where the row is in the class and else -1; f is the weight of the row in the class, or 1. Shapes: `loss`
+    (L,); `axes` (d, L), `offsets` (L,): derivatives by u and c.
     """
 
     n_rows: int
@@ -70,10 +64,7 @@ class SquaredHinge(NamedTuple):
         offsets: NDArray[np.float64],
         relevancy: Relevancy | None = None,
     ) -> Self:
-        """Summarize one block.
-
-        Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,).
-        """
+        """Summarize one block. Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,)."""
         # With the margin's shortfall h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is
         # sum -2 y h, and by u it is sum -2 y h f x: one product with the rows and one with their transpose give
         # all classes. Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
@@ -179,10 +170,7 @@ class Training(NamedTuple):
 
 
 class LinearSVMs(NamedTuple):
-    """One linear machine for each class.
-
-    `axes` (d, L): weights of the columns; `offsets` (L,): intercepts; `n_passes`: passes that training took.
-    """
+    """One linear machine for each class, and the passes that training took. Shapes: `axes` (d, L), `offsets` (L,)."""
 
     axes: NDArray[np.float64]
     offsets: NDArray[np.float64]

@@ -54,10 +54,9 @@ MAX_ITER = 1000
 
 
 class LocalMachines(NamedTuple):
-    """A space and a linear machine for each class.
+    """A space and a linear machine for each class, and the weight f of a row in each.
 
-    `components` (k_c, d): orthonormal rows of each class's space; `coef` (L, d): weights of the columns;
-    `intercept` (L,): intercepts; `relevancy`: weight f of a row in each class.
+    Shapes: `components` (k_c, d), `coef` (L, d), `intercept` (L,).
     """
 
     components: list[NDArray[np.float64]]

@@ -25,13 +25,7 @@ COPIES = 3.0
 
 
 def row_bytes(given: RowsLike, X: CheckedRows) -> float:
-    """Return the mean size of a row in memory; 0 where nobody knows it without a pass.
-
-    Shapes: `X` (n, d).
-
-    >>> row_bytes([[1.0] * 4] * 3, np.ones((3, 4)))
-    32.0
-    """
+    """Return the mean size of a row in memory; 0 where nobody knows it without a pass. Shapes: `X` (n, d)."""
     if hasattr(given, "n_bytes"):  # a store knows the bytes of its blocks
         n_bytes = given.n_bytes
     elif is_sparse(X):
@@ -93,19 +87,13 @@ class LocalRecipe(NamedTuple):
 
 
 class LocalSpaces(NamedTuple):
-    """The right singular vectors of each class's region.
-
-    `axes` (at most k, d): orthonormal rows, in the order of the classes.
-    """
+    """The right singular vectors of each class's region, in the order of the classes. Shapes: `axes` (at most k, d)."""
 
     axes: tuple[NDArray[np.float64], ...]
 
     @classmethod
     def of(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
-        """Decompose the region of one class.
-
-        Shapes: `rows` (m, d), `weights` (m, 1).
-        """
+        """Decompose the region of one class. Shapes: `rows` (m, d), `weights` (m, 1)."""
         energy_of(rows)
         if not rows.shape[0]:  # a class that nothing can be told from
             return cls((np.zeros((0, rows.shape[1])),))
@@ -117,11 +105,7 @@ class LocalSpaces(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Documents that make the space of a class.
-
-    `rows` (m,): numbers of the documents, in their order; `weights` (m,): number by which each document is
-    multiplied.
-    """
+    """Documents that make the space of a class, in their order, and their weights. Shapes: `rows, weights` (m,)."""
 
     rows: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -177,10 +161,8 @@ def local_spaces(
 ) -> tuple[list[NDArray[np.float64]], int]:
     """Decompose each region, and return its axes, and the number of passes over the rows.
 
-    Shapes: `X` (n, d); returns `axes` (at most n_components, d).
-
-    A class is a task, which holds its region. Regions are gathered together while they have a million documents, and
-    take no more than ``dspectral.memory-limit``; more take more passes, and give the same axes.
+    A class is a task, which holds its region; regions are gathered together up to a million documents and
+    ``dspectral.memory-limit``, more in more passes. Shapes: `X` (n, d); returns `axes` (at most n_components, d).
     """
     if not 1 <= n_components <= X.shape[1]:
         raise ValueError(

@@ -33,10 +33,7 @@ class Factor(Protocol):
 
 
 class DenseFactor(NamedTuple):
-    """Cholesky's factor as a dense lower triangle.
-
-    `lower` (d, d): the factor L.
-    """
+    """Cholesky's factor as a dense lower triangle, shape (d, d)."""
 
     lower: NDArray[np.float64]
 
@@ -50,11 +47,7 @@ class DenseFactor(NamedTuple):
 
 
 class PolynomialFactor(NamedTuple):
-    """The symmetric root as a Chebyshev series in the matrix, which takes products with it alone.
-
-    `matrix` (d, d): the matrix S; `middle, half`: bounds of its eigenvalues; `coefficients`: coefficients of
-    the Chebyshev polynomials of ``(S - middle) / half``, by degree.
-    """
+    """The symmetric root of a matrix S (d, d) as a Chebyshev series in ``(S - middle) / half``."""
 
     matrix: sparse.csr_array
     middle: float
@@ -120,11 +113,7 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
 
 
 def largest_weight(lowest: float) -> float:
-    """Return the weight below which ``I + w W`` is positive definite (1 at most), given W's lowest eigenvalue.
-
-    >>> largest_weight(-4.0), largest_weight(-0.5)
-    (0.25, 1.0)
-    """
+    """Return the weight below which ``I + w W`` is positive definite (1 at most), given W's lowest eigenvalue."""
     # I + w W has the eigenvalues 1 + w l, all above 0 iff w < -1 / min(l); the papers want w below 1 as well.
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
@@ -260,9 +249,7 @@ def cosine_similarities(
 ) -> sparse.csr_array:
     """Connect each row to those at the smallest angles.
 
-    Shapes: `vectors` (d, m); returns (d, d).
-
-    ``2 d^2 m`` operations; 512 rows of cosines are held at a time.
+    ``2 d^2 m`` operations; 512 rows of cosines are held at a time. Shapes: `vectors` (d, m); returns (d, d).
 
     >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
     array([[0., 0., 0.],

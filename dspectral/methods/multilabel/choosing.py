@@ -32,11 +32,8 @@ SCORES = 1 << 20
 def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) -> tuple[Settings, int]:
     """Choose what is undecided, and return the settings and the number of documents held out in turn.
 
-    Each quarter of the sample in turn is held out: the others learn as the third pass and those of EM do, and its
-    documents are ranked by every candidate for smoothing, passes of EM, and the penalty of the linear correction.
-
-    The states come from the words of all documents, but no label of a document is seen before it is ranked. A penalty
-    is worth so many documents: what is best for those that learned is divided by how many times more there are.
+    Each quarter of the sample in turn is ranked by every candidate that learned from the others. A penalty is worth
+    so many documents: what is best for those that learned is divided by how many times more there are.
     """
     sample = leading.sample
     if not settings.undecided or not len(sample.hashes):
@@ -86,9 +83,6 @@ def first_of_the_best(gains: FloatArray) -> int:
     """Return the first candidate that is not worse than the best outside one standard error of their difference.
 
     Shapes: `gains` (n_candidates, n_documents).
-
-    >>> first_of_the_best(np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
-    0
     """
     # What differs by less than that is chance, and differences of rounding are smaller still.
     lost = gains[int(np.argmax(gains.mean(axis=1)))] - gains

@@ -16,12 +16,9 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
-    """Return rows as CSR with ones for what occurs, or with its counts; by default float32 rows stay float32.
+    """Return rows as CSR with ones for what occurs, or with its counts, summed and without zeros.
 
-    Shapes: `rows` (n, d); returns (n, d), without stored zeros, and with entries that are stored twice summed.
-
-    >>> word_rows(np.array([[0.0, 3.0]]), counts=False).toarray()
-    array([[0., 1.]])
+    Shapes: `rows` (n, d); returns (n, d).
     """
     energy_of(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
@@ -105,13 +102,9 @@ class SampleBounds(NamedTuple):
 
 
 class DocumentSample(NamedTuple):
-    """The documents with the smallest hashes of their words, as many as the bounds allow, in that order.
+    """The documents with the smallest hashes of their words, in that order, wherever blocks are cut.
 
-    Which documents they are depends neither on the order of the blocks nor on where these are cut; documents with the
-    same words have one hash and stay together, in their own order.
-
-    `hashes` (m,): hash of the set of words of each document, in ascending order; `words` (m, d): counts of
-    the words; `labels` (m, L): ones where a document has a label; `bounds`: the :class:`SampleBounds`.
+    Shapes: `hashes` (m,), `words` (m, d), `labels` (m, L).
     """
 
     hashes: NDArray[np.uint64]

@@ -11,10 +11,7 @@ from dspectral.types import FloatArray
 
 
 class Whitening(NamedTuple):
-    """``W'M2 W = I`` on the leading directions of the words' second moment.
-
-    `forward` (d, k): the whitening matrix W; `back` (d, k): transposed pseudo-inverse of W.
-    """
+    """``W'M2 W = I`` on the leading directions of the words' second moment."""
 
     forward: FloatArray
     back: FloatArray
@@ -35,10 +32,8 @@ class Simplex(NamedTuple):
 class LabelModel(NamedTuple):
     """States, and the sums that the linear correction is solved from.
 
-    `log_words` (d, k): logarithms of the words' smoothed probabilities in each state; `weights` (k,):
-    probability of each state; `words, labels` (d, k): distributions over the words, shape (d, k), and over
-    the labels, shape (L, k); `regression`: cross products for the linear correction; `log_likelihood`: mean
-    log-likelihood of a training document's words under the states that the pass began with.
+    Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions.
+    `log_likelihood`: mean over the training documents, under the states that the pass began with.
     """
 
     log_words: FloatArray
@@ -53,9 +48,6 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """Clip each column at zero, add a prior to every entry and divide by the sum; a column of zeros is uniform.
 
     Shapes: `columns` (m, k).
-
-    >>> on_simplex(np.array([[3.0], [-1.0], [1.0]])).columns.ravel()
-    array([0.75, 0.  , 0.25])
     """
     n_negative = int(np.count_nonzero(columns < 0))
     # The sum of the positive entries less the sum of all is the magnitude of the negative ones, without another array.

@@ -64,10 +64,7 @@ LABEL_PRIOR = 0.5
 class Leading(NamedTuple):
     """Results of the first pass.
 
-    `whitening`: on the leading directions of the words' second moment; `document_frequency` (d,): number of documents
-    that have each word; `label_totals` (L,): number that have each label; `column_weights` (d,): inverse document
-    frequencies; `directions` (d, r): orthonormal columns; `certificate`: error bound of the words' sketch; `solver`:
-    solver that was used; `sample`: documents to choose settings by.
+    Shapes: `document_frequency` (d,), `label_totals` (L,), `column_weights` (d,), `directions` (d, r).
     """
 
     whitening: Whitening
@@ -81,12 +78,7 @@ class Leading(NamedTuple):
 
 
 class States(NamedTuple):
-    """Results of the second pass.
-
-    `whitening`: whitening that is exact within the directions of the first pass; `tensor`: decomposition of
-    the whitened third moment; `words`: distribution over the words of each state; `weights` (k,): probability
-    of each state.
-    """
+    """Results of the second pass: the whitened third moment's tensor, and the words and probability of each state."""
 
     whitening: Whitening
     tensor: OrthogonalCP
@@ -275,10 +267,7 @@ def label_pass(
     settings: Settings,
     before: LabelModel | None = None,
 ) -> LabelModel:
-    """Estimate the labels of each state, or take one step of EM from the model of the pass before.
-
-    Both sum anew what the linear correction is solved from.
-    """
+    """Estimate the labels of each state, or take one step of EM from the model of the pass before."""
     # Third pass: for w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words,
     # contracted document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma

@@ -47,11 +47,8 @@ class Topic(NamedTuple):
 class LabelScorer(NamedTuple):
     """Everything that scores labels of documents.
 
-    `log_words` (d, k): logarithms of the words' probabilities in each state; `log_weights` (k,): logarithms
-    of the states' probabilities; `labels` (L, k): probabilities of the labels in each state; `column_weights`
-    (d,): inverse document frequencies; `directions` (d, r): directions of the linear correction's features;
-    `linear` (L, r + 1): coefficients of the linear correction; `counts`: whether words count as often as they
-    occur.
+    Shapes: `log_words` (d, k), `log_weights` (k,), `labels` (L, k), `column_weights` (d,), `directions` (d, r),
+    `linear` (L, r + 1).
     """
 
     log_words: FloatArray

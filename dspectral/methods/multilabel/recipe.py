@@ -46,12 +46,10 @@ class MultiLabelRecipe(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Checked settings of one fit; see :class:`~dspectral.MomentMultiLabelClassifier` for the meaning of each.
+    """Checked settings of one fit, as :class:`~dspectral.MomentMultiLabelClassifier` explains them.
 
-    `fewer`: whether states are as many as the words have directions for, where these are fewer than ``n_states``;
-    `rank`: directions of the linear correction; `distinct`: whether pairs and triples of words are at distinct
-    positions; `undecided`: those settings that are to be chosen on documents held out, and have a value for the case
-    that there are too few documents for that.
+    `fewer`: whether states may be fewer than ``n_states``, as many as the words have directions; `distinct`: whether
+    pairs and triples of words are at distinct positions; `undecided`: settings to choose on documents held out.
     """
 
     n_states: int

@@ -29,10 +29,8 @@ NO_SAMPLE = SampleBounds(0, 0, 0.0)
 class FirstMoments(NamedTuple):
     """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
 
-    `sketch`: sketch of the rows of words; `pairs`: number of pairs of positions in one document, summed over
-    all documents; `document_frequency` (d,): number of documents that have each word; `label_totals` (L,):
-    number of documents that have each label; `label_range` (d, r): ``A_u' (Y Omega)``; `sample`: documents to
-    choose settings by.
+    Shapes: `document_frequency` (d,), `label_totals` (L,), `label_range` (d, r): ``A_u' (Y Omega)``. `pairs`: pairs
+    of positions in one document, over all documents.
     """
 
     sketch: WordSketch
@@ -62,10 +60,7 @@ class FirstMoments(NamedTuple):
         seed: int = 0,
         bounds: SampleBounds = NO_SAMPLE,
     ) -> Self:
-        """Summarize one block.
-
-        Shapes: `rows` (n, d), `labels` (n, L).
-        """
+        """Summarize one block. Shapes: `rows` (n, d), `labels` (n, L)."""
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
@@ -89,10 +84,9 @@ class FirstMoments(NamedTuple):
 class SecondMoments(NamedTuple):
     """Summary of the second pass: moments of the words in whitened coordinates, and a product with the directions.
 
-    `second` (k, k): second moment; `third` (k, k (k + 1) / 2): entries ``(i, j <= l)`` of the third; `pairs, triples`:
-    numbers of pairs and triples of positions in one document, summed over all documents; `reached` (d, r): ``A_u' A_u
-    D``, for A_u the weighted rows at unit length and D the directions of the linear correction: the words of the
-    documents that these lead to.
+    Shapes: `second` (k, k); `third` (k, k (k + 1) / 2): entries ``(i, j <= l)``; `reached` (d, r): ``A_u' A_u D``,
+    for A_u the weighted rows at unit length and D the directions. `pairs, triples`: numbers of positions in one
+    document.
     """
 
     second: NDArray[np.float64]
@@ -201,10 +195,8 @@ class Regression(NamedTuple):
 class StateStatistics(NamedTuple):
     """Labels and words weighted by how likely each state is, from a pass that knows the states.
 
-    `n_rows`: number of rows; `weights` (k,): sum of the posteriors; `log_likelihood`: log-likelihood of the
-    words, without the multinomial coefficient; `labels` (L, k): sum of the labels' rows, weighted by the
-    posteriors, or by the squares ``(w_j' x)^2`` of the third pass; `words` (d, k): sum of the words' rows,
-    weighted by the posteriors; `regression`: cross products of the linear correction.
+    Shapes: `weights` (k,); `labels` (L, k): weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third
+    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient.
     """
 
     n_rows: int

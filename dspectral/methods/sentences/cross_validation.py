@@ -21,11 +21,7 @@ saved(LinearSVC, name="sklearn.svm.LinearSVC")
 
 @saved
 class Choice(NamedTuple):
-    """Settings of an :class:`IntentClassifier` that cross-validation chose.
-
-    `C`: inverse penalty of the SVM; `weight`: weight of the second half of equation 2; `first_words, scores`:
-    weights of the first words and of the intent scores, which SENT+ adds.
-    """
+    """Settings of an :class:`IntentClassifier` that cross-validation chose."""
 
     C: float
     weight: float = 0.0
@@ -134,10 +130,7 @@ def weigh_parts(parts: list[CSRRows], choice: Choice) -> CSRRows:
 
 
 def folds(y: NDArray[Any], n_folds: int, seed: int, most: int = 3000) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield train and test rows; each label is dealt over the folds, also one with few rows.
-
-    Large sets have their folds thinned, and one fold is enough where it holds ``most`` rows.
-    """
+    """Yield train and test rows, each label dealt over the folds; one fold is enough where it holds ``most`` rows."""
     order = np.random.default_rng(seed).permutation(len(y))
     # Sorted by label and then dealt in turn: each fold gets its share of every label.
     order = order[np.argsort(y[order], kind="stable")]

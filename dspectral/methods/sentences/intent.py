@@ -338,9 +338,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
 
 
 def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
-    """Return one label for each sentence.
-
-    Shapes: `y` (n_texts,); returns (n_texts,).
+    """Return one label for each sentence. Shapes: `y` (n_texts,); returns (n_texts,).
 
     >>> checked_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
@@ -357,11 +355,7 @@ def checked_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
 
 
 def numbers(name: str, value: float | Sequence[float], *, at_least: float) -> list[float]:
-    """Return a parameter that is one number or several as a list.
-
-    >>> numbers("C", 0.3, at_least=0.0), numbers("C", (0.3, 1.0), at_least=0.0)
-    ([0.3], [0.3, 1.0])
-    """
+    """Return a parameter that is one number or several as a list."""
     # As objects: a text stays a text and None stays None, for check_real to name.
     found = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if not found:

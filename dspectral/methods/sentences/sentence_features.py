@@ -54,11 +54,7 @@ WORD = re.compile(r"(?u)\b\w\w+\b")
 
 
 class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
-    """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns.
-
-    `n_features`: number of columns that n-grams are hashed to; `ngram_range`: smallest and largest number of
-    words of an n-gram; `weight`: factor of the second half; `halves`: kinds of second halves that there are.
-    """
+    """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns."""
 
     n_features: int
     ngram_range: tuple[int, int]

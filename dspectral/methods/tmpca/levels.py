@@ -119,11 +119,7 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
 
 
 def n_levels_of(length: int, arity: int) -> int:
-    """Return L, of which ``length == arity**L``.
-
-    >>> n_levels_of(64, 2), n_levels_of(9, 3), n_levels_of(7, 7)
-    (6, 2, 1)
-    """
+    """Return L, of which ``length == arity**L``."""
     length, arity = check_integer("length", length, at_least=1), check_integer("arity", arity, at_least=2)
     n_levels, reached = 1, arity
     while reached < length:
@@ -140,11 +136,6 @@ def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> 
     """Return the moments of the vectors that the next level joins; zero vectors are counted, not computed.
 
     Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d).
-
-    >>> trees = Trees(length=4, arity=2, n_dimensions=1, table=np.array([[1.0], [2.0]]))
-    >>> level_moments(Sentences.of([[0, 1, 1]]), trees=trees, axes=())
-    Moments(n_rows=2, total=array([3., 2.]), gram=array([[5., 2.],
-           [2., 4.]]))
     """
     width = trees.arity * (axes[-1].shape[0] if axes else trees.n_dimensions)
     total, gram, n_trees = np.zeros(width), np.zeros((width, width)), 0

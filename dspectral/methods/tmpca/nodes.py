@@ -26,11 +26,7 @@ class Nodes(NamedTuple):
 
 
 def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
-    """Return the ids of the first ``length`` tokens of each sentence, and how many of them each has.
-
-    >>> first_tokens(Sentences.of([[1, 1, 0], []]), 2, length=2)[1]
-    array([2, 0])
-    """
+    """Return the ids of the first ``length`` tokens of each sentence, and how many of them each has."""
     # Negative ids would index the table from its end without a word.
     ids = sentences.ids
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
@@ -42,11 +38,7 @@ def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32
 
 
 def places(sizes: Int64s) -> Int64s:
-    """Return the place of each node in its tree, shape (n_nodes,).
-
-    >>> places(np.array([2, 0, 3]))
-    array([0, 1, 0, 1, 2])
-    """
+    """Return the place of each node in its tree, shape (n_nodes,)."""
     # The number of a node among all, less the number of nodes before its tree: no loop over trees.
     return np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
@@ -85,10 +77,7 @@ Block: TypeAlias = Sentences | Nodes | FloatArray
 
 
 class Trees(NamedTuple):
-    """Shape of the trees, N leaves and P children of a node, and how a block becomes their leaves.
-
-    `table` (n_types, n_dimensions): vectors of token types.
-    """
+    """Shape of the trees, N leaves and P children of a node, and how a block becomes their leaves."""
 
     length: int
     arity: int

@@ -17,14 +17,8 @@ MOST_STEPS = 200
 def varimax(scores: FloatArray) -> NDArray[np.float64]:
     """Return the rotation under which each row of scores has few large entries, and columns are skewed upward.
 
-    Shapes: `scores` (n, k); returns (k, k), orthogonal.
-
-    Kaiser 1958, "The varimax criterion for analytic rotation in factor analysis"; Rohe and Zeng 2023, "Vintage factor
-    analysis with varimax performs statistical inference", show that it finds the topics of a topic model.
-
-    >>> mixed = np.eye(3)[[0, 1, 2, 0, 1]] @ np.array([[0.6, 0.8, 0], [-0.8, 0.6, 0], [0, 0, 1]])
-    >>> np.round(mixed @ varimax(mixed), 6).max(axis=1).tolist()
-    [1.0, 1.0, 1.0, 1.0, 1.0]
+    Kaiser 1958; Rohe and Zeng 2023 show that it finds the topics of a topic model. Shapes: `scores` (n, k); returns
+    (k, k).
     """
     known = np.asarray(scores, dtype=np.float64)
     n, k = known.shape
@@ -65,10 +59,7 @@ class Axes(NamedTuple):
         )
 
     def coordinates(self, rows: CSRRows) -> FloatArray:
-        """Return the coordinates of weighted rows along the singular vectors.
-
-        Shapes: `rows` (n, d); returns (n, k).
-        """
+        """Return the coordinates of weighted rows along the singular vectors. Shapes: `rows` (n, d); returns (n, k)."""
         return sparse_products.times(rows, np.ascontiguousarray(self.components.T))
 
 
@@ -91,8 +82,8 @@ class Sample(NamedTuple):
 class TopicSums(NamedTuple):
     """What the documents near each topic hold, and which are nearest.
 
-    `words` (k, d): sums of weighted rows; `share` (k,): sums of shares; `cosines` (k, m): largest cosines, falling;
-    `nearest` (k, m): the numbers of their rows, -1 where there are fewer.
+    Shapes: `words` (k, d), `share` (k,), `cosines, nearest` (k, m): the largest, falling, and the numbers of their
+    rows, or -1.
     """
 
     words: NDArray[np.float64]
@@ -144,9 +135,6 @@ def shares(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each topic in each document, by its squared cosine; zeros where no cosine is positive.
 
     Shapes: `cosines` (n, k); returns (n, k).
-
-    >>> shares(np.array([[0.6, -0.8], [0.0, 0.0], [0.6, 0.8]])).round(2).tolist()
-    [[1.0, 0.0], [0.0, 0.0], [0.36, 0.64]]
     """
     squares = np.maximum(cosines, 0.0) ** 2
     totals = squares.sum(axis=1, keepdims=True)

@@ -27,9 +27,8 @@ def count_vocabulary(
 ) -> Vocabulary:
     """Find the n-grams that become columns, and write them into the store.
 
-    One pass. The n-grams of each block go to scratch in the store, cut by a hash; then one task merges one
-    part of all blocks and keeps what is frequent enough. A task holds the n-grams of a block, or about two
-    times those of a part. A count that was stopped goes on with the spans that are not counted yet.
+    One pass: the n-grams of each block go to scratch, cut by a hash; then one task merges one part of all blocks and
+    keeps what is frequent enough. A task holds the n-grams of a block, or twice those of a part.
     """
     # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
@@ -129,11 +128,7 @@ def _merge_and_filter(
 
 
 def merge_part(part: int, *, where: Location, names: list[str]) -> TermTable:
-    """Merge a part of all blocks, read one after the other, in a balanced tree.
-
-    Merging n tables of m terms costs O(n m log n) instead of the O(n**2 m) of one after the other, and at most
-    log2(n) tables are in memory.
-    """
+    """Merge a part of all n blocks in a balanced tree, so that at most log2(n) tables are in memory."""
     store = where.open()
     # As a binary counter: `waiting` holds tables of 2**level blocks, their levels falling, each level once at most.
     waiting: list[tuple[int, TermTable]] = []

@@ -24,11 +24,7 @@ SHOWN = 3
 
 
 class LongDocuments:
-    """The documents that were too long in a piece of text: how many, and where the first of them are.
-
-    `count`: number of documents that were skipped or truncated; `places`: file and line (or byte, or row) of
-    the first ones.
-    """
+    """The number of documents that were too long, and the places of the first ones: file and line, byte or row."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -42,11 +38,7 @@ class LongDocuments:
 
 
 class Longest(NamedTuple):
-    """How long a document may be.
-
-    `n_bytes`: most bytes of a document; `treatment`: treatment of a longer one; `remedy`: end of the sentence
-    of the error.
-    """
+    """How long a document may be in bytes, what becomes of a longer one, and the end of the sentence of the error."""
 
     n_bytes: int = MOST_BYTES
     treatment: str = "error"
@@ -101,12 +93,7 @@ class Longest(NamedTuple):
     def apply(
         self, documents: Documents, place: Callable[[int], str], found: LongDocuments | None
     ) -> Documents:
-        """Return documents of which none is too long.
-
-        >>> short = Longest(4, "truncate").apply(Documents.of(["to be", "or"]), str, None)
-        >>> [short.text(i) for i in range(2)]
-        [b'to b', b'or']
-        """
+        """Return documents of which none is too long."""
         long = np.flatnonzero(np.diff(documents.offsets) > self.n_bytes).tolist()
         if not long:
             return documents
@@ -132,11 +119,7 @@ LONGEST_LINE = Longest(64 << 20, remedy="is a line end missing?")
 
 
 class Piece(NamedTuple):
-    """Some whole lines of a file, and where they begin in it.
-
-    `data`: the lines, with their ends; `url`: name of the file; `byte`: place of the first byte in the
-    (decompressed) file; `line`: number of the first line, from 1.
-    """
+    """Some whole lines of a file with their ends, and where they begin in it: the byte, and the line from 1."""
 
     data: bytes
     url: str
@@ -173,9 +156,8 @@ def whole_lines(
 ) -> Iterator[Piece]:
     r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
 
-    A line that is too long is an error, or becomes its beginning or ``empty``, as ``longest`` says.
-
-    Memory: ``piece_bytes``, or twice the longest line that is allowed.
+    A line that is too long is an error, or becomes its beginning or ``empty``, as ``longest`` says. Memory:
+    ``piece_bytes``, or twice the longest line that is allowed.
 
     >>> import io
     >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
@@ -198,12 +180,7 @@ def whole_lines(
 def whole_file(
     file: IO[bytes], url: str, longest: Longest, found: LongDocuments | None, encoding: str | None
 ) -> Piece:
-    r"""Read a file as one document.
-
-    >>> import io
-    >>> whole_file(io.BytesIO(b"to be"), "a.txt", Longest(4, "truncate"), None, None).data
-    b'to b'
-    """
+    r"""Read a file as one document."""
     most = len(BYTE_ORDER_MARK) + longest.n_bytes + 1
     parts: list[bytes] = []
     # A file may give less than it is asked for; its end is where it gives nothing.
@@ -263,10 +240,9 @@ def _first_line(file: IO[bytes], start: int, stop: int) -> int:
 def _cut_at_lines(
     file: IO[bytes], at: int, stop: int, piece_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines from byte ``at`` on, in parts of about ``piece_bytes``, up to the line that ``stop`` is in.
+    """Yield whole lines from byte ``at`` to the line that ``stop`` is in, in parts, each with its bytes in the file.
 
-    With each part goes the number of its bytes in the file, which are more where a line has over ``most``: of that
-    its first bytes and its end are left.
+    Of a line over ``most`` bytes its first bytes and its end are left.
     """
     # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
     # yet, `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long.
@@ -319,12 +295,7 @@ def check_utf8(piece: Piece, errors: str) -> Piece:
 
 
 def split_lines(data: bytes) -> Documents:
-    r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it.
-
-    >>> lines = split_lines(b"the cat\r\n\nsat")
-    >>> [lines.text(i) for i in range(lines.n_documents)]
-    [b'the cat', b'', b'sat']
-    """
+    r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it."""
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
     # A document begins where its line does, less one byte for each line end that was taken out before it.
@@ -335,12 +306,7 @@ def split_lines(data: bytes) -> Documents:
 
 
 def lines_of(documents: Documents) -> Documents:
-    r"""Make each line of each document a document, as :func:`split_lines` does for a file.
-
-    >>> lines = lines_of(Documents.of(["the cat\nsat\n", "", "a dog"]))
-    >>> [lines.text(i) for i in range(lines.n_documents)]
-    [b'the cat', b'sat', b'', b'a dog']
-    """
+    r"""Make each line of each document a document, as :func:`split_lines` does for a file."""
     if not np.any(documents.data == ord("\n")):
         return documents
     texts = (documents.text(i).replace(b"\r\n", b"\n") for i in range(documents.n_documents))

@@ -47,12 +47,7 @@ class Marked(Protocol):
 
 
 class Reading(NamedTuple):
-    """How text is read: the words that all builders share.
-
-    `unit, field, encoding, delimiter`: as for :func:`dspectral.build_store`; `block_bytes`: most bytes of
-    text behind a block; `errors`: treatment of bytes that cannot be decoded; `options`: options of the files'
-    file systems; `longest`: how long a document may be, and what becomes of a longer one.
-    """
+    """How text is read: the words that all builders share, as for :func:`dspectral.build_store`."""
 
     unit: str | None
     field: str | None
@@ -65,11 +60,7 @@ class Reading(NamedTuple):
 
 
 class PlannedText(NamedTuple):
-    """Text that is to be read.
-
-    `reading`: how it is read; `spans`: pieces of files; `texts`: texts that are no files; `by_lines`: whether
-    each line of a document is one by itself.
-    """
+    """Text that is to be read: pieces of files and texts that are no files; each line is a text where ``by_lines``."""
 
     reading: Reading
     spans: list[Span]
@@ -266,9 +257,6 @@ def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) 
 
 
 def give_back() -> None:
-    """Give memory that was freed back to the system, where the C library can.
-
-    Otherwise it is kept as it was cut: it would hide what grows next, and add to arrays too large for what is kept.
-    """
+    """Give memory that was freed back to the system, where the C library can and would keep it."""
     if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

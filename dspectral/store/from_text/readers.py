@@ -38,12 +38,10 @@ def read_span(
     longest: Longest = LONGEST,
     found: LongDocuments | None = None,
 ) -> Iterator[Documents]:
-    r"""Yield the documents of a span, at most ``block_bytes`` of text at a time.
+    r"""Yield the documents of a span, at most ``block_bytes`` of text at a time, cut by the span and that size alone.
 
-    One pass over the span. Memory is about twice ``block_bytes``, a few MiB, and at most 8 times the longest document
-    where there is one of that length (16 times for the records of csv files), also for compressed files; for a
-    Parquet file also the pages of the column that are open. The cut into blocks depends on the documents of
-    the span and ``block_bytes`` alone.
+    One pass; memory is about twice ``block_bytes``, and at most 8 times the longest document (16 times for csv
+    records).
 
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
@@ -139,14 +137,7 @@ def numbered_lines(
 
 
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
-    """Yield blocks of as many documents as fit, wherever the parts were cut.
-
-    Memory: the parts of one block and one more part, and that block while they are joined.
-
-    >>> blocks = pack([Documents.of(["a", "b"]), Documents.of(["c"])], block_bytes=16)
-    >>> [block.data.tobytes() for block in blocks]
-    [b'ab', b'c']
-    """
+    """Yield blocks of as many documents as fit, wherever the parts were cut; holds a block while it is joined."""
     # `held` is the block so far, `n_bytes` and `n_documents` its size; every document before `first` is in it or
     # was yielded. Each turn of the inner loop takes all documents that still fit, by one search in the offsets, so
     # the cost grows with parts and blocks, not with documents.

@@ -22,11 +22,7 @@ from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 
 
 class TextBlock(NamedTuple):
-    """A block of documents in a span of text.
-
-    `span`: the piece of a file, or the few small files, that the block is read from; `number`: number of the
-    block in its span, from 0; `n_documents`: documents of the block; `digest`: digest of their text.
-    """
+    """A block of documents: its span, its number in that from 0, its documents, and the digest of their text."""
 
     span: Span
     number: int

@@ -101,12 +101,7 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
 
 
 def named_files(sources: TextSources) -> Any:
-    """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them.
-
-    >>> from pathlib import Path
-    >>> named_files(iter([Path("a.txt")]))
-    [PosixPath('a.txt')]
-    """
+    """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them."""
     if not isinstance(sources, Iterator):
         return sources
     # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
@@ -141,10 +136,7 @@ def partitions_of(column: Any) -> "da.Array | None":
 
 
 class OfPartitions(NamedTuple):
-    """Values that were found, one for each partition, in their order.
-
-    `found`: one value a partition.
-    """
+    """Values that were found, one for each partition, in their order."""
 
     found: tuple[Any, ...]
 
@@ -163,10 +155,7 @@ def each_partition(
 def hashed_partitions(
     partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int
 ) -> da.Array:
-    """Return the rows of each partition, made as they are read.
-
-    Shapes: returns (n_documents, n_columns).
-    """
+    """Return the rows of each partition, made as they are read. Shapes: returns (n_documents, n_columns)."""
     sizes = each_partition(partitions, _count, name="count-documents")
     if not sum(sizes):
         raise ValueError("no document at all in the texts given")
@@ -239,10 +228,10 @@ class KeptBlock(NamedTuple):
 
 
 def keep_texts(draft: Draft, texts: Texts, block_bytes: int, longest: Longest = LONGEST) -> list[KeptBlock]:
-    """Write texts into the scratch of a store, block by block; a generator is never held whole.
+    """Write texts into the scratch of a store in one pass, block by block; a generator is never held whole.
 
-    One pass over the texts. Nothing of a block is read back before all of them are written, so that a call that
-    goes on after one that was stopped here begins anew. Later it reads the texts again, and compares digests.
+    A call that goes on after one that was stopped here begins anew; later it reads the texts again and compares
+    digests.
     """
     where, path = draft.where, f"{draft.scratch}/texts"
     known = where.attributes(path)

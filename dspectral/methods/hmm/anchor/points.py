@@ -72,11 +72,7 @@ class WordTypes(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool) -> "WordTypes":
-        """Keep frequent words, and put the others into classes by spelling if that is asked for.
-
-        >>> WordTypes.of(["<?>", "the", "cat", "1989"], np.array([0, 5, 1, 1]), 2, spelled=True)
-        WordTypes(words=['<?>', 'the'], classes=['<0>', '<a>'])
-        """
+        """Keep frequent words, and put the others into classes by spelling if that is asked for."""
         # Words are in order of falling count: those with a type of their own are the first.
         # Type 0 is "<?>", which keeps its place however few tokens it has.
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
@@ -163,11 +159,7 @@ def spelling_features(shape: str, ending: str) -> list[str]:
 
 
 def class_name(shape: str, ending: str) -> str:
-    """Name a class of words: ``<a*ing>`` are those in lower case that end so.
-
-    >>> class_name("a", "ing"), class_name("0", "")
-    ('<a*ing>', '<0>')
-    """
+    """Name a class of words: ``<a*ing>`` are those in lower case that end so."""
     return f"<{shape}*{ending}>" if ending else f"<{shape}>"
 
 
@@ -188,11 +180,7 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
 
 
 def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
-    """Return the known class of the longest ending, or that of the shape, or nothing.
-
-    >>> class_of("a", "ing", {"<a*g>": 0, "<a>": 1}), class_of("A", "ing", {"<a>": 1})
-    ('<a*g>', '')
-    """
+    """Return the known class of the longest ending, or that of the shape, or nothing."""
     # The longest known ending says most; the bare shape, at n = 0, comes last.
     for n in range(len(ending), -1, -1):
         name = class_name(shape, ending[len(ending) - n :])

@@ -23,13 +23,8 @@ def find_anchors(
 ) -> Int64s:
     """Pick the candidates that come nearest to being the corners of a simplex around all points.
 
-    The first is the candidate furthest from the candidates' mean, each of the others the one furthest from the affine
-    span of those picked before it. Then, in turn, each is picked again as the one furthest from the span of all others.
-
-    Shapes: `points` (n, d), `candidates` (n_candidates,); returns (n_anchors,).
-
-    Arora et al. 2012, "A practical algorithm for topic modeling with provable guarantees", algorithm 4, picks the
-    first anchor only once.
+    Each is the one furthest from the affine span of those picked before it, and then, in turn, of all others (Arora
+    et al. 2012, algorithm 4). Shapes: `points` (n, d), `candidates` (n_candidates,); returns (n_anchors,).
 
     >>> points = np.array([[0.0, 0.0], [0.1, 0.1], [1.0, 0.0], [0.2, 0.2], [0.0, 1.0]])
     >>> sorted(find_anchors(points, np.arange(5), 3).tolist())
@@ -87,10 +82,8 @@ def _from_span(rows: Doubles, chosen: list[int]) -> Doubles:
 def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     """Return the convex coefficients of the point of the vertices' hull that is nearest to each row.
 
-    Shapes: `points` (n, d), `vertices` (k, d); returns (n, k).
-
-    Lawson and Hanson's active sets (1974) with the sum of the coefficients bound to 1: exact but for rounding. Vertices
-    that depend on those met before them stay out. A row costs ``O(k**3)`` for each vertex that enters.
+    Lawson and Hanson's active sets (1974), the sum of the coefficients bound to 1; ``O(k**3)`` for each vertex that
+    enters. Shapes: `points` (n, d), `vertices` (k, d); returns (n, k).
 
     >>> nearest_in_simplex(np.array([[0.25, 0.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     array([[0.75, 0.25, 0.  ],
@@ -301,12 +294,7 @@ def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
 
 
 def emissions(membership: Doubles, counts: Doubles) -> tuple[Doubles, Doubles]:
-    """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule.
-
-    >>> emissions(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1.0, 2.0]))
-    (array([[0.5, 0. ],
-           [0.5, 1. ]]), array([0.66666667, 0.33333333]))
-    """
+    """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule."""
     joint = membership * counts[:, None]
     return normalize(joint, axis=0), normalize(joint.sum(axis=0), axis=0)
 
@@ -322,11 +310,9 @@ def chain_from_moments(
 ) -> HiddenMarkov:
     """Return the chain whose adjacent types are expected as often as they were counted.
 
-    Shapes: `membership` (n_types, n_states), `emission` (n_types, n_states), `pairs` (n_types, n_types),
-    `first` (n_types,).
-
-    With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are
-    ``C^-1 P' N P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations.
+    With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are ``C^-1 P' N
+    P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations. Shapes:
+    `membership` (n_types, n_states), `emission` (n_types, n_states), `pairs` (n_types, n_types), `first` (n_types,).
     """
     # Expected counts seen through p(h | x) are mixed by C on each side; its inverse on each side undoes that.
     confusion = membership.T @ emission

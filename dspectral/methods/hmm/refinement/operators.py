@@ -28,9 +28,8 @@ class Projections(NamedTuple):
 class Operators(NamedTuple):
     """Observable operators: chain products of them give probabilities, without any hidden state.
 
-    `emission` (n_labels, n_types, m, m): ``O[a][x]``, similar to a diagonal matrix of ``o(x | a, h)``;
-    `transition` (n_labels, n_labels, m, m): ``T[a][b]``, from label a to label b; `first, last` (n_labels,
-    m): ends of the products.
+    Shapes: `emission` (n_labels, n_types, m, m), similar to diagonal matrices of ``o(x | a, h)``; `transition`
+    (n_labels, n_labels, m, m); `first, last` (n_labels, m).
     """
 
     emission: Doubles
@@ -49,14 +48,9 @@ class Recovered(NamedTuple):
 def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
     """Find the directions in which past and future agree within each label.
 
-    Shapes: `gram` (n_labels, 2 width + 1, 2 width + 1).
-
-    Given a label and its refinement, past and future are independent, so their covariance within the label has
-    rank ``m - 1``, whatever the views and the scaling: Stratos et al. 2013, section 4; Hotelling 1936.
-
-    >>> rows = np.array([[0.0, 0, 1], [1, 1, 1], [1, 1, 1], [0, 0, 1]])
-    >>> projections((rows.T @ rows)[None], 2, regularization=0).correlations.round(6)
-    array([[1.]])
+    Given a label and its refinement, past and future are independent, so their covariance within the label has rank
+    ``m - 1``, whatever the views and the scaling: Stratos et al. 2013, section 4; Hotelling 1936. Shapes: `gram`
+    (n_labels, 2 width + 1, 2 width + 1).
     """
     n_labels, width = len(gram), gram.shape[1] // 2
     out = Projections(
@@ -128,12 +122,11 @@ def recover(
 ) -> Recovered:
     """Find each refinement's own tokens, steps, starts and ends by the method of moments.
 
-    Past, token and future are three independent views of a refinement: the third moment, symmetrized and
-    whitened, is diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean
-    of each view in each refinement; solving for these means turns each moment into counts.
-
-    Anandkumar, Ge, Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models",
-    sections 3.3 and 4; Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
+    Past, token and future are three independent views of a refinement: the third moment, symmetrized and whitened, is
+    diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean of each view
+    in each refinement; solving for these means turns each moment into counts. Anandkumar, Ge, Hsu, Kakade and
+    Telgarsky 2014, "Tensor decompositions for learning latent variable models", sections 3.3 and 4; Cardoso and
+    Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
     """
     solved = [Mixture.of(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
     bounds = np.concatenate([[0], np.cumsum(n_refinements)])
@@ -197,10 +190,7 @@ class Mixture(NamedTuple):
 
 
 def token_view(joint: Doubles, m: int) -> Doubles:
-    """Return numbers for each type that tell refinements apart, shape (n_types, m); the first is 1.
-
-    The others are leading left singular vectors of the sums of past and future at each type, scaled by its count.
-    """
+    """Return numbers for each type that tell refinements apart, shape (n_types, m); the first is 1."""
     count = joint[:, 0, 0]
     # Divided by the root of the count, rows have noise of one size; the constant direction is taken out, since the
     # first coordinate stands for it already.

@@ -67,11 +67,10 @@ class RefinementRecipe(NamedTuple):
 
 
 class Views(NamedTuple):
-    """How the past and the future of a token become numbers: sums over its side that decay with distance.
+    """How past and future of a token become numbers: sums over its side that decay with distance.
 
-    `vectors` (n_types, k): vector of each type of token; `memory`: decay rates of sums of vectors, of labels
-    and of ones over the whole side of the sentence; `run_memory`: decay rates of sums of vectors and of ones
-    that restart where the label changes.
+    `vectors` (n_types, k); `memory`: decay rates of sums of vectors, labels and ones over the whole side;
+    `run_memory`: of sums of vectors and ones that restart where the label changes.
     """
 
     vectors: Doubles
@@ -131,9 +130,8 @@ class ViewMoments(NamedTuple):
 class OperatorMoments(NamedTuple):
     """Second and third moments of projected past, token and projected future, whose first coordinates are 1.
 
-    `joint` (n_labels, n_types, m, m): sum of ``future past'`` at each token, by its label and type; `steps`
-    (n_labels, n_labels, m, m): sum of the next token's future times the token's past, by the token's label
-    and the next one's; `first, last` (n_labels, m): sum of the future of first tokens, and of the past of last ones.
+    Shapes: `joint` (n_labels, n_types, m, m): sums of ``future past'``; `steps` (n_labels, n_labels, m, m): sums of
+    the next token's future times the token's past; `first, last` (n_labels, m).
     """
 
     joint: Doubles
