@@ -104,7 +104,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
 
     Notes
     -----
-    One pass over the rows, and one over the blocks that hold queries. Memory: a block, and 12 n bytes a query.
+    One pass over the rows, and one over the blocks of queries. Memory: a block, and 12 n bytes a query.
 
     Examples
     --------
@@ -114,8 +114,6 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     >>> svd = TruncatedSVD(2).fit(store.tfidf())
     >>> [texts[near.row] for near in nearest(svd, store, "do dogs bark?", n=2)]
     ['dogs bark', 'dogs bark and run']
-    >>> [near.row for near in nearest(svd, store, 0, n=1)]
-    [1]
     """
     n = check_integer("n", n, at_least=1)
     points = _points(model, rows, rows)

@@ -108,51 +108,21 @@ class LabelledSentences(NamedTuple):
 
 @saved
 class Documents(NamedTuple):
-    """The raw UTF-8 text of a block of documents.
-
-    Attributes
-    ----------
-    data : ndarray of uint8, shape (n_bytes,)
-        Texts, one after the other.
-    offsets : ndarray of int64, shape (n_documents + 1,)
-        Document ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
-    """
+    """The raw UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
 
     @classmethod
     def of(cls, texts: "list[str] | list[bytes]") -> "Documents":
-        """Pack texts into one buffer.
-
-        Parameters
-        ----------
-        texts : list of str or of bytes
-            Texts; ``str`` is encoded as UTF-8.
-
-        Returns
-        -------
-        Documents
-            Packed texts.
-        """
+        """Pack texts, strings or UTF-8 bytes, into one buffer."""
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
 
     def text(self, i: int) -> bytes:
-        """Return the text of one document.
-
-        Parameters
-        ----------
-        i : int
-            Number of the document.
-
-        Returns
-        -------
-        bytes
-            UTF-8.
-        """
+        """Return the UTF-8 text of document ``i``."""
         return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
     @property

@@ -27,8 +27,7 @@ def show_dashboard(client: "Client | None" = None) -> str | None:
     Returns
     -------
     str or None
-        Link to the page ``/spectral``; None, after a warning that says why, if the scheduler cannot show it. Fits
-        run as they would without it.
+        Link to the page ``/spectral``; None, after a warning that says why, if the scheduler cannot show it.
 
     Raises
     ------
@@ -37,10 +36,8 @@ def show_dashboard(client: "Client | None" = None) -> str | None:
 
     Notes
     -----
-    This sets ``dspectral.dashboard`` in Dask's configuration of this process. Other processes whose fits the page is
-    to show set it themselves, for instance by ``DASK_DSPECTRAL__DASHBOARD=true`` in their environment. A scheduler
-    that is started by ``dask scheduler --preload dspectral.dashboard`` has the page from the beginning. Results have
-    the same bits with it and without it.
+    This sets ``dspectral.dashboard`` in Dask's configuration of this process; others whose fits the page is to show
+    need ``DASK_DSPECTRAL__DASHBOARD=true`` in their environment.
 
     Examples
     --------

@@ -28,23 +28,16 @@ def brown_model_sentences(
     n_classes : int, default=5
         Number of classes, which are the hidden states.
     n_words : int, default=50
-        Number of words, at least one a class. Word i has class ``i % n_classes``, and within it a probability
-        proportional to ``1 / (i // n_classes + 1)``.
+        Number of words; word i has class ``i % n_classes``, in it with weight ``1 / (i // n_classes + 1)``.
     length : int, default=20
         Number of words of a sentence.
     seed : int, RandomState, Generator or None, default=0
-        Seed of the model, on which nothing else bears; the first sentences are the same for any ``n_sentences``.
-        None draws a new one.
+        Seed of the model; the first sentences are the same for any ``n_sentences``. None draws a new one.
 
     Returns
     -------
     BrownSample
         Sentences, and the class of each word.
-
-    Raises
-    ------
-    ValueError
-        If a number is below 1, or there are fewer words than classes.
 
     Examples
     --------

@@ -70,17 +70,7 @@ def low_rank_counts(
     Returns
     -------
     Dask array of float32, shape (n_rows, n_columns)
-        Each block a ``csr_array`` of counts with sorted columns, drawn when it is computed, the same under
-        every scheduler.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    Notes
-    -----
-    About 60 bytes for each word of a block at work.
+        Blocks of ``csr_array`` with sorted columns, drawn when they are computed, the same under every scheduler.
 
     Examples
     --------

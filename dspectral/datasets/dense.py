@@ -39,11 +39,6 @@ def gaussian_rows(
     Dask array, shape (n_rows, n_columns)
         Drawn block by block when it is computed, the same under every scheduler.
 
-    Raises
-    ------
-    ValueError
-        If a size is below 1, or the seed below 0.
-
     Examples
     --------
     >>> gaussian_rows(10, 3, block_rows=4).chunks
@@ -73,8 +68,7 @@ def low_rank_rows(
 ) -> da.Array:
     """Draw rows near a subspace: ``S D U + noise * N``, the test matrices of Liberty (2013, section 4).
 
-    S and N are standard normal, D falls linearly from 1 to ``1 / n_components``, and the rows of U are
-    orthonormal.
+    S and N are standard normal, D falls linearly from 1 to ``1 / n_components``, rows of U are orthonormal.
 
     Parameters
     ----------
@@ -95,11 +89,6 @@ def low_rank_rows(
     -------
     Dask array, shape (n_rows, n_columns)
         Drawn block by block when it is computed, the same under every scheduler.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
 
     References
     ----------
@@ -145,11 +134,6 @@ def low_rank_axes(n_columns: int, n_components: int, *, seed: RandomState = 0) -
     -------
     ndarray of float64, shape (n_components, n_columns)
         Orthonormal rows.
-
-    Raises
-    ------
-    ValueError
-        If ``n_components`` is not from 1 to ``n_columns``.
     """
     if not 1 <= n_components <= n_columns:
         raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")

@@ -85,8 +85,7 @@ def anchor_sentences(
     mean_length : float, default=10.0
         Mean length of a sentence; lengths are geometric, at least 1.
     anchor_share : float, default=0.2
-        Share of a state's tokens that are its anchor, between 0 and 1; the rest is spread over the words that are
-        no anchor.
+        Share of a state's tokens that are its anchor, between 0 and 1; the rest are words that are no anchor.
     block_sentences : int, default=10000
         Number of sentences of a block.
     seed : int, RandomState, Generator or None, default=0
@@ -96,11 +95,6 @@ def anchor_sentences(
     -------
     AnchorStream
         Estimators of words fit it as it is. Words are counted, so all blocks are drawn once.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
 
     Examples
     --------
@@ -201,11 +195,6 @@ def refinement_sequences(
     -------
     LabelledStream
         :class:`~dspectral.RefinementHMM` fits it as it is. Type 0, that of unseen tokens, is never drawn.
-
-    Raises
-    ------
-    ValueError
-        If a number is below 1.
 
     Examples
     --------

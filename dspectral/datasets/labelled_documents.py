@@ -47,11 +47,6 @@ def state_parameters(
     -------
     StateParameters
         Weights, and distributions of words and labels.
-
-    Raises
-    ------
-    ValueError
-        If there are more states than words, or a size or the concentration is not above 0.
     """
     if not 1 <= n_states <= n_words:
         raise ValueError(f"n_states is {n_states}, but must be from 1 to n_words, {n_words}")
@@ -165,8 +160,7 @@ def labelled_counts(
     """Draw documents and their labels from the model of one hidden state a document, with noise.
 
     State j has the columns and the labels j, j + k, j + 2 k, ... for k states, by Zipf's law; with probability
-    ``noise`` a word or label is one of all of them, by Zipf's law too. States are as probable as
-    ``1 / sqrt(j + 1)``.
+    ``noise`` a word or label is one of all of them, by Zipf's law too. States are as probable as ``1 / sqrt(j + 1)``.
 
     Parameters
     ----------
@@ -195,11 +189,6 @@ def labelled_counts(
         Blocks of ``csr_array``, drawn when they are computed, the same under every scheduler.
     labels : Dask array of float32, shape (n_rows, n_labels)
         Ones where a document has a label, cut into blocks as the counts are.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
 
     Examples
     --------

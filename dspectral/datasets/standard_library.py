@@ -46,15 +46,13 @@ class Intents(NamedTuple):
 def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     """Read the docstrings and comments of the Python standard library.
 
-    A document is one docstring, or one run of lines that hold nothing but a comment; white space is
-    collapsed, and documents of fewer than four words are left out. Its label is the module or top-level
-    package.
+    A document is one docstring, or one run of lines that hold nothing but a comment; white space is collapsed, and
+    documents of fewer than four words are left out. Its label is the module or top-level package.
 
     Parameters
     ----------
     root : Path, optional
-        Folder to read; by default the standard library of the running interpreter, whose version decides what
-        there is to read. Its tests are left out.
+        Folder to read; by default the standard library of the running interpreter, without its tests.
 
     Returns
     -------
@@ -100,8 +98,6 @@ def standard_library_intents(
 ) -> Intents:
     """Make a classification task of the standard library.
 
-    Which module or top-level package does a docstring or comment belong to?
-
     Parameters
     ----------
     n_labels : int, default=20
@@ -121,8 +117,7 @@ def standard_library_intents(
     Raises
     ------
     ValueError
-        If ``n_labels`` is below 2 or above the number of labels with two texts, or ``test_share`` is not
-        between 0 and 1.
+        If ``n_labels`` is below 2 or above the labels with two texts, or ``test_share`` not between 0 and 1.
 
     Examples
     --------

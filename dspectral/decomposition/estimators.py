@@ -72,9 +72,8 @@ class Decomposition(
         Parameters
         ----------
         X : ndarray, SciPy sparse, DataFrame, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Rows of real numbers. Float32 is decomposed in single precision, all else in double. A Dask DataFrame of
-            numbers is read by its partitions, and once more to count their rows, which ``n_passes_`` leaves out;
-            ``X.to_dask_array(lengths=[...])`` with known counts spares that pass.
+            Rows of real numbers. Float32 is decomposed in single precision, all else in double. A Dask DataFrame is
+            read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` says them.
         y : None
             Ignored; it is there because scikit-learn's pipelines pass it.
 
@@ -86,10 +85,7 @@ class Decomposition(
         Raises
         ------
         ValueError
-            If X holds NaN or infinity (the block, row and column are named), is not cut by rows, or has fewer columns
-            than ``n_components``; if a parameter is out of range.
-        TypeError
-            If X is no matrix or a parameter is of a wrong type.
+            If X holds NaN or infinity (the place is named) or has too few columns, or a parameter is out of range.
 
         Warns
         -----
@@ -143,8 +139,7 @@ class Decomposition(
         Raises
         ------
         ValueError
-            If X has another number of columns, or if the fitted solver takes more than one pass and so left nothing
-            that can grow.
+            If X has another number of columns, or the fitted solver takes more than one pass.
         """
         if not hasattr(self, "components_"):
             return self.fit(X)

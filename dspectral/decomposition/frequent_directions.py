@@ -179,23 +179,7 @@ class FrequentDirections(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
-        """Return what the summary of a block needs.
-
-        Parameters
-        ----------
-        block : BlockSize
-            Size of the block.
-        size : int
-            Number of rows that the sketch may have.
-        **_settings : object
-            Other parameters of :meth:`of`.
-
-        Returns
-        -------
-        Need
-            The sketch; and while it is made a basis of 1.4 times its size beside it, or the block once more. Rows are
-            worth a sketch where they take as many bytes: in less of them the basis, which is as large, is most work.
-        """
+        """Return what the sketch of a block needs: rows are worth one where they take as many bytes."""
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
         # Small sketches are made of Gram matrices, and need no basis.
@@ -206,30 +190,9 @@ class FrequentDirections(NamedTuple):
     def of(
         cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
     ) -> Self:
-        """Sketch one block.
+        """Sketch one block; a schedule that needs more rows than ``size``, NaN and infinity are refused.
 
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Block of rows.
-        size : int
-            Number of rows that the sketch may have, l.
-        shrink : {"full", "median"}, default="full"
-            Schedule of the shrinks.
-        center : bool, default=False
-            Whether to sketch ``A - 1 mean'``.
-        seed : int, default=0
-            Seed of the random start for large sparse blocks.
-
-        Returns
-        -------
-        FrequentDirections
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity, or the size is too small for the schedule.
+        Shapes: `rows` (n, d).
         """
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
@@ -257,11 +220,6 @@ class FrequentDirections(NamedTuple):
         -------
         FrequentDirections
             Sketch of the rows behind all of them.
-
-        Notes
-        -----
-        Centered sketches also get the scatter of their means, one row ``sqrt(n_i) (mean_i - mean)`` each, so
-        that the result is the sketch of the rows centered together.
         """
         # An empty block is the identity of the merge: its mean is not defined.
         parts = [part for part in (self, *others) if part.n_rows]

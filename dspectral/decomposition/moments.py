@@ -46,40 +46,13 @@ class Moments(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize) -> Need:
-        """Return what the summary of a block needs.
-
-        Parameters
-        ----------
-        block : BlockSize
-            Size of the block.
-
-        Returns
-        -------
-        Need
-            The Gram matrix, and another one while it is made.
-        """
+        """Return what the summary of a block needs: the Gram matrix, and another one while it is made."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
         return Need(summary, 2 * summary)
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Summarize one block.
-
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Block of rows.
-
-        Returns
-        -------
-        Moments
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
-        """
+        """Summarize one block of shape (n, d); NaN and infinity are refused."""
         # Called because it refuses NaN and infinity; the energy itself is the trace of the Gram matrix.
         energy_of(rows)
         return cls(rows.shape[0], total_of(rows), gram_of(rows))
@@ -146,25 +119,7 @@ class GramProduct(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, *, factor: FloatArray) -> Self:
-        """Summarize one block.
-
-        Parameters
-        ----------
-        rows : csr_array or ndarray, shape (n, d)
-            Block of rows.
-        factor : ndarray, shape (d, r)
-            Matrix Z.
-
-        Returns
-        -------
-        GramProduct
-            Summary of the block.
-
-        Raises
-        ------
-        ValueError
-            If the rows hold NaN or infinity.
-        """
+        """Summarize one block; NaN and infinity are refused. Shapes: `rows` (n, d), `factor` (d, r)."""
         energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
         check_range(max(energy, 1.0), factor.dtype)  # a block may be small beside others
         if is_sparse(rows):

@@ -94,12 +94,6 @@ def aligned(content: Any) -> Any:
 
     Bytes that a process receives begin anywhere. NumPy adds up an array that is not aligned in pieces, so that a sum
     has other bits, and compiled loops are compiled anew for it.
-
-    >>> at_three = np.frombuffer(bytearray(19), dtype=np.uint8)[3:].view(np.float64)
-    >>> fine = np.ones(2)
-    >>> moved, same = aligned((at_three, fine))
-    >>> bool(at_three.flags.aligned), bool(moved.flags.aligned), same is fine
-    (False, True, True)
     """
     if isinstance(content, np.ndarray):
         return content if content.flags.aligned else content.copy()

@@ -31,18 +31,7 @@ SHOWN = 3
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot compute a pass: no workers, no memory, no scheduler, or machines that do not fit together.
-
-    Its message is one sentence that says what was seen and what would help. Nothing that the pass computed is left on
-    the cluster.
-
-    Examples
-    --------
-    >>> raise ClusterError("the pass sketch has no workers")
-    Traceback (most recent call last):
-        ...
-    dspectral.engine.cluster.ClusterError: the pass sketch has no workers
-    """
+    """A cluster cannot compute a pass: no workers, no memory, no scheduler, or machines that do not fit together."""
 
 
 def submit(

@@ -158,28 +158,22 @@ _FOLDER: ContextVar[Folder | None] = ContextVar("folder", default=None)
 def keep(url: str | Path | None, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
     """Keep finished parts of every pass in the context, so that a fit which is cut short goes on where it was.
 
-    A fit that was killed, lost its scheduler, or sees a store to which rows were appended, is called again as it was:
-    what is in the folder is read, and only what is missing is made. The result has the same bits.
+    A fit that is called again reads what is in the folder and makes only what is missing, with the same bits.
 
     Parameters
     ----------
     url : str, Path or None
-        Folder, on a path that all workers see, or any URL that fsspec knows. It may hold the parts of any number of
-        fits. None keeps nothing, whatever is in force outside.
+        Folder that all workers see, or any URL that fsspec knows, for any number of fits; None keeps nothing.
     storage_options : dict, optional
         Options of the file system.
 
-    See Also
-    --------
-    forget : Remove what was kept.
-
     Notes
     -----
-    Parts are found by what they are made of: the content of the blocks, the function with all that is bound to it, the
-    code of dspectral, the versions of NumPy, SciPy and Numba, and the kind of machine. A part of anything else is not
-    found, and one that is damaged is made again with a warning. Content is known of stores and corpora of dspectral,
-    and of arrays in memory; other lazy rows are refused. A part is written where making it again would take 20 times
-    as long as writing it, and the result of each pass always.
+    Parts are found by what they are made of: the content of the blocks, the function with all that is bound to it,
+    the code of dspectral, the versions of NumPy, SciPy and Numba, and the kind of machine. A part that is damaged is
+    made again with a warning. Content is known of stores and corpora of dspectral, and of arrays in memory; other
+    lazy rows are refused. A part is written where making it again would take 20 times as long as writing it, and the
+    result of each pass always.
 
     The entry ``dspectral.keep`` of Dask's configuration names a folder for all fits, and the argument ``keep`` of every
     ``fit`` one for this fit. What is in the folder stays until :func:`forget` removes it.

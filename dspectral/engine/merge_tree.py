@@ -167,9 +167,8 @@ def projected_memory(
 
     Notes
     -----
-    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: each running task and the summary that
-    it leaves, and on each level of the tree the summaries that wait for their neighbors. The number of rows
-    enters through the depth alone, ``ceil(log(n_blocks, fan_in))``.
+    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and those
+    that wait on each level; the depth is ``ceil(log(n_blocks, fan_in))``.
 
     Examples
     --------

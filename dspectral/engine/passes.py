@@ -91,13 +91,12 @@ def summarize(
     of : callable
         ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
     fan_in : int, optional
-        Number of neighboring summaries that one merge takes, at least 2. By default the entry
-        ``dspectral.fan-in`` of Dask's configuration, or 2 where it is not set.
+        Number of neighboring summaries that one merge takes; by default ``dspectral.fan-in`` of Dask's configuration,
+        or 2.
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
     keep : str or Path, optional
-        Folder, or any URL that fsspec knows, for finished parts of the pass, as :func:`dspectral.keep` says; by default
-        the one in force. ``of`` must be a function of dspectral then.
+        Folder or URL for finished parts, as for :func:`dspectral.keep`, where ``of`` is a function of dspectral.
 
     Returns
     -------
@@ -107,16 +106,13 @@ def summarize(
     Raises
     ------
     ValueError
-        If a stream is not cut into row blocks of known sizes; if streams are cut differently; if a block is not of
-        the shape and dtype that its array says, or ``of`` refuses it: the message then begins with its number.
-    TypeError
-        If a stream is of no kind that can be read by rows.
+        If streams are not cut into row blocks of known sizes alike, or ``of`` refuses a block, whose number is named.
 
     Notes
     -----
     One pass: each block is read by one task, which also summarizes it. A task reads several small blocks of a store
-    where the summary says in ``needs`` that it is much larger than they are, as sketches and products do. In-memory
-    arrays are cut into blocks of 64 MiB and summarized where they lie, by threads, even if a Dask client is in force.
+    where its summary is much larger. In-memory arrays are cut into blocks of 64 MiB and summarized where they lie, by
+    threads, even if a Dask client is in force.
 
     Examples
     --------

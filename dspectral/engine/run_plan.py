@@ -49,8 +49,7 @@ class RunPlan:
     n_blocks, n_tasks : int
         Blocks of the data, and tasks of one pass.
     bytes_read : int or None
-        Bytes of all blocks, read in one pass, as they are in memory (of a build: of its text); None where they are
-        not known.
+        Bytes of all blocks in memory (of a build: of its text); None where they are not known.
     n_workers, n_threads : int
         Worker processes (0: the threads of this process do the work) and threads of each.
     memory_limit : int
@@ -58,8 +57,7 @@ class RunPlan:
     worker_memory : int
         Most bytes of one worker, its libraries included; where threads do the work, of this process.
     pass_seconds : float or None
-        Wall time of one pass, roughly: of its blocks, each as long as one took here. None where none was timed, because
-        it would not fit.
+        Wall time of the blocks of one pass, each as long as one took here; None where it would not fit.
     refusal : str
         Sentence that says why it cannot run and what would fit; empty if it can.
 
@@ -148,16 +146,13 @@ def plan(
     Parameters
     ----------
     what : estimator or callable
-        An estimator, whose ``fit`` is planned; or its ``fit`` itself, or a function such as
-        :func:`dspectral.build_store`.
+        An estimator or its ``fit``, or a function such as :func:`dspectral.build_store`.
     *arguments
         Arguments of ``fit`` or of the function.
     workers : int, optional
-        Number of worker processes that will be started, with one thread each. By default the workers of the client in
-        force, or the threads of this process.
+        Number of worker processes of one thread; by default those of the client in force, or threads of this process.
     memory_limit : str or float, optional
-        Bytes that each of them may have, such as ``"2 GB"``. By default what the workers were given; for threads
-        ``dspectral.worker-memory`` of Dask's configuration, or what the machine has left.
+        Bytes that each may have, such as ``"2 GB"``; by default what they were given, or what the machine has left.
     **keywords
         More of what ``fit`` or the function will be given.
 
@@ -173,10 +168,9 @@ def plan(
 
     Notes
     -----
-    A copy of the estimator is fitted up to its first pass, and two blocks of it are computed here, of which the second
-    is timed. Memory is that by which the pass itself is admitted; a summary that does not say what it needs is taken to
-    be as large as that of the block, and a build to take five times the bytes of a task's text. Time is that of the
-    blocks alone, without merges and what is between the passes.
+    A copy of the estimator is fitted up to its first pass, and a block of it is timed here. Memory is that by which
+    the pass is admitted; a build is taken to need five times the bytes of a task's text. Time leaves out merges and
+    what is between passes.
 
     Examples
     --------

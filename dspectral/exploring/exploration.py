@@ -86,8 +86,7 @@ def explore(
     seed : int, default=0
         Seed of everything random. The same text, sizes and seed give the same page but for times.
     tokens : {"language", "words", "characters", "blanks"}, callable or str, default="language"
-        How text is cut into words, as for :func:`dspectral.build_corpus`: "characters" for languages that are written
-        without blanks. By default strings that are no language, such as lines of base64, are left out.
+        How text is cut into words, as for :func:`dspectral.build_corpus`, "characters" for languages without blanks.
     block_bytes : int, default=16777216
         Bytes of text behind a block; a task holds about ten times that.
     errors : {"strict", "replace"}, default="strict"
@@ -95,8 +94,7 @@ def explore(
     max_document_bytes, long_documents : int, default=16777216, and str, default="error"
         Most bytes of a document, and what becomes of a longer one, as for :func:`dspectral.build_corpus`.
     scratch : str or path, optional
-        Folder for intermediate results, which every worker of a cluster must see; they are removed. By default a
-        temporary folder.
+        Folder for intermediate results, which every worker must see and are removed; by default a temporary one.
     source_options : dict, optional
         Options of the sources' file systems.
     stage : callable, optional
@@ -110,15 +108,14 @@ def explore(
     Raises
     ------
     ValueError
-        If there is no word at all, or neither or both of sources and texts are given, or a source cannot be read.
+        If there is no word, not one of sources and texts is given, or a source cannot be read.
     FileNotFoundError
         If a source is missing.
 
     Notes
     -----
-    Out of core: a task holds a block, and this process the vocabulary, some numbers for each of
-    ``sizes.n_words`` words, their neighbor counts (which go to scratch where they outgrow Dask's
-    ``dspectral.memory-limit``), and some thousand beginnings of documents.
+    Out of core: a task holds a block, and this process the vocabulary, some numbers for each of ``sizes.n_words``
+    words, their neighbor counts (up to ``dspectral.memory-limit``), and some thousand beginnings of documents.
 
     Examples
     --------

@@ -63,8 +63,7 @@ class Exploration:
     name : str
         Title of the page, the name of the first source; set it to another before the page is written.
     size : dict
-        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; bytes are None where a source
-        does not say its size.
+        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text, these None where unknown.
     settings : dict
         Settings with which it was made, sizes after the rule for short texts among them.
     vocabulary : Vocabulary

@@ -56,11 +56,9 @@ class FittedFactsMixin:
         y : object, optional
             Target as ``fit`` takes it.
         workers : int, optional
-            Number of worker processes that will be started, with one thread each. By default the workers of the client
-            in force, or the threads of this process.
+            Number of worker processes, as for :func:`dspectral.plan`.
         memory_limit : str or float, optional
-            Bytes that each of them may have, such as ``"2 GB"``. By default what the workers were given; for threads
-            ``dspectral.worker-memory`` of Dask's configuration, or what the machine has left.
+            Bytes that each of them may have, such as ``"2 GB"``.
         **fit_params : object
             More of what ``fit`` will be given.
 

@@ -95,17 +95,15 @@ def top_terms(
     Parameters
     ----------
     model : estimator or Pipeline
-        A fitted model with ``top_terms``, or a pipeline whose last step is one and whose steps between the counts and
-        the model keep the columns, as ``TfidfWeighting`` does.
+        A fitted model with ``top_terms``, or a pipeline that ends in one, and whose steps before it keep the columns.
     component : int, default=None
         Number of one component, class or state, from 0; by default all.
     n : int, default=10
         Number of terms of a component, fewer where fewer have names.
     terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
-        Names of the columns that the model (of a pipeline the last step) was fitted on: a store with a vocabulary or
-        built with ``keep_terms``, what ``NgramHashing.kept_terms`` returns, a list with a name for each column, a
-        dictionary from columns to names, or a fitted vectorizer of scikit-learn. By default the words or column names
-        that the model knows, or those of the pipeline's vectorizer.
+        Names of the columns: a store with a vocabulary or ``keep_terms``, what ``NgramHashing.kept_terms`` returns, a
+        name for each column, a dictionary from columns to names, or a vectorizer; by default those that the model or
+        pipeline knows.
 
     Returns
     -------

@@ -68,9 +68,8 @@ def write_anndata(
 
     Notes
     -----
-    A store keeps its rows in blocks, each a CSR matrix of its own, while AnnData keeps one matrix: the rows are
-    copied, in one pass, with one block in memory at a time. Names of rows take 60 bytes of memory a row. A local
-    file has its name only when all of it is written.
+    One pass, with one block in memory at a time; names of rows take 60 bytes of memory each. A local file has its
+    name only when all of it is written.
 
     Examples
     --------
@@ -98,8 +97,7 @@ def write_embedding(
     Parameters
     ----------
     adata : AnnData, str or path-like
-        Object in memory, or an .h5ad or .zarr file, to which the results are added where it lies: the rest of the
-        file is neither read nor written.
+        Object in memory, or an .h5ad or .zarr file, of which nothing else is read or written.
     estimator : SketchedPCA, TruncatedSVD, or another with ``components_``
         Fitted estimator.
     coordinates : ndarray or Dask array, shape (n_obs, n_components)
@@ -107,8 +105,7 @@ def write_embedding(
     key : str, optional
         Name in ``obsm``, ``"X_"`` and a name; by default ``"X_pca"`` of centered estimators and ``"X_svd"`` of others.
     mask_var : array of bool, str or None, default=None
-        Variables that the estimator was fitted on, or their column of ``var``, such as ``"highly_variable"``; all by
-        default. Directions are zero on the others.
+        Variables that the estimator was fitted on, or their column of ``var``; directions are zero on the others.
     storage_options : dict, optional
         Options of the file system.
 

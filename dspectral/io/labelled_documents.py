@@ -61,8 +61,7 @@ def read_labelled_records(
     Raises
     ------
     ValueError
-        If the ending is unknown, a line is no record with these fields, or the file is not UTF-8; file and line are
-        named.
+        If the ending is unknown, or a line is no record with these fields in UTF-8; it is named.
 
     Examples
     --------
@@ -151,8 +150,7 @@ def read_reuters(
     Raises
     ------
     ValueError
-        If there is no file, a file holds no article, or one is cut short or does not say its split; the file and
-        line are named.
+        If there is no file, or an article is missing, cut short or without its split; the line is named.
 
     Examples
     --------

@@ -159,8 +159,7 @@ def build_labelled_store(
         ``label,label,... column:value column:value ...``; a line may lack labels, columns or both.
         ``"svmlight"``: no first line; empty lines and comments are no documents.
     n_columns, n_labels : int, optional
-        Widths of the two matrices; by default those of the first lines (``"extreme"``) or those the text needs,
-        for which it is read once more.
+        Widths of the two matrices; by default those of the first lines, or of the text, which is read once more.
     zero_based : bool, default=True
         Whether the first column is 0 in the text, and not 1. Labels count from 0.
     block_bytes : int, default=16777216
@@ -180,16 +179,14 @@ def build_labelled_store(
     Raises
     ------
     ValueError
-        If a line cannot be read, names a column or label beyond the width, or holds a number that is out of range
-        (file and line are named), a first line is missing, or a file has more or fewer documents than its first
+        If a line cannot be read or does not fit the widths (it is named), or documents are not as many as a first
         line says.
     StoreError
         If the store exists already, or ``append`` finds none or one of another width.
 
     Notes
     -----
-    One pass over the text (two where the width is looked for); a task holds about five times ``block_bytes``. A
-    build that was stopped goes on where it was: call it again.
+    A task holds about five times ``block_bytes``. A build that was stopped goes on where it was: call it again.
 
     Examples
     --------
@@ -272,8 +269,7 @@ def write_labelled_text(
 
     Notes
     -----
-    One pass, one block in memory. Values are written with as many digits as float32 needs to come back as it
-    was.
+    One pass, one block in memory; values have as many digits as float32 needs to come back.
 
     Examples
     --------

@@ -76,8 +76,7 @@ def read_conll(
     Raises
     ------
     ValueError
-        If a line has too few columns, a word is empty or the file is not UTF-8 (the line is named), or there is no
-        sentence.
+        If a line has too few columns, an empty word or no UTF-8 (it is named), or there is no sentence.
 
     Examples
     --------

@@ -35,11 +35,9 @@ def read_word2vec(
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     binary : bool, optional
-        Whether the format is the binary one; by default if the file's name ends in .bin, before a compression's
-        ending.
+        Whether the format is the binary one; by default if the file's name ends in .bin.
     errors : {"strict", "replace"}, default="strict"
-        Whether a word that is not UTF-8 is an error, or its bytes become U+FFFD. word2vec's own tool cuts long
-        words between bytes, so that files that it wrote may need "replace".
+        Whether a word that is not UTF-8, as in files of word2vec's own tool, is an error, or its bytes become U+FFFD.
     storage_options : dict, optional
         Options of the file system.
 
@@ -58,8 +56,7 @@ def read_word2vec(
 
     Notes
     -----
-    Memory: ``4 * n_words * n_dimensions`` bytes of vectors, which are filled as they are read, and about 70 bytes
-    for each word, twice that while reading: 3.8 GB for three million words of 300 dimensions.
+    Memory: ``4 * n_words * n_dimensions`` bytes, and 140 for each word: 3.8 GB for three million words of 300.
 
     Examples
     --------
@@ -122,11 +119,9 @@ def write_word2vec(
     words : sequence of str
         Distinct words, without blanks.
     vectors : ndarray, shape (n_words, n_dimensions)
-        Vector of each word, written in single precision; in text with as many digits as bring the same numbers
-        back.
+        Vector of each word, written in single precision, in text with all digits.
     binary : bool, optional
-        Whether the format is the binary one; by default if the file's name ends in .bin, before a compression's
-        ending.
+        Whether the format is the binary one; by default if the file's name ends in .bin.
     storage_options : dict, optional
         Options of the file system.
 

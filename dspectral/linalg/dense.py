@@ -60,12 +60,9 @@ def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float 
 def rounding_of_sums(n_terms: int, energy: float) -> float:
     """Return a bound on the rounding of a Gram matrix, and of means taken off it, whose sums are in double precision.
 
-    A sum of n products is off by at most ``n eps / 2`` of the sum of their magnitudes (Higham 2002, section 3.1), which
-    for a whole Gram matrix is at most the trace; a mean that is taken off adds twice as much. It is no pessimism: sums
-    of equal terms round to the same side again and again, and reach a third of it.
-
-    >>> rounding_of_sums(1000, 1.0) < 1e-12
-    True
+    A sum of n products is off by at most ``n eps / 2`` of the sum of their magnitudes (Higham 2002, section 3.1),
+    which for a whole Gram matrix is at most the trace; a mean that is taken off adds twice as much. It is no
+    pessimism: sums of equal terms round to the same side again and again, and reach a third of it.
     """
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
 

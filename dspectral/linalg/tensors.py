@@ -150,9 +150,8 @@ def unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
 class OrthogonalCP(NamedTuple):
     """Decomposition of a tensor T: near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
 
-    `values` (k,): weights of the cubes, not negative, largest first; `vectors` (k, k): vectors u_j, one a
-    column, of length 1; `residual`: frobenius norm of the difference to the tensor, relative to that of the
-    tensor.
+    `values` (k,): weights of the cubes, not negative, largest first; `vectors` (k, k): vectors u_j, one a column, of
+    length 1; `residual`: frobenius norm of the difference to the tensor, relative to that of the tensor.
     """
 
     values: NDArray[np.float64]

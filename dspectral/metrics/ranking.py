@@ -36,8 +36,7 @@ def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
     Returns
     -------
     ndarray of float64, shape (n,)
-        Probability that a label of the document scores above one that is not its own, where ties count half; NaN
-        for a document that has none of the labels, or all.
+        Probability that a true label scores above another, ties counting half; NaN for none of the labels, or all.
 
     Raises
     ------

@@ -188,8 +188,7 @@ def analogy_accuracy(
 
     Notes
     -----
-    With g distinct words in the questions, ``2 g n_words k`` flops of a product and 3 (``"mul"``: 6) times
-    ``n_questions n_words`` more; ``4096 g`` numbers are held at a time.
+    With g distinct words in the questions, ``2 g n_words k`` flops; ``4096 g`` numbers are held at a time.
 
     References
     ----------

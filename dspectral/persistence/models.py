@@ -41,8 +41,7 @@ def save(
 
     Notes
     -----
-    Arrays keep their type and have checksums; numbers in JSON keep every bit; sparse matrices come back as CSR.
-    A subclass is saved under its module and name. Memory: the arrays themselves.
+    Arrays keep their type and have checksums; numbers keep every bit; sparse matrices come back as CSR.
 
     Examples
     --------
@@ -97,9 +96,8 @@ def load(
     Raises
     ------
     ValueError
-        If there is no model at ``path``, it was saved in a newer format, an array of it is damaged, or it
-        names a class other than those that dspectral saves and subclasses of them that are imported. Nothing is
-        imported because a file names it.
+        If there is no model at ``path``, it is damaged or of a newer format, or it names a class that dspectral does
+        not save and nobody has imported: nothing is imported because a file names it.
 
     Examples
     --------

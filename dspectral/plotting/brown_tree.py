@@ -53,8 +53,6 @@ def plot_brown_tree(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from dspectral import SpectralBrownClustering
     >>> texts = [["the", "cat", "sat"], ["the", "dog", "ran"]] * 9
     >>> model = SpectralBrownClustering(2, n_dimensions=2).fit(texts)

@@ -36,8 +36,7 @@ def plot_merge_tree(
     fan_in : int, default=None
         Number of neighbors that a merge takes; by default Dask's configuration says it (``dspectral.fan-in``).
     certificates : sequence of float, default=None
-        Largest certificate on each level as a share of the energy, that of the blocks' own summaries first; where
-        fewer are known than there are levels, the upper levels have none.
+        Largest certificate on each level as a share of the energy, that of the blocks' own summaries first.
 
     Returns
     -------
@@ -51,8 +50,6 @@ def plot_merge_tree(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> ax = plot_merge_tree(5, fan_in=2)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']

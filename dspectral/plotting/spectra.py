@@ -32,9 +32,8 @@ HasSpectrum: TypeAlias = HasSingularValues | FrequentDirections | ArrayLike
 class Scree(NamedTuple):
     """Falling squared singular values and what is known of them.
 
-    `values` (k,): squared singular values, each at most the true one; `energy`: sum of all squared singular
-    values; `energy_known`: whether the energy is that of all rows; `error`: most that a value may be below
-    the true one.
+    `values` (k,): squared singular values, each at most the true one; `energy`: sum of all squared singular values;
+    `energy_known`: whether the energy is that of all rows; `error`: most that a value may be below the true one.
     """
 
     values: NDArray[np.float64]
@@ -56,8 +55,7 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Axes of the singular values on a logarithmic scale. The share of the energy has a scale at the right, from
-        zero to all.
+        Axes of the singular values on a logarithmic scale; the scale of the share is at the right.
 
     Raises
     ------
@@ -68,8 +66,6 @@ def plot_spectrum(model: HasSpectrum, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> plot_spectrum([3.0, 2.0, 1.0]).get_ylabel()
     'singular value'
     """
@@ -100,16 +96,13 @@ def plot_certificate(
 ) -> Axes:
     """Draw squared singular values against the certificate: which components are certain.
 
-    A value that is found is at most the true one, which is at most the certificate above it: the shaded band. A
-    direction that the sketch has missed can be no larger than the certificate, the dashed line. Components whose
-    values stand above that line are therefore there; those below may be others than the true ones, and are a
-    reason to take a larger sketch, or fewer components.
+    A value found is at most the true one, which is at most the certificate above it: the shaded band. Components
+    above the dashed line of the certificate are there; those below may be others than the true ones.
 
     Parameters
     ----------
     model : estimator, summary or array-like
-        A fitted model with ``singular_values_`` and ``certificate_``, a Frequent Directions sketch, or singular
-        values in falling order.
+        A model, sketch or falling singular values, as for :func:`plot_spectrum`.
     ax : Axes, default=None
         Axes to draw on; by default those of a new figure.
     certificate : Certificate or float, default=None
@@ -129,8 +122,6 @@ def plot_certificate(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> plot_certificate([3.0, 2.0, 1.0], certificate=2.0).get_title()
     '2 of 3 components stand above the certificate'
     """

@@ -128,14 +128,8 @@ def plot_words(
     ValueError
         If there are fewer than two words.
 
-    Notes
-    -----
-    The plane is that of the first two principal components of these words' vectors.
-
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from dspectral import WordEmbedding
     >>> model = WordEmbedding(2).fit([["the", "cat", "sat"], ["the", "dog", "ran"]] * 9)
     >>> len(plot_words(model, ["cat", "dog", "sat"]).texts) >= 3

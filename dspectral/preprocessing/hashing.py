@@ -33,18 +33,7 @@ class SparseOutput:
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"}, default=None
-            Container that is asked for; it changes nothing here.
-
-        Returns
-        -------
-        self
-            The transformer itself.
-        """
+        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse."""
         return self
 
 
@@ -66,21 +55,18 @@ class NgramHashing(
     lowercase : bool, default=True
         Whether the text is lowercased first.
     alternate_sign : bool, default=True
-        Whether the hash of an n-gram also gives the sign that it counts with, so that n-grams which share a
-        column cancel on average.
+        Whether the hash also gives a sign, so that n-grams which share a column cancel on average.
     tokenizer : callable or str, default=None
         Function from a text to a list of tokens, in place of the library's own rule (words of two letters or more):
-        one at the top level of a module, its name ``"module:function"``, or an object with a name and a version,
-        such as a pipeline of spaCy. It gets the text with its case lowered if ``lowercase`` says so, and n-grams are
-        built over its tokens; blanks inside a token become ``"_"``. Stores and saved models keep its name, by which two
-        are equal: lambdas and local functions have none. A function of a notebook is ``"__main__:function"``.
+        one at the top level of a module, its name ``"module:function"``, or an object with a name and a version, such
+        as a pipeline of spaCy. N-grams are built over its tokens, in which blanks become ``"_"``. Stores and saved
+        models keep its name.
 
     Notes
     -----
-    The first call on a machine compiles loops, some ten CPU seconds; the machine code stays on disk, and later
-    processes load it in about half a second. One pass. Texts in memory are packed by 16 MiB; a generator is never held
-    whole. Rows from :class:`dspectral.TextFiles` are hashed anew in each pass over them, rows of a store are read. A
-    Dask collection is read partition by partition, a block each: once to count its texts, and again in each pass.
+    The first call on a machine compiles loops, some ten CPU seconds. Texts in memory are packed by 16 MiB; a
+    generator is never held whole. Rows from :class:`dspectral.TextFiles` and of Dask collections are hashed anew in
+    each pass.
 
     References
     ----------
@@ -149,8 +135,6 @@ class NgramHashing(
         ------
         ValueError
             If ``n_features`` or ``ngram_range`` is out of range, or the tokenizer has no name.
-        TypeError
-            If ``n_features`` is no integer.
         """
         self.settings  # noqa: B018  a property that checks
         return self
@@ -186,9 +170,8 @@ class NgramHashing(
         Returns
         -------
         csr_array, Dask array of CSR blocks, or CountStore, shape (n_documents, n_features)
-            Sums of signs in float32. Texts in memory become a ``csr_array``, files and Dask collections a Dask array
-            whose blocks are hashed when they are read, and a store is returned as it is. Rows stay sparse, and lazy
-            ones lazy, whatever ``set_output`` asks for.
+            Sums of signs in float32: of files and Dask collections a Dask array whose blocks are hashed when they are
+            read; a store is returned as it is. Rows stay sparse whatever ``set_output`` asks for.
 
         Raises
         ------
@@ -220,8 +203,7 @@ class NgramHashing(
         Parameters
         ----------
         X : iterable of str, TextFiles, or CountStore
-            Documents, as for :meth:`transform`. Texts are read once; a store must have been built with
-            ``keep_terms``, and gives what it has kept.
+            Documents, as for :meth:`transform`; a store gives what it has kept by ``keep_terms``.
         n_terms : int, default=100_000
             Number of n-grams to keep.
 
@@ -232,8 +214,6 @@ class NgramHashing(
 
         Raises
         ------
-        TypeError
-            If X is a single string or path, a table, or holds anything but texts.
         ValueError
             If there is no text, or a store that keeps no terms or was hashed with other settings.
 

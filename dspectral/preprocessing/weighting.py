@@ -44,8 +44,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         Inverse document frequency that columns are multiplied by: ``log((1 + n) / (1 + df)) + 1``, or
         ``log(n / df) + 1``, where a column that no row held gets weight 0 (scikit-learn: infinity), or none.
     tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
-        Function of a count c: c, 1, the root of ``|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of a hashed
-        count stays but for "binary".
+        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``, with the sign of c but for
+        "binary".
 
     Attributes
     ----------
@@ -56,18 +56,15 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     n_documents_ : int
         Number of rows that were counted. Absent where ``idf`` is None.
     n_passes_ : int
-        Number of passes over the rows in ``fit``: 0 for a store, which keeps its document frequencies, or where
-        ``idf`` is None; else 1.
+        Number of passes over the rows in ``fit``: 0 for a store or where ``idf`` is None, else 1.
     n_features_in_ : int
         Number of columns.
 
     Notes
     -----
-    One pass over the rows that leaves 8 bytes a column for each block, and none over a store of dspectral. Lazy rows
-    are weighted when they are read. They remember the weighting by its digest: an estimator that was fitted on
-    them refuses lazy rows of another weighting, in ``transform`` and ``partial_fit``. Slices and other Dask arrays
-    made from them remember it too; arrays in memory do not. Another ``partial_fit`` changes the weights, and so
-    the digest: estimators behind it must then be fitted again.
+    One pass over the rows, and none over a store of dspectral. Lazy rows are weighted when they are read, and
+    remember the weighting by its digest: an estimator that was fitted on them refuses lazy rows of another weighting,
+    as another ``partial_fit`` makes it.
 
     References
     ----------
@@ -79,8 +76,6 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     >>> weights = TfidfWeighting().fit(counts)
     >>> weights.idf_.round(2)
     array([1.  , 1.69, 1.69])
-    >>> weights.transform([[2, 0, 2]]).toarray().round(2)
-    array([[0.51, 0.  , 0.86]])
     """
 
     document_frequency_: NDArray[np.int64]
@@ -118,8 +113,6 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         ------
         ValueError
             If a parameter is unknown, an entry is NaN or infinite, or the rows are weighted already.
-        TypeError
-            If X holds texts.
         """
         self._check_parameters()
         return self._count(X, reset=True)
@@ -139,11 +132,6 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         -------
         self
             The transformer with the frequencies of all rows so far.
-
-        Raises
-        ------
-        ValueError
-            If the width differs, an entry is NaN or infinite, or the rows are weighted already.
         """
         self._check_parameters()
         return self._count(X, reset=not hasattr(self, "n_features_in_"))
@@ -159,14 +147,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         Returns
         -------
         csr_array, or Dask array of CSR blocks for lazy rows, shape (n_rows, n_columns)
-            Weighted rows, in single precision for single-precision counts and double precision for others. Rows stay
-            sparse, and lazy ones lazy, whatever ``set_output`` asks for.
-
-        Raises
-        ------
-        ValueError
-            If the width differs from that in ``fit``, an entry is NaN or infinite (of lazy rows when they are read),
-            or the rows are weighted already.
+            Weighted rows in the counts' precision, sparse and lazy as they are, whatever ``set_output`` asks for.
         """
         check_is_fitted(self)
         weighting = self.weighting

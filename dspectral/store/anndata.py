@@ -72,9 +72,7 @@ class AnnDataCounts(OpenedCounts):
 
     Notes
     -----
-    The first of ``column_sums``, ``document_frequency`` and ``energy`` to be asked for takes one pass over
-    the rows, which finds all three. AnnData writes no checksums: damage shows only where it breaks the
-    structure.
+    The first of ``column_sums``, ``document_frequency`` and ``energy`` takes one pass, which finds all three.
     """
 
     where: Location

@@ -50,10 +50,8 @@ def write_block(
 ) -> BlockInfo:
     """Write rows as a block, its finished mark last.
 
-    Shapes: `rows` (n, d), `labels` (n, L).
-
-    Beside the rows lie their sums by column and the number of rows in which each column is not zero, so that the
-    sums of a store take no pass over its rows.
+    Beside the rows lie their sums by column and the number of rows in which each column is not zero, so that the sums
+    of a store take no pass over its rows. Shapes: `rows` (n, d), `labels` (n, L).
     """
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape

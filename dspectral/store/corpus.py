@@ -127,16 +127,6 @@ def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> 
     ------
     StoreError
         If there is no finished corpus of this format.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> from dspectral import build_corpus
-    >>> with fsspec.open("memory://two-lines.txt", "w") as file:
-    ...     _ = file.write("the cat\nthe dog\n")
-    >>> corpus = build_corpus("memory://two-lines.txt", "memory://two-lines.zarr")
-    >>> open_corpus("memory://two-lines.zarr").words
-    ['<?>', 'the', 'cat', 'dog']
     """
     # The root is written last, so a corpus that has one is whole; plans without a root are those of a stopped build.
     where = Location.of(path, storage_options)

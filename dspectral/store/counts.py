@@ -255,16 +255,12 @@ def open_store(
     Returns
     -------
     CountStore or AnnDataCounts
-        The counts. Both kinds have the same methods, but the sums of AnnData's columns take a pass, and its row
-        pointers are read here.
+        The counts; of AnnData row pointers are read here, and sums of columns take a pass.
 
     Raises
     ------
     StoreError
-        If there is no finished store of this format, or the AnnData file has no such layer or no CSR matrix
-        there. Blocks are looked at when they are read.
-    ImportError
-        If the file is HDF5 and h5py is not there.
+        If there is no finished store of this format, or the AnnData file has no such CSR matrix.
 
     Examples
     --------

@@ -279,8 +279,7 @@ def discard_unfinished(
 
     Notes
     -----
-    Tasks of that build that still run on a cluster must have ended before: blocks that they finish later would be taken
-    for those of the next.
+    Its tasks on a cluster must have ended: blocks that they finish later would be taken for those of the next build.
 
     Examples
     --------

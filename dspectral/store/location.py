@@ -271,15 +271,12 @@ def without_secrets(value: Any) -> Any:
     Returns
     -------
     object
-        The same with ``***`` in the place of what stands before ``@`` in an address, and of what the parameters of
-        its query hold whose names speak of keys, secrets, tokens, passwords, credentials or signatures.
+        The same with ``***`` for what stands before ``@`` in an address, and for secret parameters of its query.
 
     Examples
     --------
     >>> without_secrets("s3://KEY:SECRET@bucket/a.txt")
     's3://***@bucket/a.txt'
-    >>> without_secrets(["https://host/a.txt?X-Amz-Signature=abc&part=1"])
-    ['https://host/a.txt?X-Amz-Signature=***&part=1']
     """
     if isinstance(value, str):
         return _QUERY.sub(r"\g<1>***", _USER.sub("***", value)) if "://" in value else value

@@ -45,13 +45,11 @@ def write_counts(
     labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
         Not zero where a row has the label; kept beside the rows, block by block.
     block_rows : int, optional
-        Number of rows of a block; by default the blocks are a Dask array's chunks, or 64 MiB of an array in
-        memory.
+        Number of rows of a block; by default a Dask array's chunks, or 64 MiB of an array in memory.
     signed : bool, default=False
         Whether negative entries are allowed, as signed hashing gives.
     append : bool, default=False
-        Whether to add the rows behind those of a finished store. Until all are written, and for whoever has
-        it open, the store stays as it was.
+        Whether to add the rows behind those of a finished store, which stays as it was until all are written.
     provenance : dict, optional
         Origin of the rows, in values that JSON knows; recorded in the store.
     storage_options : dict, optional
@@ -65,18 +63,15 @@ def write_counts(
     Raises
     ------
     ValueError
-        If an entry is NaN, infinite or (unless ``signed``) negative, the array is not cut by rows, or it has
-        no rows, or labels are of another number of rows.
+        If an entry is NaN, infinite or (unless ``signed``) negative, or rows or labels do not fit.
     StoreError
-        If the store exists already, or ``append`` finds none or one of another width or other labels, or an
-        unfinished write of another plan is there.
+        If the store exists, ``append`` finds none of this width, or an unfinished write of another plan is there.
 
     Notes
     -----
     One pass: a task computes, checks and writes one block. Values are stored as float32, integers above 2**24
-    rounded. A write that was stopped goes on where it was: call it again with the same rows, and finished
-    blocks are not computed. Rows are taken for the same if they are equal in memory, or if Dask gave the array
-    the same name; of other rows all blocks are written anew.
+    rounded. A write that was stopped goes on where it was with the same rows: equal in memory, or a Dask array of the
+    same name.
 
     Examples
     --------

@@ -90,8 +90,7 @@ class OpenedCounts(ABC):
         Returns
         -------
         Dask array of CSR blocks of float32, shape (n_rows, n_columns)
-            Nothing is read yet. Rows of another store belong to the same model only with the weighting that
-            was learned here: ``other.weighted(TfidfWeighting().fit(store))``.
+            Nothing is read yet; weigh other rows alike by ``other.weighted(TfidfWeighting().fit(store))``.
         """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
 
@@ -136,17 +135,15 @@ class OpenedCounts(ABC):
         Parameters
         ----------
         lazy : bool, default=True
-            Whether ``X`` is a Dask array that reads the store block by block; otherwise all rows are read into
-            memory.
+            Whether ``X`` is a Dask array that reads the store block by block, or in memory.
         weighting : Weighting or TfidfWeighting, optional
             Weighting of the rows; by default they are the counts.
 
         Returns
         -------
         AnnData
-            ``X`` holds the rows in blocks that are a ``csr_matrix`` each, the kind that scanpy computes with. The
-            n-grams of a vocabulary are ``var_names``, labels are ``obsm["labels"]``, and the store's provenance
-            is JSON in ``uns["dspectral"]``. AnnData names each row: about 60 bytes of memory a row.
+            Rows in ``X`` as ``csr_matrix`` blocks, n-grams of a vocabulary in ``var_names``, labels in
+            ``obsm["labels"]``, and provenance in ``uns["dspectral"]``; names of rows take about 60 bytes each.
 
         Raises
         ------

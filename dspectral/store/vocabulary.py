@@ -47,11 +47,9 @@ class VocabularySettings(NamedTuple):
     max_features : int, optional
         Number of n-grams to keep, those in the most documents; all by default.
     n_partitions : int, default=8
-        Number of parts, by a hash of the n-gram, in which n-grams are counted one after the other. More parts
-        take less memory; the vocabulary does not depend on them.
+        Number of parts in which n-grams are counted one after the other; more take less memory.
     tokenizer : callable or str, optional
-        Function from a text to its tokens, or its name ``"module:function"``, in place of the library's own rule;
-        it is kept by its name, so that lambdas and local functions are refused.
+        Function from a text to its tokens, or its name ``"module:function"``, by which it is kept.
 
     Examples
     --------
@@ -133,20 +131,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
-        """Order the terms of tables that share none.
-
-        Parameters
-        ----------
-        tables : list of TermTable
-            Terms with their frequencies; no term is in two tables.
-        max_features : int, optional
-            Number of terms to keep; all by default.
-
-        Returns
-        -------
-        Vocabulary
-            The terms in order of falling document frequency.
-        """
+        """Order the terms of tables that share none by falling document frequency, and keep so many."""
         # A merged table is in byte order; the stable sort keeps that order among terms of equal frequency.
         merged = tables[0].merge(*tables[1:])
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
@@ -170,11 +155,6 @@ class Vocabulary:
         -------
         int
             The column, from 0.
-
-        Raises
-        ------
-        KeyError
-            If it is not in the vocabulary.
         """
         columns = self._columns
         if term not in columns:

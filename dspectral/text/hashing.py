@@ -86,9 +86,8 @@ def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSetting
 def hash_documents(documents: Documents, settings: HashingSettings | HasSettings) -> sparse.csr_array:
     """Count the n-grams of each document, hashed to columns.
 
-    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with the same settings and
-    its own token pattern: the MurmurHash3 of the n-gram in UTF-8, a signed number, gives the sign by its sign
-    and the column by its absolute value modulo `n_features`.
+    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with its own token pattern: the
+    MurmurHash3 of the n-gram in UTF-8 gives the sign, and by its absolute value modulo `n_features` the column.
 
     Parameters
     ----------
@@ -109,8 +108,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
 
     Notes
     -----
-    One pass, without the interpreter lock but for documents that `tokenize` leaves to Python. Beside the
-    result it holds `Tokens`, and 36 bytes for each n-gram of the longest document. Sums to 2**24 are exact.
+    One pass. Beside the result it holds `Tokens`, and 36 bytes for each n-gram of the longest document.
 
     Examples
     --------

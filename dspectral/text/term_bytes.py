@@ -17,13 +17,7 @@ M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 @compiled
 def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
-    """Return bytes ``text[i : i + 4]`` as one little-endian word.
-
-    Examples
-    --------
-    >>> hex(load(np.arange(6, dtype=np.uint8), 1))
-    '0x4030201'
-    """
+    """Return bytes ``text[i : i + 4]`` as one little-endian word."""
     j = np.uint64(i)  # unsigned, for then the compiler makes one load of the four
     a, b = np.uint32(text[j]), np.uint32(text[j + np.uint64(1)])
     c, d = np.uint32(text[j + np.uint64(2)]), np.uint32(text[j + np.uint64(3)])
@@ -114,10 +108,6 @@ def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: I
     """Return a negative number, 0 or a positive number as ``a[i:i_end]`` is before, equal to or after ``b[j:j_end]``.
 
     The order is that of bytes; a slice that the other begins with comes first.
-
-    >>> a = np.frombuffer(b"abc", dtype=np.uint8)
-    >>> compare(a, 0, 2, a, 0, 3)
-    -1
     """
     # The first byte that differs decides; where there is none, the longer slice is the one with bytes left.
     shorter = min(i_end - i, j_end - j)

@@ -72,20 +72,7 @@ class KeptTerms(NamedTuple):
 
     @classmethod
     def of(cls, sample: TermSample, settings: HashingSettings) -> Self:
-        """Hash the terms of a sample to their columns.
-
-        Parameters
-        ----------
-        sample : TermSample
-            The terms of all text.
-        settings : HashingSettings
-            How n-grams become columns.
-
-        Returns
-        -------
-        KeptTerms
-            The terms and the column of each.
-        """
+        """Hash the terms of a sample to their columns."""
         # As hashing does: the hash is a signed number, whose absolute value gives the column.
         codes = hash_terms(sample.table.terms).view(np.int32).astype(np.int64)
         columns = np.abs(codes) % settings.n_features
@@ -103,9 +90,7 @@ class KeptTerms(NamedTuple):
         Returns
         -------
         dict of int to str
-            Column to its term, those of the most frequent term first. Where several terms share a column they are
-            joined by ``/``, the most frequent first; a ``-`` stands before those that count with the other sign than
-            the first one.
+            Column to its terms, the most frequent first, joined by ``/``, with ``-`` before those of the other sign.
         """
         named: dict[int, str] = {}
         first: dict[int, int] = {}

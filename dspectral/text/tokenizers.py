@@ -20,10 +20,8 @@ _GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.s
 class Tokenizer:
     """A function from a text to its tokens, and the name by which stores and saved models know it.
 
-    Two of the same name are equal.
-
-    `name`: ``"module:function"``, or the class, name and version of a tokenizer that is an object;
-    `function`: the function itself.
+    Two of the same name are equal. `name`: ``"module:function"``, or the class, name and version of a tokenizer that
+    is an object; `function`: the function itself.
     """
 
     name: str

@@ -70,8 +70,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     documents : Documents
         UTF-8 text.
     lowercase : bool
-        Lower the case first, as `str.lower` does. Documents with a character whose lower case depends on its
-        neighbors (capital sigma) or is more than one character are lowered by Python, the others by a table.
+        Lower the case first, as `str.lower` does.
 
     Returns
     -------
@@ -85,8 +84,7 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
 
     Notes
     -----
-    Reads the text once, or twice if a document needs Python. Holds at most twice the bytes of the text, and 8
-    bytes for each word.
+    Holds at most twice the bytes of the text, and 8 bytes for each word.
 
     Examples
     --------

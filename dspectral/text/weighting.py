@@ -50,8 +50,8 @@ class Weighting(NamedTuple):
     Attributes
     ----------
     tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
-        Function of a count c: c, 1, the root of ``|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of a hashed
-        count stays but for "binary".
+        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``, with the sign of c but for
+        "binary".
     column_weights : ndarray of float, shape (d,), or None, default=None
         Factor of each column.
     columns : ndarray of int, shape (d',), or None, default=None

@@ -197,8 +197,7 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
     on : bool, optional
         None, the default, is for use in a ``with``. True shows from now on, False ends that.
     stream : text stream, optional
-        Standard error by default. A terminal gets bars, anything else a line now and then; a notebook gets a small
-        display below the cell unless a stream is given.
+        Standard error by default, of which a terminal gets bars, or a display below the cell in a notebook.
 
     Returns
     -------
@@ -207,10 +206,9 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
 
     Notes
     -----
-    Shown are the fit and which of its passes this is, blocks and merges that are done, rows and bytes a second, the
-    time left, the certificate as it is known so far, loops that are compiled, and what was lost with a worker and runs
-    again. All fits of the process are shown, those of other threads too. Python's ``logging`` has the same under the
-    name ``dspectral``.
+    Shown are passes, blocks and merges of all fits of the process, speed, the time left, the certificate so far,
+    loops that are compiled, and what was lost and runs again. Python's ``logging`` has the same under the name
+    ``dspectral``.
 
     Examples
     --------

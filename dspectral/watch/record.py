@@ -221,10 +221,9 @@ class Record:
     """Facts about fits, gathered from events.
 
     Messages to a scheduler are sent without waiting, so one may pass another: each event sets facts of its own, and
-    none depends on those before it. Events come from the threads that compute: who reads holds the `lock`.
-
-    `fits`: fits by their tokens; `ended`: outermost fits that are over, for who lists them and takes them out;
-    `merging`: addresses of the workers that have merged summaries, and so hold all packages that this takes.
+    none depends on those before it. Events come from the threads that compute: who reads holds the `lock`. `fits`:
+    fits by their tokens; `ended`: outermost fits that are over, for who lists them and takes them out; `merging`:
+    addresses of the workers that have merged summaries, and so hold all packages that this takes.
     """
 
     def __init__(self) -> None:

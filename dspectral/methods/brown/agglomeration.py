@@ -191,10 +191,8 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
 def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
     """Merge all clusters, at each step the pair whose merge loses the least mutual information.
 
-    Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
-
     The merge loop of Brown et al. 1992, section 3: ``O(m^3)`` in all, since the loss of a pair changes only by its
-    cells with the merged clusters.
+    cells with the merged clusters. Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
 
     >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
     array([[1, 2],

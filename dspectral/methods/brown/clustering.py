@@ -41,8 +41,8 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
     n_sweeps : int, default=5
         Largest number of exchange sweeps; they end earlier when no word moves.
     min_count : int, default=2
-        Words that occur less often become one type, ``"<?>"``; so do words that are not known later. With 1 nothing is
-        learned for these, and they join the largest cluster.
+        Words that occur less often become one type, ``"<?>"``, as unknown ones are; with 1 those join the largest
+        cluster.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
     start : {"weighted", "published"}, default="weighted"
@@ -69,12 +69,10 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
 
     Notes
     -----
-    Memory: 260 bytes for each distinct pair of adjacent words (measured: 55 MB for 250,000 pairs of 10,000 types,
-    190 MB for 760,000 of 30,000), ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four matrices of ``n_clusters``
-    by ``n_clusters`` numbers. There are as many pairs as tokens at most, and as the square of the types; memory does
-    not grow with the sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it
-    is not set) has no room for are counted in the store of the corpus, with the same clusters, and a part of them that
-    has room is in memory at a time; where there is no store, they are refused if the limit was set.
+    Memory: 260 bytes for each distinct pair of adjacent words (measured: 55 MB for 250,000 pairs of 10,000 types),
+    ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four matrices of ``n_clusters`` by ``n_clusters``. Pairs that
+    ``dspectral.memory-limit`` (1 GiB) has no room for are counted in the store of the corpus, with the same clusters;
+    without a store they are refused if the limit was set.
 
     References
     ----------
@@ -113,9 +111,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
     def as_published(cls, n_clusters: int = 100, **parameters: Any) -> Self:
         """Return the plain setting of Stratos et al. 2014, which their recovery theorem is about.
 
-        Counts of the next word alone, not transformed, scaled as in canonical correlation analysis; left singular
-        vectors without singular values, as many as there are clusters; an agglomeration in which each word weighs
-        1; and no exchange sweeps.
+        Counts of the next word alone, not transformed; singular vectors without values; words of weight 1; no sweeps.
 
         Parameters
         ----------
@@ -128,11 +124,6 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         -------
         SpectralBrownClustering
             An estimator that is not fitted yet.
-
-        Examples
-        --------
-        >>> SpectralBrownClustering.as_published(50, min_count=10).n_dimensions
-        50
         """
         published = {
             "n_dimensions": n_clusters,
@@ -162,13 +153,9 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no word, none with a neighbor, or fewer of these than ``n_clusters``; or a parameter is out
-            of its range.
-        TypeError
-            If X is not sentences, or a parameter is of a wrong type.
+            If there are fewer words with a neighbor than ``n_clusters``, or a parameter is out of its range.
         MemoryError
-            If ``dspectral.memory-limit`` is set in Dask's configuration, the pairs of adjacent words take more, and X
-            is not a corpus in a store.
+            If the pairs take more than ``dspectral.memory-limit``, which is set, and X is no corpus in a store.
         """
         check_integer("n_clusters", self.n_clusters)  # its range depends on the words
         check_integer("n_dimensions", self.n_dimensions, at_least=1)
@@ -238,18 +225,12 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Parameters
         ----------
         X : iterable of str
-            Words. Those that are not in ``words_`` are in the cluster of ``"<?>"``, as rare words are; ``word in
-            model.words_`` tells them apart.
+            Words; those that are not in ``words_`` are in the cluster of ``"<?>"``.
 
         Returns
         -------
         ndarray of int32, shape (n_words,)
             Clusters in the order of X.
-
-        Raises
-        ------
-        TypeError
-            If X is one string, or holds something that is no string.
         """
         check_is_fitted(self)
         words = None if isinstance(X, str | bytes) else list(X)
@@ -271,11 +252,6 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         -------
         ndarray of int32, shape (n_types,)
             Clusters, in the order of ``words_``.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer clusters.
         """
         check_is_fitted(self)
         return np.asarray(self.tree_.cut(n_clusters)[self.labels_])
@@ -292,11 +268,6 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         -------
         list of str
             Bit strings, in the order of ``words_``.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer clusters.
         """
         check_is_fitted(self)
         codes = self.tree_.codes(n_clusters)

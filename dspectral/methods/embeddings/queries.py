@@ -167,8 +167,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         word : str
             Word to look up.
         default : object, optional
-            Value to return for a word that is not in the vocabulary, for example ``model["<?>"]``, the vector of rare
-            words. By default such a word is an error.
+            Value for a word that is not in the vocabulary, such as ``model["<?>"]``; by default it is an error.
 
         Returns
         -------
@@ -219,13 +218,6 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         -------
         ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
             Mean vectors; zeros for a sentence without a known word.
-
-        Raises
-        ------
-        ValueError
-            If a sentence is not a list of strings.
-        TypeError
-            If X is not a list of sentences.
         """
         check_is_fitted(self)
         if not is_corpus(X):

@@ -42,28 +42,19 @@ class EmbeddingRecipe(NamedTuple):
     Attributes
     ----------
     context : {"bag", "list", "zones"}, default="bag"
-        Whether a context is a word wherever it stands in the window, a word at a position, or a word within two words
-        or farther: with ``"zones"`` each word is two contexts, so that what stands close by says its own.
+        Whether a context is a word in the window, a word at a position, or a word within two words or farther.
     distance_weighting : bool, default=True
         Whether a context at distance d counts 1/d instead of 1.
     context_smoothing : float in [0, 1], default=0.75
         Exponent of the sums of contexts, for ``scaling="cca"`` and ``"ppmi"``.
     n_skipped : int, default=1
-        Number of leading singular vectors that are left out. The first says little but how frequent a word is; with
-        ``count_transform="none"`` and ``"cca"`` it is the trivial pair of correspondence analysis, which says
-        nothing else.
+        Number of leading singular vectors that are left out: the first says little but how frequent a word is.
     n_contexts : int, optional
         Number of columns that contexts are hashed to; by default each context has its own column.
     sketch_size : int, optional
-        Columns of all products of the block Krylov solver together; by default ``4 * (n_components + n_skipped)``,
-        more than :class:`~dspectral.TruncatedSVD` takes, because spectra of contexts are flat.
+        Columns of all products of the block Krylov solver together; by default ``4 * (n_components + n_skipped)``.
     n_passes : int, default=6
         Number of passes of the block Krylov solver over the counts; 1 is taken as 2, the fewest that it needs.
-
-    Examples
-    --------
-    >>> EmbeddingRecipe(context="list", n_skipped=0).distance_weighting
-    True
     """
 
     context: Context = "bag"
@@ -90,8 +81,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
         Transform of counts before they are scaled; a float is a power above 0.
     scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
-        How counts are set off against the sums of their word and context; see
-        :class:`~dspectral.cooccurrence.ContextScaling` for the formulas.
+        How counts are set off against their sums, by :class:`~dspectral.cooccurrence.ContextScaling`.
     power : float, default=0.7
         Power p of the singular values in the vectors ``U S^p``.
     random_state : int, RandomState, Generator or None, default=0
@@ -116,19 +106,14 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     random_state_ : int
         Seed that was used.
     n_passes_ : int
-        Number of passes over the sentences (one) and over the counts (those of the solver, one for the sums of
-        columns where counts are in the store, and one for the vectors).
+        Number of passes over the sentences (one) and over the counts.
 
     Notes
     -----
-    If merging the counts could take more than ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is
-    not set), a corpus in a store keeps them there by row blocks, and everything after works on those, block by block.
-    The bound is known before the text is read: a type has as many contexts as there are positions beside its tokens, or
-    as there are types, whichever is less, and each takes 36 bytes in a merge. What is really there is fewer, the
-    distinct pairs of a type and a context: the peak of a fit in memory was 32 to 58 bytes for each (47 MB for 850,000
-    pairs of 10,000 types, 82 MB for 2,700,000 of 30,000, with a window of 2). Sentences in lists have no store.
-    Beside the counts a task holds ``n_contexts * sketch_size / (n_passes - 1)`` numbers; the vectors are
-    ``n_types * n_components``.
+    If merging the counts could take more than ``dspectral.memory-limit`` (1 GiB), at 36 bytes for each pair of a type
+    and a position beside its tokens, a corpus in a store keeps them there by row blocks, and everything after works
+    on those. A fit in memory peaked at 32 to 58 bytes for each distinct pair of a type and a context. Beside the
+    counts a task holds ``n_contexts * sketch_size / (n_passes - 1)`` numbers.
 
     References
     ----------
@@ -141,8 +126,6 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     >>> embedding = WordEmbedding.as_published(2, window=1).fit(sentences * 5)
     >>> embedding.most_similar("red", topn=1)
     [('blue', 1.0)]
-    >>> embedding.transform([["a", "red", "dog"], ["flurb"]]).shape
-    (2, 2)
     """
 
     def __init__(
@@ -170,9 +153,8 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     def as_published(cls, n_components: int = 300, **parameters: Any) -> Self:
         """Return the plain setting of Stratos et al. 2015: canonical correlation analysis of transformed counts.
 
-        Five words on each side that all count 1, square roots of counts, sums of contexts to the power 0.75, all
-        leading left singular vectors, without singular values. ``count_transform="none"``, ``2 / 3`` and ``"sqrt"``
-        are the powers that the paper compares.
+        Five words on each side that all count 1, square roots, sums to the power 0.75, vectors without singular
+        values.
 
         Parameters
         ----------
@@ -185,11 +167,6 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         -------
         WordEmbedding
             An estimator that is not fitted yet.
-
-        Examples
-        --------
-        >>> WordEmbedding.as_published(100, count_transform=2 / 3).window
-        5
         """
         recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
@@ -214,8 +191,6 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         ------
         ValueError
             If there is no word, none with a context, or a parameter is out of its range.
-        TypeError
-            If X is not sentences, or a parameter is of a wrong type.
 
         Warns
         -----

@@ -66,18 +66,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         return read_only(self.model_.emission.T)
 
     def encode(self, X: TokenLists) -> Sentences:
-        """Return sentences as ids of the model's types.
-
-        Parameters
-        ----------
-        X : iterable of token lists
-            Sentences as for :meth:`predict`.
-
-        Returns
-        -------
-        Sentences
-            All sentences as one block for :meth:`states`.
-        """
+        """Return token lists as one block of ids of the model's types."""
         check_is_fitted(self)
         # All tokens in one list: types are looked up once for the block, not once for each sentence.
         sentences = token_lists(X, strings=self._tokens_are_strings)
@@ -86,18 +75,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         return Sentences(self._type_numbers([token for own in sentences for token in plain(own)]), offsets)
 
     def blocks(self, corpus: HoldsBlocks) -> Blocks:
-        """Return the sentences of a corpus as blocks of ids of the model's types, each for :meth:`states`.
-
-        Parameters
-        ----------
-        corpus : object with ``words`` and ``sentences``
-            A corpus, also one whose words are other ones than those of the corpus that was fitted.
-
-        Returns
-        -------
-        Blocks
-            Nothing is read yet.
-        """
+        """Return the sentences of any corpus as blocks of ids of the model's types; nothing is read yet."""
         check_is_fitted(self)
         return renumber(corpus.sentences, self._type_numbers(corpus.words))
 
@@ -140,11 +118,6 @@ class StateDecoder(ChainDecoder):
         -------
         list of ndarray of int, shape (n_tokens_i,)
             One array for each sentence.
-
-        Raises
-        ------
-        ValueError
-            If a sentence is not a list of strings.
         """
         check_is_fitted(self)
         return self._each_sentence(X, self.states)
@@ -196,31 +169,15 @@ class StateDecoder(ChainDecoder):
         Returns
         -------
         float
-            Sum of the sentences' log-likelihoods over the number of tokens, in nats; minus infinity if a sentence is
-            impossible, for instance because it holds an unknown word and ``"<?>"`` has no probability. Above 0,
-            ``smoothing`` gives it some; so does a ``min_count`` that merges words into it.
-
-        Notes
-        -----
-        One pass over the sentences of a corpus.
+            Nats, from one pass; minus infinity if a sentence is impossible, as with an unknown word where ``"<?>"``
+            has no probability, which ``smoothing`` or ``min_count`` gives it.
         """
         check_is_fitted(self)
         of = partial(Likelihood.of, model=self.model_)
         return summarize(self._as_blocks(X), of=of, name="score").per_token
 
     def states(self, sentences: Sentences) -> IntArray:
-        """Return the most probable state of each token of a block of ids of the model's types.
-
-        Parameters
-        ----------
-        sentences : Sentences
-            A block that :meth:`encode` or :meth:`blocks` gave.
-
-        Returns
-        -------
-        ndarray of int, shape (n_tokens,)
-            The state of each token.
-        """
+        """Return the most probable state of each token of a block of ids of the model's types, shape (n_tokens,)."""
         check_is_fitted(self)
         return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
 

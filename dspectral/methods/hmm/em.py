@@ -29,8 +29,7 @@ class EMHMM(StateDecoder):
     min_count : int, default=1
         Rarer words become one type, ``"<?>"``; unknown words are of that type too.
     smoothing : float, default=0.0
-        Number added to each type's expected count in each state. With 0, no pass lowers the likelihood; above 0, no
-        sentence is impossible because of a word.
+        Number added to each type's expected count in each state; above 0, no word makes a sentence impossible.
     tol : float, default=1e-5
         Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
     random_state : int, RandomState, Generator or None, default=0
@@ -51,8 +50,7 @@ class EMHMM(StateDecoder):
 
     Notes
     -----
-    Memory: ``8 n_types n_states`` bytes for a summary; it does not depend on the number of sentences. Time:
-    ``O(n_tokens n_states^2)`` for a pass.
+    Memory: ``8 n_types n_states`` bytes for a summary. Time: ``O(n_tokens n_states^2)`` for a pass.
 
     References
     ----------
@@ -103,8 +101,6 @@ class EMHMM(StateDecoder):
         ------
         ValueError
             If there is no token, or a parameter is out of range.
-        TypeError
-            If a parameter is of the wrong type, or X is neither a corpus nor token lists.
         """
         for name in ("n_states", "n_iter", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)

@@ -23,11 +23,6 @@ class ExpectedCounts(NamedTuple):
     """Expected counts of starts, steps, emissions and ends (Baum-Welch), and the log-likelihood.
 
     The log-likelihood is that of the sentences that are possible, ``n_sentences`` of them.
-
-    >>> model = HiddenMarkov.of([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
-    >>> whole = ExpectedCounts.of(Sentences.of([[0, 0, 1], [1]]), model=model)
-    >>> whole.counts.emission.sum(axis=1).round(12)
-    array([2., 2.])
     """
 
     counts: HiddenMarkov

@@ -52,8 +52,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
     Notes
     -----
-    ``fit`` holds all frames in memory: give it a sample of a long stream. ``transform`` may be called for one part
-    of the stream after the other.
+    ``fit`` holds all frames in memory: give it a sample of a long stream, and ``transform`` one part after the other.
 
     Examples
     --------
@@ -87,8 +86,6 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         ------
         ValueError
             If there are fewer frames than codes, features differ in number, or an entry is not finite.
-        TypeError
-            If X is not in memory, or a parameter is of the wrong type.
         """
         check_integer("n_codes", self.n_codes, at_least=1)
         self.random_state_ = resolve_seed(self.random_state)
@@ -116,13 +113,6 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         -------
         list of ndarray of int32, shape (n_frames_i,), or ndarray of int32, shape (n_frames, 1)
             Codes of each sequence, or of each row of a matrix.
-
-        Raises
-        ------
-        ValueError
-            If frames have another number of features than in ``fit``, or an entry is not finite.
-        TypeError
-            If X is not in memory.
         """
         check_is_fitted(self)
         if is_lazy(X) or _is_matrix(X):

@@ -100,17 +100,14 @@ class HybridLSI(
 
     Notes
     -----
-    For class similarities K is never formed: ``R'K R = R'W R + alpha M'M``, where M holds one row a class, the
-    sum of its documents, and W is ``1 - alpha`` for documents with a class. A task holds its block and
-    ``8 d (n_classes + r)`` bytes, for r the columns of a product, whatever the number of documents; labels in
-    memory take theirs. ``document_similarity`` needs ``8 n r`` bytes in this process. With a weight above 0, numbers
-    are in double precision, since class sums stand far above what else is there.
+    For class similarities K is never formed: ``R'K R = R'W R + alpha M'M``, where M holds one row a class, the sum of
+    its documents, and W is ``1 - alpha`` for documents with a class. A task holds its block and ``8 d (n_classes +
+    r)`` bytes, for r the columns of a product. ``document_similarity`` needs ``8 n r`` bytes in this process. Weights
+    above 0 take double precision.
 
-    A class with one document changes nothing: its row of K is that of the identity.
-
-    Similarities are data, and data is given to :meth:`fit`. In a Pipeline they reach it by name
-    (``pipeline.fit(X, y, hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``).
-    Cross-validation cuts classes and terms rightly, but only the rows of ``document_similarity``: give classes there.
+    In a Pipeline similarities reach :meth:`fit` by name (``pipeline.fit(X, y,
+    hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``). Cross-validation cuts
+    classes and terms rightly, but only the rows of ``document_similarity``: give classes there.
 
     References
     ----------
@@ -155,13 +152,11 @@ class HybridLSI(
             Documents by terms.
         y : array-like, shape (n,), or indicator matrix, shape (n, n_classes), optional
             Classes of the documents: ``K'`` is 1 between documents of one class, and, for documents with several, the
-            cosine of their indicators. A document without a class (None, or an empty row) is similar to none. Not
-            used where alpha is 0 or ``document_similarity`` is given.
+            cosine of their indicators. A document without a class (None, or an empty row) is similar to none.
         document_similarity : SciPy sparse or array, shape (n, n), optional
             ``K'`` itself, symmetric; its diagonal is left out. It takes the place of y.
         term_similarity : TermSimilarity, SciPy sparse or array, shape (d, d), optional
-            ``S'``, symmetric; its diagonal is left out. :func:`dspectral.term_similarity` makes it from word
-            vectors.
+            ``S'``, symmetric; its diagonal is left out. :func:`dspectral.term_similarity` makes it from word vectors.
 
         Returns
         -------
@@ -171,11 +166,8 @@ class HybridLSI(
         Raises
         ------
         ValueError
-            If alpha or beta is not admissible (the message says up to where they are), a similarity is of another
-            size than the documents or terms, or for other terms; alpha is above 0 and nothing says what is alike,
-            or beta; or X is not as :class:`~dspectral.TruncatedSVD` wants it.
-        TypeError
-            If a parameter is of a wrong type.
+            If alpha or beta is not admissible (the bound is named) or has no similarity, or a similarity does not
+            fit.
         """
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)

@@ -204,9 +204,8 @@ def train_linear_svms(
 
     Notes
     -----
-    Minimizes ``(|w|^2 + c^2) / 2 + C sum max(0, 1 - y (w'z + c))^2`` for each class, as LIBLINEAR does. Features
-    of rows are never formed: with ``z = f V x``, ``w'z = f x'(V'w)``. A task holds its block, ``8 n L`` bytes for
-    the n rows in it and two arrays of ``8 d L``; this process some twenty times ``8 L k``.
+    Minimizes ``(|w|^2 + c^2) / 2 + C sum max(0, 1 - y (w'z + c))^2`` for each class, as LIBLINEAR does. A task holds
+    its block, ``8 n L`` bytes for the n rows in it and two arrays of ``8 d L``.
 
     References
     ----------

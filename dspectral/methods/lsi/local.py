@@ -112,19 +112,16 @@ class LocalLSI(
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Largest number of components k of a class's space; ``"auto"`` is 25, or as many as there are columns, or
-        documents in the largest region. A class whose documents have fewer independent directions
-        has a space of as many as there are.
+        Largest number of components k of a class's space, or as many as its documents have directions; ``"auto"`` is
+        25.
     method : {"rds", "lrw"}, default="lrw"
         Which documents make the space of a class: its own, or the most relevant ones, weighted.
     gamma : float, default=3.0
         Size of a region of ``"lrw"``, divided by that of the class; above 0.
     C : float, default=3.0
-        Weight of the loss of the SVMs, with squared hinge loss and l2 penalty, where the intercept is penalized as
-        well; above 0.
+        Weight of the squared hinge loss of the SVMs against the l2 penalty, also of the intercept; above 0.
     recipe : LocalRecipe, optional
-        Slope and shift of the weights of ``"lrw"``, and where training stops; by default
-        the published ones. See :class:`~dspectral.LocalRecipe`.
+        Weights of ``"lrw"``, and where training stops: :class:`~dspectral.LocalRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -151,25 +148,19 @@ class LocalLSI(
     n_iter_ : int
         Passes of the training of the last SVMs.
     n_passes_ : int
-        Reads of each block: one for the spaces (more, if the documents in them are over a million, or over
-        ``dspectral.memory-limit`` of Dask's configuration), one for
-        the relevancies of ``"lrw"``, and one for each gradient of the SVMs.
+        Reads of each block: one or more for the spaces, one for the relevancies of ``"lrw"``, and one for each
+        gradient.
     n_features_in_ : int
         Number of columns.
 
     Notes
     -----
-    The spaces are a task a class, which holds the class's region alone and is exact. Memory grows with the regions:
-    three times the bytes of their rows, for as many regions at a time as ``dspectral.memory-limit`` of Dask's
-    configuration (1 GiB where it is not set) has room for, and for one at least. With rows of 640 bytes and all classes
-    gathered at once that was 1.8 kB for each document of ``"rds"`` and 2.9 kB for ``"lrw"`` with its ``gamma`` of 3
-    (measured from 20,000 to 40,000 documents); a region that a limit has no room for is refused before it is
-    gathered. Of Dask arrays of sparse blocks nobody knows the bytes: regions of a million documents are gathered then.
+    The spaces are a task a class, which holds its region, and is exact. Memory: three times the bytes of the regions'
+    rows, as many at a time as ``dspectral.memory-limit`` (1 GiB) has room for; a region that has none is refused
+    before it is gathered. Of Dask arrays of sparse blocks regions of a million documents are gathered.
 
-    No matrix of all documents is
-    made: not of words, and not of features, as ``w'(V x) = x'(V'w)``. In training a task holds its block, ``8 L``
-    bytes for each row of it and ``8 L d`` some three times; this process ``8 L k`` (for the first classifier
-    ``8 L d``) some twenty times. The model holds ``8 L k d``; labels in memory take theirs.
+    In training a task holds its block, ``8 L`` bytes a row and ``8 L d`` some three times; this process ``8 L k``
+    (for the first classifier ``8 L d``) some twenty times. The model holds ``8 L k d``.
 
     A class that none or all of the documents are in, as happens in small folds, has no space and a constant score.
 

@@ -74,11 +74,6 @@ class LocalRecipe(NamedTuple):
         Shift of the weights; the published value is 0.2.
     tol : float, default=1e-4
         Training stops where the largest entry of the gradient, divided by that at the start, is below this number.
-
-    Examples
-    --------
-    >>> LocalRecipe(a=3.0).tol
-    0.0001
     """
 
     a: float = 5.0

@@ -37,8 +37,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words.
         ``"auto"`` is chosen on documents held out: large for real documents, whose words are far from independent.
     n_em_iter : int or "auto", default="auto"
-        Number of EM passes after the three of the moments. ``"auto"`` is 0, or 2 where these rank documents that are
-        held out better.
+        Number of EM passes after the three of the moments; ``"auto"`` is 0, or 2 where these rank held-out documents
+        better.
     label_weight : float, default=16.0
         Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
         likelihood; larger values make states follow the few labels rather than the many words.
@@ -62,8 +62,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
     alpha_ : float or None
         Ridge penalty of the linear correction, as it was given or chosen; None where there is no correction.
     n_held_out_ : int
-        Number of documents that settings were chosen on, 0 where none were: there was nothing to choose, or fewer
-        than 30 documents in a quarter, for which smoothing is 0.9, the penalty 0.01, without EM.
+        Number of documents that settings were chosen on; 0 where nothing was to choose, or a quarter has fewer than
+        30.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
     state_weights_ : ndarray of float64, shape (n_states,)
@@ -71,8 +71,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     word_distributions_ : ndarray, shape (n_words, n_states)
         Probabilities mu of the words in each state, before smoothing.
     label_distributions_ : ndarray, shape (n_labels, n_states)
-        Probabilities gamma of the labels in each state. A label never seen has probability 0 (or its share of the
-        prior, after EM, half a count in each state).
+        Probabilities gamma of the labels in each state.
     log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
     directions_ : ndarray, shape (n_words, s)
@@ -110,11 +109,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
     in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones; nothing grows with the documents. A
     document without words gets the scores of the states' weights alone; one without labels counts for words.
 
-    Settings are chosen on a sample that the first pass keeps: at most 8,192 documents of at most 2 million
-    entries, those with the smallest hashes of their words, so that neither blocks nor their order matter. After the
-    second pass each quarter of them in turn is ranked by what the others teach, in memory, with each candidate. Of
-    those that are as good as the best within a standard error, by the sum of the area under the curve and the
-    precision of the first label, the first is taken: smoothing 0.9 and no EM come first. There is no further pass.
+    Settings are chosen on a sample that the first pass keeps: at most 8,192 documents of 2 million entries, those
+    with the smallest hashes of their words. Each quarter of them in turn is ranked by what the others teach, in
+    memory, with each candidate. Of those as good as the best within a standard error, the first is taken: smoothing
+    0.9 and no EM come first.
 
     States count words, or see which occur. In the linear correction a document of fractions, as TfidfTransformer gives
     them, has its own weights; one of whole numbers has inverse document frequencies.
@@ -201,9 +199,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Raises
         ------
         ValueError
-            If a parameter is out of its range; labels are missing, or of other documents; an entry is negative
-            or not finite (its block, row and column are named); no document has a label, or three words; or
-            there are fewer independent directions than states (the largest usable number is named).
+            If a parameter is out of its range, labels are missing or do not fit, an entry is negative or not finite
+            (it is named), or there are fewer independent directions than states.
         """
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.

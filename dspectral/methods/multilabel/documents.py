@@ -18,7 +18,19 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
     """Return rows as CSR with ones for what occurs, or with its counts, summed and without zeros.
 
-    Shapes: `rows` (n, d); returns (n, d).
+    Parameters
+    ----------
+    rows : csr_array or ndarray, shape (n, d)
+        Counts, not negative.
+    counts : bool
+        Whether words count as often as they occur.
+    dtype : dtype, optional
+        Precision; by default that of float32 rows, else float64.
+
+    Returns
+    -------
+    csr_array, shape (n, d)
+        The rows, canonical.
     """
     energy_of(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know

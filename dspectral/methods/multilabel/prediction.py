@@ -162,8 +162,8 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Scores, those below 0 taken for 0, divided by their sum: the probability that a label drawn for the
-            document is this one. Rows sum to 1. For many labels :meth:`top_labels` takes far less memory.
+            Scores, those below 0 taken for 0, divided by their sum; for many labels :meth:`top_labels` takes less
+            memory.
         """
         return self._map(self._scorer.shares, X, len(self.classes_), "share")
 
@@ -181,10 +181,6 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         -------
         csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
             ``n`` stored entries a row, zeros among them where fewer labels have a score above 0.
-
-        Notes
-        -----
-        Scores of all labels are held for 64 MiB of documents at a time.
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))

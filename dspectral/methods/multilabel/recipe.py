@@ -25,18 +25,14 @@ class MultiLabelRecipe(NamedTuple):
     Attributes
     ----------
     moments : {"paper", "unbiased"}
-        ``"paper"``: a word is paired with itself, as printed in equations 16 to 21. ``"unbiased"``: pairs and
-        triples of distinct positions, which recover the model.
+        ``"paper"``: a word is paired with itself (equations 16 to 21); ``"unbiased"``: distinct positions alone.
     counts : bool
-        Whether words count as often as they occur; otherwise whether they occur. The unbiased moments recover
-        the model from counts only: which words occur is no longer drawn independently.
+        Whether words count as often as they occur, from which alone unbiased moments recover the model.
     tensor : {"auto", "power", "batches", "diagonalise"}
-        ``"power"``: the power method with deflation, one state after the other. ``"batches"`` (``"auto"``): the same
-        with up to 16 states a round, which takes a fraction of the time from some 100 states on. ``"diagonalise"``:
-        simultaneous diagonalization, which takes several times as long there.
+        ``"power"``: the power method with deflation, one state after the other; ``"batches"`` (``"auto"``): up to 16
+        a round, a fraction of the time from some 100 states on; ``"diagonalise"``: simultaneous diagonalization.
     alpha : float or "auto", default="auto"
-        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; above 0. ``"auto"`` is chosen
-        on documents held out.
+        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; ``"auto"`` is chosen.
     """
 
     moments: MomentKind = "paper"

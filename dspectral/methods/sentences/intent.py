@@ -48,11 +48,6 @@ class IntentRecipe(NamedTuple):
         ``"idf"`` their rarity alone, each word in a column of its own, ``"sent"`` directions weighed by rarity, as
         equation 2 has it, and ``"idf+sent"`` two of them side by side. ``"auto"`` takes the one of highest
         cross-validated accuracy, or none where the counts alone are better; it takes five times as many fits.
-
-    Examples
-    --------
-    >>> IntentRecipe("auto").half
-    'auto'
     """
 
     half: Half | Literal["auto"] = "sent"
@@ -164,8 +159,6 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        TypeError
-            If X is a single string, a table or a matrix, or a parameter is of another type.
         ValueError
             If there are fewer than two intents, as many labels as sentences are not given, ``plus`` is asked for
             without a representation, ``half`` for one that has no such part, or a parameter is out of range.

@@ -86,8 +86,6 @@ class WordVectorRepresentation(SentenceFeatures):
 
         Raises
         ------
-        TypeError
-            If X is a single string or no column of texts.
         ValueError
             If the words are not as many as the vectors, or a vector is not finite.
         """

@@ -105,13 +105,6 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         -------
         csr_array of float64, shape (n_sentences, n_features + n_components)
             Counts, then the second half times ``weight``.
-
-        Raises
-        ------
-        TypeError
-            If X is a single string, a table or a matrix.
-        ValueError
-            If an element of X is not a text.
         """
         check_real("weight", self.weight)
         texts = as_documents(X)

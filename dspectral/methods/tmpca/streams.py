@@ -128,9 +128,8 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     Parameters
     ----------
     vectors : fitted WordEmbedding, (words, matrix), or None
-        An estimator with ``words_`` and ``vectors_``; or distinct words and their vectors, for example as
-        :func:`dspectral.read_word2vec` returns them. A word that is not among them has the vector of ``"<?>"`` where
-        there is one, else zeros. With None a word is one-hot in the dimension that it is hashed to.
+        An estimator with ``words_`` and ``vectors_``, or distinct words and their vectors; other words have the
+        vector of ``"<?>"``, or zeros. With None a word is one-hot in the dimension that it is hashed to.
     words : sequence of str
         Words to look up.
     n_dimensions : int

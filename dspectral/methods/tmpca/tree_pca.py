@@ -55,12 +55,9 @@ class TreePCA(
         share the vectors instead of copying them.
     center : bool, default=True
         Whether principal components are those of the covariance (the paper's) or, uncentered, of the second moments.
-        Projections are linear in both cases, as the paper's equation: what is projected is not shifted, so that
-        padding stays zero at all levels and an empty text is a row of zeros. scikit-learn's PCA subtracts the mean,
-        a constant, from every row.
+        What is projected is not shifted in either case, so that padding stays zero.
     whiten : bool, default=False
-        Whether projections are scaled to unit variance, at each level. Components of whitened neighbors come
-        from what they have in common, not from what is large.
+        Whether projections are scaled to unit variance, at each level.
     output : {"root", "levels", "pooled", "sliding"}, default="root"
         Numbers that a sentence becomes, with n = ``n_components``: ``"root"``, the one vector of n numbers (the
         paper's); ``"levels"``, the nodes of all levels in their places, ``n * (length - 1) / (arity - 1)`` numbers;
@@ -87,13 +84,11 @@ class TreePCA(
 
     Notes
     -----
-    For texts and arity 2 the covariance of the first level follows from counts of neighboring tokens and the vectors of
-    the words: exact sums, the same bits for any blocks, in memory for the distinct pairs, 12 bytes each. A task holds
-    its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers. Where the projected vectors of a level
-    fit into :func:`dspectral.engine.memory_limit` (``dspectral.memory-limit`` in Dask's configuration, 1 GiB; the next
-    level, a share of 1/P, is made beside), they are kept in this process and the levels above are found without another
-    read. While no level is kept, each pass projects through the levels below once more, which costs a factor of up
-    to L - 1 in time. Zero vectors at the end of a text cost nothing.
+    For texts and arity 2 the covariance of the first level follows from counts of neighboring tokens, 12 bytes a
+    distinct pair. A task holds its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers. Where
+    the projected vectors of a level fit into ``dspectral.memory-limit`` (1 GiB), they are kept in this process, and
+    the levels above need no other read; else each pass projects through the levels below once more. Zero vectors at
+    the end of a text cost nothing.
 
     References
     ----------
@@ -151,12 +146,9 @@ class TreePCA(
 
         Raises
         ------
-        TypeError
-            If X or a parameter is of another type.
         ValueError
-            If ``length`` is not a power of ``arity``, there is no sentence, a number is not finite (block, sentence,
-            position and dimension are named), X has another shape, or ``n_components`` is more than
-            ``arity * n_dimensions``.
+            If a parameter is out of its range, there is no sentence, X has another shape, or a number is not finite
+            (its place is named).
 
         Warns
         -----
@@ -219,13 +211,6 @@ class TreePCA(
         -------
         ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
             Zeros for an empty text.
-
-        Raises
-        ------
-        TypeError
-            If X is of another type.
-        ValueError
-            If a number is not finite, or X has another shape than what was fitted.
         """
         check_is_fitted(self)
         check_option("output", self.output, OUTPUTS)  # it may be set after the fit, which is the same for all

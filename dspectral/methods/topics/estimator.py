@@ -108,9 +108,8 @@ class Topics(
 
     Notes
     -----
-    Two passes more than :class:`TruncatedSVD`, three over counts that are no store: one for a sample of at most 32,768
-    rows, on which the rotation is found, and one for words and documents, which leaves 8 k (d + 20) bytes a block.
-    Texts in memory become counts of exact words; for more text than memory build a store, and give it to ``fit``.
+    Two passes more than :class:`TruncatedSVD`, three over counts that are no store: one for a sample of at most
+    32,768 rows, on which the rotation is found, and one for words and documents, of 8 k (d + 20) bytes a block.
 
     References
     ----------
@@ -123,8 +122,6 @@ class Topics(
     >>> topics = Topics(2, max_df=0.5, stop_words=["and"]).fit(texts)
     >>> topics.top_words(2)
     [['bark', 'dogs'], ['cats', 'purr']]
-    >>> topics.transform(["my cats purr"]).round(2)
-    array([[0., 1.]])
     """
 
     components_: NDArray[np.float64]
@@ -171,8 +168,6 @@ class Topics(
         ------
         ValueError
             If a parameter is out of range, or fewer words than topics are within the limits.
-        TypeError
-            If X is neither texts nor counts.
         """
         n_topics = check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
@@ -231,11 +226,6 @@ class Topics(
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
             Shares that sum to 1, or zeros where a document holds no known word; lazy for lazy counts.
-
-        Raises
-        ------
-        ValueError
-            If the number of columns differs, or texts are given to a model that was fitted on other counts.
         """
         return self._mapped(X, _shares_of, "topic-shares")
 
@@ -251,11 +241,6 @@ class Topics(
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
             Coordinates of the weighted rows; lazy for lazy counts.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`transform` does.
         """
         return self._mapped(X, _coordinates_of, "coordinates")
 

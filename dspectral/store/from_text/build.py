@@ -75,11 +75,10 @@ def build_store(
     field : str, optional
         Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
     encoding : str, optional
-        Encoding of the files, such as "latin-1", "cp1252" or "utf-16"; by default UTF-8, with or without a byte order
-        mark. Parquet files hold UTF-8 whatever it says.
+        Encoding of the files, such as "latin-1" or "utf-16"; by default UTF-8, which Parquet files always hold.
     delimiter : str, optional
-        Character between the fields of csv files: by default the first of comma, semicolon, tab and bar under which the
-        header has one column named ``field``.
+        Character between the fields of csv files; by default comma, semicolon, tab or bar, as the header has
+        ``field``.
     hashing : NgramHashing or HashingSettings, optional
         Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
     vocabulary : VocabularySettings, optional
@@ -89,15 +88,13 @@ def build_store(
     errors : {"strict", "replace"}, default="strict"
         Whether bytes that cannot be decoded are an error, or become U+FFFD.
     max_document_bytes : int, default=16777216
-        Most bytes of a document: of a line, a text field, a file or a text in memory, decompressed. A record with all
-        its fields may have twice as many, and 4 MiB at least.
+        Most bytes of a document, decompressed; a record with all its fields may have twice as many, or 4 MiB.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of a longer document: an error that names it, an empty document (so that row numbers stay line
         numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
         too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
     append : bool, default=False
-        Whether to add the documents behind those of a finished store, with its settings. Until all are
-        written, and for whoever has it open, the store stays as it was.
+        Whether to add the documents behind those of a finished store, which stays as it was until all are written.
     keep_terms : int, optional
         Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
         ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
@@ -119,8 +116,7 @@ def build_store(
     Raises
     ------
     ValueError
-        If a source cannot be read (the file and place are named), there is no document at all, or an
-        unfinished store of another plan is in the way.
+        If a source cannot be read, there is no document, or an unfinished store of another plan is in the way.
     FileNotFoundError
         If a source is missing, or a glob matches no file.
     StoreError
@@ -132,8 +128,7 @@ def build_store(
     documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
 
     Texts that are no files are read once, block by block, and kept compressed in the store's scratch until it is
-    finished: neither a generator nor a Dask collection is ever in memory as a whole. A build of them that was stopped
-    goes on with the same texts, which it reads again, and refuses others.
+    finished; a build that was stopped goes on with the same texts alone.
 
     Examples
     --------
@@ -141,8 +136,6 @@ def build_store(
     >>> with fsspec.open("memory://docs.txt", "w") as file:
     ...     _ = file.write("the cat sat\nthe dog\n")
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
-    (2, 262144)
-    >>> build_store((line for line in ["the cat sat", "the dog"]), "memory://of-a-generator.zarr").shape
     (2, 262144)
     """
     settings = _settings(hashing, vocabulary)

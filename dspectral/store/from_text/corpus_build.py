@@ -67,8 +67,7 @@ def build_corpus(
     encoding, delimiter : str, optional
         Encoding of the files, and character between the fields of csv files, as for :func:`build_store`.
     min_count : int, default=1
-        Fewest times that a word must occur to have a type of its own. Rarer words become type 0, ``"<?>"``; so
-        does that word itself.
+        Fewest times that a word must occur to have a type of its own; rarer ones become type 0, ``"<?>"``.
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
     tokens : {"blanks", "words", "language", "characters"}, callable or str, default="blanks"
@@ -84,8 +83,7 @@ def build_corpus(
     max_document_bytes : int, default=16777216
         Most bytes of a document, as for :func:`build_store`.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document: an error that names it, an empty document, or its beginning, as for
-        :func:`build_store`.
+        Treatment of a longer document, as for :func:`build_store`.
     storage_options : dict, optional
         Options of the corpus's file system.
     source_options : dict, optional
@@ -99,16 +97,14 @@ def build_corpus(
     Raises
     ------
     ValueError
-        If a source cannot be read (the file and place are named), there is no word at all, ``min_count`` is
-        below 1, or an unfinished store of another plan is in the way.
+        If a source cannot be read, there is no word, or an unfinished store of another plan is in the way.
     StoreError
         If there is something at ``store`` already.
 
     Notes
     -----
-    Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. A build that was
-    stopped goes on where it was: call it again. Texts that are no files are read once and kept in the corpus's
-    scratch until it is finished, as :func:`build_store` does.
+    Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. Builds go on, and texts
+    that are no files are kept, as for :func:`build_store`.
 
     Examples
     --------
@@ -118,8 +114,6 @@ def build_corpus(
     >>> corpus = build_corpus("memory://pets.txt", "memory://pets.zarr", min_count=2)
     >>> corpus.words, corpus.counts
     (['<?>', 'the'], array([3, 2]))
-    >>> build_corpus(iter(["the cat\nsat", "the dog"]), "memory://three.zarr").n_sentences
-    3
     """
     min_count = check_size("min_count", min_count)
     cut_by = _cut_by(tokens)

@@ -53,18 +53,15 @@ class TextFiles:
     max_document_bytes : int, default=16 MiB
         Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document: an error that names it, an empty document, or its beginning. How many there
-        were is said by ``n_long_documents`` and a warning.
+        Treatment of a longer document, as for :func:`dspectral.build_store`; ``n_long_documents`` counts them.
     storage_options : dict, default=None
         Options of the files' file system.
 
     Notes
     -----
-    The first use counts the documents of each block, in one pass that hashes nothing, and the counts are kept. Each
-    later pass over the rows reads and hashes the text again: :func:`dspectral.build_store` keeps what was hashed,
-    in blocks that are cut alike, so that a fit on either gives the same bits. A compressed file is read from its
-    beginning for each of its blocks: large ones are better kept in a store. A task holds about five times
-    ``block_bytes``.
+    The first use counts the documents of each block, in one pass that hashes nothing. Each later pass reads and
+    hashes the text again, a compressed file from its beginning for each block: :func:`dspectral.build_store` keeps
+    what was hashed, and a fit on either gives the same bits. A task holds about five times ``block_bytes``.
 
     Examples
     --------
@@ -153,13 +150,6 @@ class TextFiles:
         -------
         Dask array of CSR blocks of float32, shape (n_documents, n_features)
             No text is hashed yet.
-
-        Raises
-        ------
-        FileNotFoundError
-            If a file is missing or a pattern matches none.
-        ValueError
-            If there is no document at all, or a file cannot be read: the file and place are named.
         """
         settings = as_settings(hashing)
         if not self.blocks:

@@ -29,8 +29,7 @@ TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
 class Texts:
     """Give texts in memory where a list of strings would name files.
 
-    :func:`dspectral.build_store` and :func:`dspectral.build_corpus` take a list or tuple of strings as the names of
-    files, for nothing else says which of the two it is. Every other collection is texts without this class.
+    :func:`dspectral.build_store` and :func:`dspectral.build_corpus` take every other collection as texts.
 
     Parameters
     ----------
@@ -45,8 +44,6 @@ class Texts:
     >>> from dspectral import build_store
     >>> build_store(Texts(["the cat sat", "the dog"]), "memory://two-texts").shape
     (2, 262144)
-    >>> list(Texts([{"id": 1, "body": "the cat"}], field="body"))
-    ['the cat']
     """
 
     def __init__(self, texts: Iterable[Any], field: str | None = None) -> None:

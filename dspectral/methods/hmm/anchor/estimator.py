@@ -47,8 +47,8 @@ class AnchorHMM(StateDecoder):
     anchors : sequence of str or None, default=None
         Words that are the anchors of the first states; the others are found.
     spelling : float, default=0.3
-        Weight of a word's spelling relative to its contexts, in the points and in the sweeps. Above 0, rare words are
-        merged by their spelling; 0 looks at contexts alone.
+        Weight of a word's spelling relative to its contexts, by which rare words are merged; 0 looks at contexts
+        alone.
     min_count : int, default=8
         Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
     n_sweeps : int, default=10
@@ -81,11 +81,9 @@ class AnchorHMM(StateDecoder):
 
     Notes
     -----
-    Memory: 260 bytes for each distinct pair of adjacent types (measured: 53 MB for 250,000 pairs of 10,000 types,
-    180 MB for 760,000 of 30,000), and ``n_types * (2 n_clusters + n_states)`` numbers; it does not depend on the number
-    of sentences otherwise. Pairs that ``dspectral.memory-limit`` of Dask's configuration (1 GiB where it is not set)
-    has no room for are counted in the store of the corpus, with the same states, and a part of them that has room is
-    in memory at a time; where there is no store, they are refused if the limit was set.
+    Memory: 260 bytes for each distinct pair of adjacent types, and ``n_types * (2 n_clusters + n_states)`` numbers.
+    Pairs that ``dspectral.memory-limit`` (1 GiB) has no room for are counted in the store of the corpus, with the
+    same states; without a store they are refused if the limit was set.
 
     References
     ----------
@@ -125,8 +123,7 @@ class AnchorHMM(StateDecoder):
     def as_published(cls, n_states: int = 12, **parameters: Any) -> Self:
         """Return the estimator with the settings nearest to those of Stratos, Collins and Hsu (2016).
 
-        Contexts are reduced by CCA, anchors are picked once, no word is merged or swept, and ten EM passes set the
-        transitions.
+        Contexts by CCA, anchors picked once, no word merged or swept, and ten EM passes for the transitions.
 
         Parameters
         ----------
@@ -139,11 +136,6 @@ class AnchorHMM(StateDecoder):
         -------
         AnchorHMM
             The estimator, not fitted.
-
-        Examples
-        --------
-        >>> AnchorHMM.as_published(random_state=3).n_sweeps
-        0
         """
         recipe = AnchorRecipe(reduction="cca", reselect=0, n_transition_em_iter=10)
         return cls(
@@ -154,8 +146,7 @@ class AnchorHMM(StateDecoder):
     def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
         """Return the estimator with settings under which the model is recovered as the number of sentences grows.
 
-        Counts are not transformed, no word is merged or swept, and contexts are reduced by SVD. On real text the
-        default settings do better.
+        Counts not transformed, no word merged or swept, contexts by SVD; on real text the default does better.
 
         Parameters
         ----------
@@ -168,11 +159,6 @@ class AnchorHMM(StateDecoder):
         -------
         AnchorHMM
             The estimator, not fitted.
-
-        Examples
-        --------
-        >>> AnchorHMM.as_consistent(3).recipe.count_transform
-        'none'
         """
         recipe = AnchorRecipe(reduction="svd", count_transform="none")
         return cls(
@@ -198,13 +184,10 @@ class AnchorHMM(StateDecoder):
         Raises
         ------
         ValueError
-            If there is no word, none with a neighbor, or fewer types or candidates than states; if a given anchor
-            has no type of its own; or if a parameter is out of its range.
-        TypeError
-            If a parameter is of the wrong type, or X is neither a corpus nor token lists.
+            If there are fewer types with a neighbor than states, an anchor has no type, or a parameter is out of its
+            range.
         MemoryError
-            If ``dspectral.memory-limit`` is set in Dask's configuration, the pairs of adjacent words take more, and X
-            is not a corpus in a store.
+            If the pairs take more than ``dspectral.memory-limit``, which is set, and X is no corpus in a store.
         """
         self._check()
         self.random_state_ = resolve_seed(self.random_state)

@@ -36,19 +36,14 @@ class AnchorRecipe(NamedTuple):
     Attributes
     ----------
     reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
-        Way in which contexts become coordinates: counted by Brown clusters of the neighbors; projected on canonical
-        vectors (CCA) or singular vectors (SVD) of all contexts; or projected on random vectors.
+        Way in which contexts become coordinates: by Brown clusters of neighbors, canonical, singular or random
+        vectors.
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
         Transform of the counts of contexts; a float is a power above 0. "none" keeps the estimate consistent.
     reselect : int, default=5
         Largest number of rounds in which each anchor is picked again, given the others.
     n_transition_em_iter : int, default=0
         Number of EM passes for the transitions alone, after they were set from moments.
-
-    Examples
-    --------
-    >>> AnchorRecipe(reduction="cca").count_transform
-    'sqrt'
     """
 
     reduction: Reduction = "clusters"

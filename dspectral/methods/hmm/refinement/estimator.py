@@ -44,8 +44,7 @@ class RefinementHMM(ChainDecoder):
     Parameters
     ----------
     n_refinements : int, default=8
-        Number m of refinements of each label. Labels whose moments tell fewer apart, or that have fewer types of
-        tokens, get fewer: ``n_refinements_``.
+        Number m of refinements of each label; labels whose moments tell fewer apart get fewer: ``n_refinements_``.
     start : {"spectral", "random"}, default="spectral"
         Moments in two passes, consistent and without a random start; or the random start of plain EM.
     n_em_iter : int or "auto", default="auto"
@@ -55,8 +54,7 @@ class RefinementHMM(ChainDecoder):
     smoothing : float, default=0.1
         Number added to each type's count in each refinement.
     recipe : RefinementRecipe or None, default=None
-        Settings of the views of past and future, of decoding and of the end of EM; None takes
-        ``RefinementRecipe()``. See :class:`~dspectral.RefinementRecipe`.
+        Settings of the views, of decoding and of the end of EM; None takes :class:`~dspectral.RefinementRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed of random starts and of the random vectors of types.
 
@@ -69,8 +67,7 @@ class RefinementHMM(ChainDecoder):
     n_refinements_ : ndarray of int64, shape (n_labels,)
         Number of refinements of each label.
     model_ : HiddenMarkov
-        Parameters. The states are the refinements, one label's after the other's; within a label the heaviest comes
-        first.
+        Parameters; states are the refinements, one label's after the other's, the heaviest first.
     bounds_ : ndarray of int64, shape (n_labels + 1,)
         Label ``a`` has the states ``bounds_[a]``, ..., ``bounds_[a + 1] - 1``.
     operators_ : Operators or None
@@ -89,16 +86,14 @@ class RefinementHMM(ChainDecoder):
 
     Notes
     -----
-    The estimator has ``classes_``, ``predict``, ``predict_proba`` and ``score`` of a classifier, for the tokens of
-    sequences. scikit-learn's tag "classifier" is not set: with it, cross-validation stratifies by y and refuses lists
-    of different lengths.
+    The tag "classifier" is not set: cross-validation would stratify by y and refuse lists of different lengths.
 
-    Memory: for the first pass ``n_labels (2 width + 1)^2`` numbers, where a view has ``n_dimensions + n_labels +
-    1`` numbers for each ``memory`` and ``n_dimensions + 1`` for each ``run_memory``; for the second ``n_labels
-    (n_types + n_labels) m^2``; for EM ``n_types n_labels m``. It does not depend on the number of sequences.
+    Memory: for the first pass ``n_labels (2 width + 1)^2`` numbers, where a view has ``n_dimensions + n_labels + 1``
+    numbers for each ``memory`` and ``n_dimensions + 1`` for each ``run_memory``; for the second ``n_labels (n_types +
+    n_labels) m^2``; for EM ``n_types n_labels m``.
 
-    The paper's projections are of views chosen by hand; here they are decaying sums. Its estimator keeps the
-    operators; here the three views are also decomposed, since operators from few frames have many negative shares.
+    The paper's views are chosen by hand, here decaying sums; its operators are also decomposed, as from few frames
+    they have many negative shares.
 
     References
     ----------
@@ -155,8 +150,6 @@ class RefinementHMM(ChainDecoder):
         ------
         ValueError
             If a parameter is out of range, there is no token, or lengths differ.
-        TypeError
-            If a parameter is of the wrong type, or a token or a label is not hashable.
         """
         recipe, n_em_iter = self._recipe, self.n_em_iter
         check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
@@ -317,10 +310,6 @@ class RefinementHMM(ChainDecoder):
         -------
         ndarray of float64, shape (n_tokens, n_labels)
             ``p(a_i = a | x)``; rows sum to 1.
-
-        Notes
-        -----
-        ``O(n_tokens (n_labels m)^2)`` time.
         """
         check_is_fitted(self)
         if self._recipe.decoding == "parameters":

@@ -30,8 +30,6 @@ N_DIMENSIONS = 12
 class RefinementRecipe(NamedTuple):
     """Settings of :class:`~dspectral.RefinementHMM` that studies compare and users leave as they are.
 
-    The first two are of the views that stand for the past and the future of a token.
-
     Attributes
     ----------
     memory : sequence of float in [0, 1], default=(0.5,)
@@ -39,15 +37,9 @@ class RefinementRecipe(NamedTuple):
     run_memory : sequence of float in [0, 1], default=(0.9,)
         Decay rates of sums that restart where the label changes. There must be at least one rate in the two.
     decoding : {"parameters", "operators"}, default="parameters"
-        Whether labels are found with the parameters recovered from the moments (all positive), or by chain
-        products of observable operators, whose negative shares are set to 0. Operators allow no EM.
+        Whether labels are found with the recovered parameters, or by products of operators, which allow no EM.
     tol : float, default=1e-5
         EM ends when a pass raises the log-likelihood by less than this fraction of it.
-
-    Examples
-    --------
-    >>> RefinementRecipe(run_memory=(0.7, 0.95)).memory
-    (0.5,)
     """
 
     memory: Sequence[float] = (0.5,)
