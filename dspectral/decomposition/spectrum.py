@@ -158,11 +158,8 @@ def multiplied(
 def scale_of(energy: float, dtype: DTypeLike) -> float:
     """Return a power of four by which products of rows times their transpose can be multiplied with each other.
 
-    Their own products, squares of the rows' squares, leave the range of float32 for entries beyond 1e10. Ordinary rows
-    have 1, and lose no bit.
-
-    >>> scale_of(1e6, np.float32), scale_of(1e20, np.float32) * 1e20 < 4.0
-    (1.0, True)
+    Their own products, squares of the rows' squares, leave the range of float32 for entries beyond 1e10. Ordinary
+    rows have 1, and lose no bit.
     """
     most = float(np.finfo(np.dtype(dtype)).max)
     if not energy or most**-0.3 <= energy <= most**0.4:

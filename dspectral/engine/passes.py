@@ -369,9 +369,6 @@ def is_small(X: Stream) -> bool:
     """Report whether rows have few enough entries to be decomposed in memory, and, if they are dense, a short side.
 
     Of lazy sparse rows only those of a store say how many they are.
-
-    >>> is_small(sparse.csr_array((3, 5000))), is_small(da.ones((3, 5000))), is_small(da.ones((5000, 5000)))
-    (True, True, False)
     """
     rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
     n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)

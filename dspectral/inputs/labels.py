@@ -48,9 +48,6 @@ def label_array(y: Any) -> Any:
     """Return labels in memory as an array, a column of them flattened, and refuse what NumPy would make others of.
 
     Shapes: `y` (n,), (n, 1) or an indicator (n, L); lazy and sparse ones are returned as they are.
-
-    >>> label_array(["b", None]).tolist(), label_array([2, 1]).dtype.kind
-    (['b', None], 'i')
     """
     # Of strings, numbers and NaN in one list NumPy would make strings alone.
     labels = label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
@@ -82,15 +79,7 @@ def _is_nan(label: object) -> bool:
 
 
 def class_rows(y: Classes, n_rows: int) -> ClassRows:
-    """Return classes as an indicator matrix.
-
-    Shapes: `y` (n,).
-
-    >>> class_rows(["b", None, "a"], 3).indicator.toarray()
-    array([[0., 1.],
-           [0., 0.],
-           [1., 0.]])
-    """
+    """Return classes as an indicator matrix. Shapes: `y` (n,)."""
     lazy, given = is_lazy(y), label_array(y)
     if given.shape[:1] != (n_rows,):
         raise ValueError(

@@ -117,8 +117,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     States count words, or see which occur. In the linear correction a document of fractions, as TfidfTransformer gives
     them, has its own weights; one of whole numbers has inverse document frequencies.
 
-    More states than the words have independent directions are refused, as scikit-learn's mixtures refuse more
-    components than samples; a label that is absent from a fold is never predicted.
+    More states than the words have independent directions are refused; a label absent from a fold is never predicted.
 
     References
     ----------

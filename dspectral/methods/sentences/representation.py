@@ -39,11 +39,6 @@ class SentenceRecipe(NamedTuple):
         How often block Krylov iteration reads the sentences for the directions where these are too many to be
         decomposed in memory; it comes closer to the exact directions with each. One pass is Frequent Directions, which
         loses by every cut and by an order of the rows that is none of chance.
-
-    Examples
-    --------
-    >>> SentenceRecipe(n_passes=4).sketch_size is None
-    True
     """
 
     sketch_size: int | None = None
@@ -105,9 +100,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     Up to ``dspectral.in-memory-bytes`` (128 MiB) of weighted sentences are decomposed in memory, exactly. Beyond it
     products of ``2.5 n_components`` columns for each word are taken, in single precision. Neither depends on how
-    sentences are cut or ordered, but for rounding. Where the sentences have
-    fewer independent directions than ``n_components``, the other columns of P are zero, and a warning says how many
-    there are.
+    sentences are cut or ordered, but for rounding. Where the sentences have fewer independent directions than
+    ``n_components``, the other columns of P are zero, and a warning says how many there are.
 
     References
     ----------

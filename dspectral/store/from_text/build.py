@@ -96,8 +96,7 @@ def build_store(
     append : bool, default=False
         Whether to add the documents behind those of a finished store, which stays as it was until all are written.
     keep_terms : int, optional
-        Number of n-grams to keep with the hashed columns, those that occur most, so that the columns have names:
-        ``store.kept_terms``. By default none; a store that is appended to keeps as many as before.
+        Number of n-grams to keep as names of hashed columns, those that occur most: ``store.kept_terms``.
     id_field : str, optional
         Name of the field or column that holds an id of each document, strings or whole numbers: ``store.ids``. It is
         read in one pass more over the records; of texts in memory a table or list of records has it.

@@ -125,13 +125,9 @@ def size_of(spans: Sequence[object]) -> int | None:
 class Span(NamedTuple):
     """A piece of a file, or a few small files, that one task reads.
 
-    `url`: path or URL of the file; `format`: format of its content; `compression`: format that it is
-    compressed in; `unit`: unit of text that is a document, "id" for ids; `field`: name of the record's field that holds
-    the text; `start, stop`: bytes between which the lines of the span begin, ``start <= byte < stop``; `column,
-    n_columns`: number of the column that holds the text, from 0, and number of all columns; `n_bytes`: size
-    as it is stored; `also`: further files of the same kind, whole, which follow the first; `encoding`:
-    python's name of the encoding; `delimiter`: character between the fields of a CSV file; `stamps`: stamp of
-    each file when it was planned, which another content would change.
+    `start, stop`: bytes between which its lines begin, ``start <= byte < stop``; `column, n_columns`: column of the
+    text, from 0, and number of columns; `n_bytes`: size as it is stored; `also`: further whole files, which follow
+    the first; `stamps`: stamp of each file when it was planned, which another content would change.
     """
 
     url: str
