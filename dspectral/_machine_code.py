@@ -109,11 +109,7 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
 
 
 def _plain(of: types.Type) -> types.Type:
-    """Return the type that an argument has for the loop that another loop calls.
-
-    Numba would compile a loop for a literal 0 and again for a variable, most often for no more than a variable that
-    begins at 0, and for integers of each width. Numbers are the same: its arithmetic is of 64 bits in any case.
-    """
+    """Return the type of an argument for the loop that another calls: 64 bits, no literal, lest it compiles anew."""
     plain = unliteral(of)
     return types.int64 if plain in types.signed_domain else plain
 

@@ -95,11 +95,7 @@ class Sentences(NamedTuple):
 
 
 class LabelledSentences(NamedTuple):
-    """The tokens of a block of sentences, with a label for each.
-
-    `ids, labels` (n_tokens,): word types and labels, one sentence after the other; `offsets` (n_sentences +
-    1,): sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]`` with the same slice of ``labels``.
-    """
+    """Sentences and a label for each token: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
 
     ids: NDArray[np.int32]
     labels: NDArray[np.int32]

@@ -141,10 +141,7 @@ def _hash_columns(n: int, n_columns: int) -> Int32s:
 
 
 class RowSums(NamedTuple):
-    """Sums of the row at hand, all zero between rows.
-
-    `marks`: a bit for each column that was met; `tops`: a bit for each number of ``marks`` that is not zero.
-    """
+    """Sums of the row at hand, zero between rows, with bits for columns met, and for ``marks`` that are not zero."""
 
     sums: Doubles
     marks: NDArray[np.uint64]

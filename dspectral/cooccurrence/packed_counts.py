@@ -23,10 +23,7 @@ HEAD = 3
 
 
 class Coding(NamedTuple):
-    """The byte for each of the values that most counts of one block have.
-
-    `codes`: code of each multiple of ``quantum``, which divides all weights, 0 where it has none.
-    """
+    """The byte of the values that most counts of a block have, by their multiple of ``quantum``, or 0."""
 
     values: Doubles
     codes: NDArray[np.uint8]
@@ -74,10 +71,7 @@ def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
 def sum_of_packed(
     before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, room: int, row: RowSums
 ) -> CSRParts:
-    """Add pieces of the same rows to sums, which are exact: any order of the pieces gives the same bits.
-
-    Memory: 12 bytes for each entry of the result beside the arguments; what ``room`` is too large by is never touched.
-    """
+    """Add pieces of the same rows to sums, exact in any order; memory is 12 bytes for each entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     places = np.concatenate(
         [np.empty((0, 4), dtype=np.int64), *(_places(pieces, int(start)) for start in starts)]

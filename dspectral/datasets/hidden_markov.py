@@ -16,10 +16,7 @@ from dspectral.types import LabelledSentences, Sentences
 def draw_sequences(
     model: HiddenMarkov, n_sequences: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Draw sequences that end by themselves.
-
-    Shapes: returns `ids, states` (n_tokens,), `offsets` (n_sequences + 1,).
-    """
+    """Draw sequences that end by themselves, ids and states (n_tokens,) and offsets (n_sequences + 1,)."""
     # The end of a sequence is one more column of the steps, beyond the states.
     starts = np.cumsum(model.initial)
     steps = np.cumsum(np.column_stack([model.transition, model.final]), axis=1)

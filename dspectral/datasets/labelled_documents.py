@@ -15,10 +15,7 @@ from dspectral.types import CSRRows
 
 
 class StateParameters(NamedTuple):
-    """Distributions from which documents and labels are drawn, of k states.
-
-    Shapes: `weights` (k,), `words` (d, k), `labels` (L, k).
-    """
+    """Weights (k,) of states, and their distributions of words (d, k) and labels (L, k)."""
 
     weights: NDArray[np.float64]
     words: NDArray[np.float64]

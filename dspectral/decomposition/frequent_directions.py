@@ -190,10 +190,7 @@ class FrequentDirections(NamedTuple):
     def of(
         cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
     ) -> Self:
-        """Sketch one block; a schedule that needs more rows than ``size``, NaN and infinity are refused.
-
-        Shapes: `rows` (n, d).
-        """
+        """Sketch one block of shape (n, d); too small a ``size``, NaN and infinity are refused."""
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]

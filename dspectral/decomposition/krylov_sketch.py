@@ -33,10 +33,7 @@ FAILURE = 1e-8
 
 
 class CenteredGram:
-    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to the ``columns`` (c,) that occur if that saves much.
-
-    Shapes: `rows` (n, d), `mean` (d,).
-    """
+    """``A'A`` or ``A'A - n mean mean'`` on the ``columns`` (c,) that occur if that saves much, else on all."""
 
     def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
         self._by_columns: ByColumns | None = None
@@ -69,10 +66,7 @@ class CenteredGram:
         return product
 
     def summed_in_double(self, Z: FloatArray) -> NDArray[np.float64]:
-        """Return the product with eight columns, its sums over the rows in double precision whatever the type of Z.
-
-        Shapes: `Z` (c, 8); returns (c, 8).
-        """
+        """Return the product with eight columns (c, 8), its sums over the rows in double precision."""
         product = sparse_products.gram_times_eight(self.rows, self.by_columns, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
@@ -272,10 +266,7 @@ def sketch_large_sparse(
 
 
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:
-    """Subtract ``B'B q`` from ``target`` in place, both on some of B's columns.
-
-    Shapes: `sketch` (m, d), `q` (c, r), `columns` (c,), `target` (c, r).
-    """
+    """Subtract ``B'B q`` from ``target`` (c, r) in place, both on some of B's columns (c,)."""
     inside = np.zeros((len(sketch), q.shape[1]))
     # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
     everything = len(columns) == sketch.shape[1]

@@ -12,11 +12,7 @@ from dspectral.types import FloatArray
 
 
 class Sketched(NamedTuple):
-    """A sketch: a few rows B whose Gram matrix is near that of many rows A.
-
-    `rows` (m, d): rows B, with ``B'B`` below ``A'A`` (up to rounding); `error`: bound on the spectral norm of
-    ``A'A - B'B``, rounding included.
-    """
+    """Rows B (m, d) with ``B'B`` below ``A'A`` up to rounding, and a bound on the norm of ``A'A - B'B``."""
 
     rows: FloatArray
     error: float

@@ -35,11 +35,7 @@ def blas_kinds() -> str:
 
 
 class _BlasGate(AbstractContextManager[None]):
-    """Set the limit when the first task enters and lift it when the last one leaves.
-
-    The limit holds for the whole process: if each task restored what it found, the first to end would give its
-    running neighbors all threads back, and their results other last bits.
-    """
+    """Set the limit of the process when the first task enters, and lift it when the last one leaves."""
 
     # On the class and not on the instance: all contexts of a process share one count and one limit.
     _lock = Lock()
@@ -77,7 +73,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _take_control_of_blas() -> None:
-    """Make OpenBLAS accept limits from any thread, where threadpoolctl 3.8 allows the first one alone."""
+    """Make OpenBLAS accept limits of this thread, and not of the first one alone, as threadpoolctl 3.8 does."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
@@ -90,11 +86,7 @@ def _controller() -> ThreadpoolController:
 
 
 def aligned(content: Any) -> Any:
-    """Return the same content with arrays that begin at a multiple of their type's size, as new arrays do.
-
-    Bytes that a process receives begin anywhere. NumPy adds up an array that is not aligned in pieces, so that a sum
-    has other bits, and compiled loops are compiled anew for it.
-    """
+    """Return aligned copies of arrays that begin at odd bytes, whose sums would have other bits."""
     if isinstance(content, np.ndarray):
         return content if content.flags.aligned else content.copy()
     if is_sparse(content):

@@ -307,11 +307,7 @@ def _get(client: Client, begun: PassBegan, graph: Any, keys: Any, **options: Any
 
 
 def _gathered(client: Client, futures: list[Any], watch: Watch) -> Any:
-    """Wait for results, and ask the scheduler meanwhile how far they are.
-
-    Workers of this machine are asked for results directly, which saves copies; after a silence the scheduler is
-    asked, which finds out who stopped.
-    """
+    """Wait for results, by way of the scheduler after a silence, and ask meanwhile how far they are."""
     direct = True if client.direct_to_workers is None and workers_are_here(client) else None
     gathered = submit(client, client.gather, futures, direct=direct)
     asked = None

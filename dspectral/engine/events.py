@@ -56,11 +56,10 @@ class FitBegan(NamedTuple):
 
 
 class PassBegan(NamedTuple):
-    """A pass over blocks begins: pass ``number`` (from 1) of the fit ``of``, None for what reads no data.
+    """Pass ``number`` of the fit ``of`` begins, None for what reads no data.
 
-    `run`: token of the pass; `block_group, merge_groups`: task groups of the scheduler, of merges one for each level
-    from the blocks up; `n_kept, n_kept_merges`: tasks that need not run; `n_joined`: number of blocks of the data,
-    where tasks read several.
+    `block_group, merge_groups`: task groups of the scheduler, of merges one a level; `n_kept, n_kept_merges`: tasks
+    that need not run; `n_joined`: number of blocks of the data, where tasks read several.
     """
 
     run: str
@@ -106,11 +105,7 @@ class BlocksDone(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """A merge on a level (1 for merges of the summaries of blocks) is done.
-
-    `n_rows`: rows that are summarized; `absolute, relative`: bound on the error of this summary alone, as
-    :class:`Certified` has it; each where the summary knows it.
-    """
+    """A merge on a level from 1 is done, with the bound on the error of this summary where it has one."""
 
     fit: str
     run: str
@@ -151,11 +146,7 @@ class PassEnded(NamedTuple):
 
 
 class Certified(NamedTuple):
-    """The certificate of a fit is known.
-
-    `absolute`: bound on the spectral norm of ``A'A - B'B`` for the rows A and their approximation B; `relative`: that
-    bound divided by the squared Frobenius norm of A.
-    """
+    """The certificate is known: a bound on the norm of ``A'A - B'B``, and its share of A's squared norm."""
 
     fit: str
     name: str
@@ -215,11 +206,7 @@ class Retried(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A pass on a cluster has waited for so many seconds.
-
-    `why`: one of ``"no workers"``, ``"paused"``, ``"silent"``, ``"scheduler"``, ``"task"`` and ``"unknown"``;
-    `sentence`: what is waited for, and what would help.
-    """
+    """A pass on a cluster has waited for so many seconds, for a ``why`` that ``Reason`` names."""
 
     fit: str
     run: str

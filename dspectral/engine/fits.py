@@ -46,11 +46,7 @@ def fit_in_force() -> Fit | None:
 
 @contextmanager
 def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Emit that a fit begins and ends; the passes of the body are its passes.
-
-    BLAS has one thread in all of it: between passes matrices are small, threads would spin, and the bits of a model
-    would depend on how many there are.
-    """
+    """Emit that a fit begins and ends, number the passes in it, and give BLAS one thread, for the same bits."""
     outer = _FIT.get()
     fit = Fit(name, n_passes, owner)
     client = client_in_force() if has_listeners() else None

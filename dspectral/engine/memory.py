@@ -122,10 +122,7 @@ def law_of(of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[r
 
 
 def admit(need: PassNeed, client: Client | None, name: str) -> None:
-    """Refuse a pass that cannot fit in the memory there is; no block is read.
-
-    ``dspectral.admission`` in Dask's configuration set to false admits everything.
-    """
+    """Refuse a pass that does not fit in the memory there is, unless ``dspectral.admission`` is false."""
     if dask.config.get("dspectral.admission", default=True):
         memory = memory_of(client)
         refusal = "" if memory is None else refusal_of(need, memory, name)

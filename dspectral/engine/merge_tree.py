@@ -68,10 +68,7 @@ def merge_tree(
     fit: str | None = None,
     keeper: Keeper | None = None,
 ) -> Delayed:
-    """Add merges of ``fan_in`` neighbors on each level to a graph, until one summary is left.
-
-    Merges on a worker emit events for the pass ``token`` of a fit where that is given.
-    """
+    """Add merges of ``fan_in`` neighbors on each level until one is left; they emit events where ``fit`` is given."""
     layer = dict(graph)
     level = 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.

@@ -319,10 +319,7 @@ class LocalCounts(Callback):
 def running_pass(
     begun: PassBegan, *, is_pass: bool = False, client: Client | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Emit the events of a pass while the body computes it; yield what ``dask.compute`` is given.
-
-    ``is_pass`` says whether it reads the data, and so has a number.
-    """
+    """Emit the events of a pass, numbered if it reads data, around the body; yield options of ``dask.compute``."""
     fit, number = fit_in_force(), next_number(is_pass=is_pass)
     if fit:
         n_passes = fit.n_passes if number else None
@@ -366,10 +363,7 @@ def bytes_in(arrays: Sequence[da.Array]) -> int | None:
 
 
 def is_small(X: Stream) -> bool:
-    """Report whether rows have few enough entries to be decomposed in memory, and, if they are dense, a short side.
-
-    Of lazy sparse rows only those of a store say how many they are.
-    """
+    """Report whether rows, lazy sparse ones only of a store, have few enough entries to be decomposed in memory."""
     rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
     n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)
     is_dense = isinstance(rows._meta if isinstance(rows, da.Array) else rows, np.ndarray)  # noqa: SLF001

@@ -123,10 +123,7 @@ def is_backed(X: object) -> bool:
 
 
 def backed_rows(X: Any) -> da.Array:
-    """Return the rows of a sparse matrix on disk as AnnData reads them lazily.
-
-    Shapes: `X` (n_rows, n_columns); returns (n_rows, n_columns).
-    """
+    """Return the rows of a sparse matrix on disk as AnnData reads them lazily, shape (n_rows, n_columns)."""
     if X.format != "csr":
         raise TypeError(
             f"X is a {X.format}_matrix on disk, stored by columns, but rows are read: pass X.to_memory(), or write it "
@@ -234,10 +231,7 @@ def checked_block(block: Any, said: Shape) -> Any:
 
 
 def row_numbers(rows: Any) -> Any:
-    """Return the numbers of rows as a column that is cut as the rows are, lazy for lazy rows.
-
-    Shapes: `rows` (n, d); returns (n, 1).
-    """
+    """Return the numbers of rows as a column (n, 1) that is cut, and lazy, as the rows are."""
     if isinstance(rows, da.Array):
         return da.arange(rows.shape[0], chunks=(rows.chunks[0],), dtype=np.int64)[:, None]
     return np.arange(rows.shape[0], dtype=np.int64)[:, None]

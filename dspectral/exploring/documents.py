@@ -32,10 +32,7 @@ class Space(NamedTuple):
     axes: FloatArray
 
     def points(self, block: BlockInfo) -> FloatArray:
-        """Return points of length 1, and of length 0 for documents of fewer than three words.
-
-        Shapes: returns (n_documents, k).
-        """
+        """Return points of length 1, or 0 for documents of fewer than three words, shape (n_documents, k)."""
         rows: CSRRows = self.weighting.apply(read_block(self.where, block))
         points = np.asarray(rows @ self.axes, dtype=np.float32)
         points[np.diff(rows.indptr) < LEAST_WORDS] = 0
@@ -65,10 +62,7 @@ def _points_of(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> Fl
 
 
 def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
-    """Find the n documents with the largest cosine to each query among the topics, in one pass.
-
-    Shapes: `queries` (n_queries, k).
-    """
+    """Find the n documents of largest cosine among the topics to each query (n_queries, k), in one pass."""
     find = partial(_nearest, space=space, queries=queries, n=n)
     parts: list[Nearest] = run_tasks(find, numbered(store), name="nearest-documents")
     return parts[0].merge(*parts[1:])

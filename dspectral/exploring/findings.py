@@ -201,11 +201,7 @@ class Vocabulary(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """One topic of the documents.
-
-    `words`: the words that tell it from the others, the first ones most; `share`: its share of the text; `documents`:
-    numbers of the ten most typical documents; `shown`: a few of them whose excerpts differ.
-    """
+    """One topic: its words, share of the text, ten typical documents, and those whose excerpts are shown."""
 
     words: list[str]
     share: float
@@ -222,10 +218,7 @@ class Documents(NamedTuple):
 
 
 class WordSpace(NamedTuple):
-    """Vectors of words, as neighbors from word 1 on, and as a map.
-
-    Shapes: `near, cosines` (n_listed, n), `points` (n_mapped, 2).
-    """
+    """Vectors of words, as neighbors ``near`` (n_listed, n) from word 1 on, and as a map (n_mapped, 2)."""
 
     near: NDArray[np.int64]
     cosines: NDArray[np.float32]
@@ -233,11 +226,7 @@ class WordSpace(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Brown classes.
-
-    `tree`: the tree; `groups` (n_words,): group of each word, which has a color; `codes`: bit string of each
-    word; `information`: average mutual information of adjacent classes, in bits.
-    """
+    """Brown classes: tree, group and bit string of each word, and mutual information of adjacent ones."""
 
     tree: Branch
     groups: NDArray[np.int64]

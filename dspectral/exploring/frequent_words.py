@@ -22,11 +22,9 @@ TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt",
 
 
 class Places(NamedTuple):
-    """The part that each type of a corpus plays: a frequent word, a rare one, or the end of a sentence.
+    """What each type of a corpus is: a frequent word, a rare one (0), none (-1), or the end of a sentence.
 
-    `numbers` (n_types,): number of each type among the frequent words, 0 for rare words, -1 for what is no
-    word; `ends, stops, titles` (n_types,): whether a sentence ends there, whether it is a full stop, whether
-    a full stop behind it ends nothing.
+    Shapes: `numbers, ends, stops, titles` (n_types,): titles have a full stop behind them that ends nothing.
     """
 
     numbers: NDArray[np.int32]
@@ -82,10 +80,7 @@ class FrequentWords(NamedTuple):
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
 
     def documents(self) -> Blocks:
-        """Return the documents as blocks of CSR counts, a column for each frequent word; nothing is read yet.
-
-        Shapes: returns (n_documents, n_words).
-        """
+        """Return the documents as blocks of CSR counts (n_documents, n_words); nothing is read yet."""
         count = partial(count_block, numbers=self.places.numbers, n_words=len(self.words))
         return Blocks(Sealed(count, self.corpus.where), self.corpus.blocks)
 
@@ -113,10 +108,7 @@ def cut(documents: Sentences, places: Places) -> Sentences:
 def count_block(
     where: Location, block: SentenceBlock, *, numbers: NDArray[np.int32], n_words: int
 ) -> CSRRows:
-    """Read a block of documents as counts of frequent words.
-
-    Shapes: `numbers` (n_types,); returns (n_documents, n_words).
-    """
+    """Read a block of documents as counts of frequent words, shape (n_documents, n_words)."""
     ids, offsets = read_sentences(where, block)
     # Column 0, rare words, stays empty: they are many, and would be one word that all documents share.
     columns = numbers[ids]

@@ -44,10 +44,7 @@ LEAST_MAPPED = 8
 def nearest_words(
     vectors: NDArray[np.float32], n_listed: int, n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the words nearest to each of the most frequent words, among these, by the cosine.
-
-    Shapes: `vectors` (n_words, k); returns `ids` (n_listed, n), `cosines` (n_listed, n).
-    """
+    """Return the nearest of the most frequent words to each, ids and cosines (n_listed, n)."""
     listed = vectors[1 : n_listed + 1]
     n = min(n, max(0, len(listed) - 1))
     ids, cosines = np.zeros((len(listed), n), np.int64), np.zeros((len(listed), n), np.float32)
@@ -62,10 +59,7 @@ def nearest_words(
 
 
 def word_map(vectors: NDArray[np.float32], *, seed: int) -> FloatArray:
-    """Lay word vectors out in the plane so that near ones stay near: t-SNE, from the first two principal axes.
-
-    Shapes: `vectors` (n, k); returns (n, 2).
-    """
+    """Lay word vectors (n, k) out in the plane by t-SNE, from the first two principal axes."""
     # scikit-learn's neighbors are three times the perplexity: there must be as many other words.
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     tsne = TSNE(init="pca", perplexity=perplexity, random_state=seed, method="barnes_hut")
@@ -142,10 +136,7 @@ def plan_topics(store: CountStore, words: list[str], most: int, *, seed: int) ->
 def choose_documents(
     store: CountStore, topics: Topics, n_sample: int, *, seed: int
 ) -> tuple[NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
-    """Draw documents, and find the nearest to each of these and of the typical ones.
-
-    Shapes: returns `sample` (n_sample,).
-    """
+    """Draw documents, and find the nearest to each of these and of the typical ones."""
     axes = np.ascontiguousarray(topics.axes_.T, dtype=np.float32)
     space = Space(store.where, topics.weighting, axes)
     typical = np.setdiff1d(topics.document_rows_[:, :N_TYPICAL], [-1])

@@ -167,10 +167,7 @@ _MENDING = (
 
 
 def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
-    """Return the coordinates of one block of rows along axes, less an offset.
-
-    Shapes: `rows` (n, d), `axes` (d, k), `offset` (k,); returns (n, k).
-    """
+    """Return the coordinates (n, k) of rows (n, d) along axes (k, d), less an offset (k,)."""
     refuse_not_finite(rows)
     many = sparse_products.times
     projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes

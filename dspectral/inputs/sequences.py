@@ -114,10 +114,7 @@ class HoldsLabelledSentences(Protocol):
 
 
 class TokenCorpus(NamedTuple):
-    """Sentences of token ids, the words behind them by falling count, and the store that holds them, if any.
-
-    Shapes: `counts` (n_types,).
-    """
+    """Sentences of ids, their words by falling count, and the store that holds them."""
 
     words: list[str]
     counts: NDArray[np.int64]

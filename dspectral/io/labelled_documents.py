@@ -215,11 +215,7 @@ def _document_of(record: dict[str, Any], text: Sequence[str], label: str) -> Lab
 
 
 def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
-    """Yield the articles of one file that are on one side of the split.
-
-    An article ends at its closing tag, at the next opening tag or at the end of the file; the last two mean that the
-    file is damaged.
-    """
+    """Yield the articles of a file on one side of the split; without a closing tag the file is damaged."""
     n_found = 0
     for found in _ARTICLE.finditer(data):
         n_found += 1

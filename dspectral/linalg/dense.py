@@ -23,10 +23,7 @@ MARGIN = 16.0
 def eigh_descending(
     K: NDArray[np.float64], k: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the eigenvalues of a positive semidefinite matrix, largest first, and its eigenvectors.
-
-    Shapes: `K` (n, n); returns `values` (n,), `vectors` (n, n).
-    """
+    """Return the eigenvalues (n,) of a positive semidefinite matrix, largest first, and its eigenvectors (n, n)."""
     chosen = None if k is None else (len(K) - k, len(K) - 1)
     values, vectors = scipy.linalg.eigh(K, subset_by_index=chosen, check_finite=False)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -58,11 +55,9 @@ def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float 
 
 
 def rounding_of_sums(n_terms: int, energy: float) -> float:
-    """Return a bound on the rounding of a Gram matrix, and of means taken off it, whose sums are in double precision.
+    """Bound the rounding of a Gram matrix of n rows, ``n eps / 2`` of its trace, and of means taken off.
 
-    A sum of n products is off by at most ``n eps / 2`` of the sum of their magnitudes (Higham 2002, section 3.1),
-    which for a whole Gram matrix is at most the trace; a mean that is taken off adds twice as much. It is no
-    pessimism: sums of equal terms round to the same side again and again, and reach a third of it.
+    Higham 2002, section 3.1; sums of equal terms round to the same side again and again, and reach a third of it.
     """
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
 
@@ -127,10 +122,7 @@ def _times_in_place(
 
 
 def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
-    """Return a copy of some columns of a tall matrix, in a file if the matrix lies in one.
-
-    Shapes: `Z` (d, r), `chosen` (r,); returns (d, m).
-    """
+    """Return a copy of some columns of a tall matrix (d, r), in a file if the matrix lies in one."""
     out = alike(Z, int(np.sum(chosen)))
     for panel in panels(len(Z), Z, out):
         out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
@@ -144,10 +136,7 @@ def unit_rows(rows: FloatArray) -> FloatArray:
 
 
 def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
-    """Flip rows so that the entry largest in magnitude of each is positive; the first of equals decides.
-
-    Shapes: `rows` (k, d); returns (k, d).
-    """
+    """Flip rows (k, d) so that the first of the entries largest in magnitude of each is positive."""
     if not rows.size:
         return rows
     size = np.empty(rows.shape[1], dtype=rows.dtype)
@@ -169,10 +158,7 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.f
 
 
 def orthonormal_axes(axes: FloatArray) -> FloatArray:
-    """Return singular vectors made orthonormal to rounding by the symmetric inverse root, which moves each least.
-
-    Shapes: `axes` (k, d); returns (k, d). ``4 k^2 d`` flops, panel by panel.
-    """
+    """Make singular vectors (k, d) orthonormal to rounding by the symmetric inverse root, in ``4 k^2 d`` flops."""
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
     return fixed_signs(axes, overwrite=True)

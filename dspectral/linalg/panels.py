@@ -40,10 +40,7 @@ def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = Fal
 
 
 def alike(array: FloatArray, width: int) -> FloatArray:
-    """Return an array of zeros as tall as another one, and in a file if that one is.
-
-    Shapes: `array` (d, r); returns (d, width).
-    """
+    """Return zeros (d, width) as tall as another array, and in a file if that one is."""
     return tall_array(len(array), width, array.dtype, in_file=is_in_file(array))
 
 
@@ -56,10 +53,7 @@ def is_in_file(array: FloatArray) -> bool:
 
 
 def let_go(array: FloatArray, rows: slice) -> None:
-    """Release the memory of rows that lie in a file, where they stay; do nothing for other arrays.
-
-    Shapes: `array` (d, r).
-    """
+    """Release the memory of rows that lie in a file, where they stay; do nothing for other arrays."""
     if is_in_file(array):
         forget_rows(array, rows.start, rows.stop)
 
@@ -120,10 +114,7 @@ def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
 
 
 def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
-    """Return ``S S'`` for ``S`` the rows of all parts one under the other, in double precision.
-
-    Shapes: `*parts` (r_i, d); returns (sum r_i, sum r_i).
-    """
+    """Return ``S S'`` in double precision for S the rows (r_i, d) of all parts one under the other."""
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
     room = np.empty((size, PANEL), dtype=np.result_type(*parts))
@@ -144,10 +135,7 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
 
 
 def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
-    """Return ``coefficients @ S`` for ``S`` the rows of all parts one under the other, without stacking them.
-
-    Shapes: `coefficients` (m, sum r_i), `*parts` (r_i, d); returns (m, d).
-    """
+    """Return ``coefficients @ S`` (m, d) for S the rows (r_i, d) of all parts, without stacking them."""
     n_columns = parts[0].shape[1]
     out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
     coefficients = coefficients.astype(out.dtype)
@@ -161,10 +149,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
 
 
 def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[np.float64]:
-    """Return ``S' P`` for ``S`` the columns of all parts side by side, in double precision.
-
-    Shapes: `parts` (d, r_i), `product` (d, m); returns (sum r_i, m).
-    """
+    """Return ``S' P`` in double precision for S the columns (d, r_i) of all parts side by side."""
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     for panel in panels(len(product), product, *parts):
         _add_inner(total, parts, panel, product[panel])

@@ -37,10 +37,7 @@ def sort_keys(
 def sort_pairs(
     keys: NDArray[np.uint64], values: NDArray[N], n_bits: int
 ) -> tuple[NDArray[np.uint64], NDArray[N]]:
-    """Sort pairs by the lowest bits of their keys; pairs with equal keys keep their order.
-
-    Shapes: `keys` (n,), `values` (n,); returns `keys` (n,), `values` (n,).
-    """
+    """Sort pairs (n,) by the lowest bits of their keys; pairs with equal keys keep their order."""
     n_digits, width = _digits(n_bits)
     places = np.empty(N_VALUES, dtype=np.int64)
     spare_keys, spare_values = np.empty_like(keys), np.empty_like(values)

@@ -192,10 +192,7 @@ def _tiles(
 
 
 def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
-    """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them.
-
-    Shapes: `A` (n, d); returns (stop - start, d).
-    """
+    """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them."""
     first, last = A.indptr[start], A.indptr[stop]
     rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
     # Set afterwards: the constructor copies views of less than a half.
@@ -226,10 +223,7 @@ def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
 
 
 class Room(NamedTuple):
-    """Memory for the transposes of pieces of one matrix, one after the other.
-
-    Shapes: `data, indices` (most entries of a piece,), `starts` (d + 2,).
-    """
+    """Memory for the transposes of pieces of one matrix: most entries of a piece, and d + 2 starts."""
 
     data: NDArray[Any]
     indices: IntArray
@@ -247,10 +241,7 @@ class Room(NamedTuple):
         )
 
     def transposed(self, piece: CSRRows) -> ByColumns:
-        """Return a piece by columns; what was returned before is overwritten.
-
-        Shapes: `piece` (m, d); returns `data` (nnz,), `indices` (nnz,), `indptr` (d + 1,).
-        """
+        """Return data, indices and indptr of a piece by columns, in place of the last ones."""
         data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
         sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)
         return data, indices, self.starts[:-1]
@@ -290,10 +281,7 @@ def offset_fault(offsets: IntArray, length: int) -> str:
 def scaled_to_length(
     data: NDArray[Any], rows: CSRRows, column_weights: FloatArray | None, norm: str | None
 ) -> FloatArray:
-    """Return entries times the weights of their columns, over the lengths of their rows.
-
-    Shapes: `data` (nnz,), `rows` (n, d), `column_weights` (d,); returns (nnz,).
-    """
+    """Return entries (nnz,) times the weights of their columns (d,), over the lengths of their rows."""
     out = np.empty(len(data), dtype=data.dtype)
     weights = np.empty(0, data.dtype) if column_weights is None else column_weights.astype(data.dtype)
     power = {None: 0, "l1": 1, "l2": 2}[norm]
@@ -308,8 +296,5 @@ def divide_entries(
     by_row: NDArray[np.float64],
     by_column: NDArray[np.float64],
 ) -> None:
-    """Divide entries by a number of their row, and then by one of their column, in place.
-
-    Shapes: `rows` (n, d), `by_row` (n,), `by_column` (d,).
-    """
+    """Divide entries by a number of their row (n,), and then by one of their column (d,), in place."""
     sparse_loops.divide(values, *_arrays(rows)[1:], first, by_row, by_column)

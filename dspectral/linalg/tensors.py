@@ -148,10 +148,9 @@ def unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class OrthogonalCP(NamedTuple):
-    """Decomposition of a tensor T: near ``sum_j values[j] u_j x u_j x u_j``, u_j the columns of ``vectors``.
+    """Cubes of a tensor, ``sum_j values[j] u_j x u_j x u_j``, largest first, and the share that is left.
 
-    `values` (k,): weights of the cubes, not negative, largest first; `vectors` (k, k): vectors u_j, one a column, of
-    length 1; `residual`: frobenius norm of the difference to the tensor, relative to that of the tensor.
+    Shapes: `values` (k,), `vectors` (k, k): u_j of length 1 in columns.
     """
 
     values: NDArray[np.float64]
@@ -221,10 +220,7 @@ def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float
 
 
 def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the symmetric tensor of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k`` only.
-
-    Shapes: `raw` (k, k (k + 1) / 2); returns (k, k, k).
-    """
+    """Return the symmetric tensor (k, k, k) of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k``."""
     k = len(raw)
     upper, lower = np.triu_indices(k)
     # Both triangles from one, then the average over the positions that the sums treat differently.
@@ -237,10 +233,7 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
 def sorted_cubes(
     T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]
 ) -> OrthogonalCP:
-    """Return cubes, the largest first, with what they leave of the tensor.
-
-    Shapes: `T` (k, k, k), `values` (k,), `vectors` (k, k).
-    """
+    """Return cubes, the largest first, with what they leave of the tensor."""
     order = np.argsort(-values, kind="stable")
     # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
     # negative weight did not converge, and counts as 0.

@@ -232,10 +232,7 @@ def label_propensities(
 
 
 def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, Int64s, Int64s]:
-    """Mark which of the k best labels are true, best first; ties go to the lower column.
-
-    Shapes: returns `hits` (n, k), `n_true` (n,), `columns` (n, k).
-    """
+    """Mark which of the k best labels are true (n, k), best first, ties going to the lower column."""
     scores, (rows, columns, n_true) = _checked(scores, truth)
     n, n_labels = scores.shape
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n_labels:

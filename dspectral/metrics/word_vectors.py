@@ -120,10 +120,7 @@ def better_answers(
     best: NDArray[np.float32],
     answers: Int64s,
 ) -> None:
-    """Replace answers by words of a tile that score higher.
-
-    Shapes: `cosines` (n_given, n_tile), `rows, given` (n_questions, 3), `best, answers` (n_questions,).
-    """
+    """Replace answers (n_questions,) by words of a tile (n_given, n_tile) that score higher."""
     # Invariant: answers[q] is the best word before column j for question q, best[q] its score. 3CosAdd is
     # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score, whose
     # cosines are moved to [0, 1]. Three cosines are read for each pair of a question and a word. Whether a word is

@@ -30,11 +30,7 @@ HasSpectrum: TypeAlias = HasSingularValues | FrequentDirections | ArrayLike
 
 
 class Scree(NamedTuple):
-    """Falling squared singular values and what is known of them.
-
-    `values` (k,): squared singular values, each at most the true one; `energy`: sum of all squared singular values;
-    `energy_known`: whether the energy is that of all rows; `error`: most that a value may be below the true one.
-    """
+    """Falling squared singular values (k,) from below, the most that they fall short, and their known sum."""
 
     values: NDArray[np.float64]
     energy: float

@@ -23,10 +23,7 @@ def place_labels(
     *,
     size: float = 8.0,
 ) -> list[Annotation]:
-    """Write a label beside each point, at the first free place on rings around it, with a thin line where it is far.
-
-    Shapes: `points` (n, 2).
-    """
+    """Write a label at the first free place on rings around each point (n, 2), with a thin line where it is far."""
     figure = ax.get_figure(root=True)
     if figure is None or not len(points):
         return []

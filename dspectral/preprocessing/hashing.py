@@ -21,12 +21,7 @@ from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 
 class SparseOutput:
-    """Answer ``set_output`` of transformers whose rows stay sparse: it is for dense results in memory.
-
-    A data frame would hold one column object for each of some 262,144 columns, and rows that are read lazily would be
-    computed. The call is accepted, since a Pipeline hands its own to every step; dense results of later steps
-    become frames.
-    """
+    """Accept ``set_output``, which pipelines hand to every step, for rows that stay sparse."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep scikit-learn from wrapping what ``transform`` returns."""

@@ -161,10 +161,7 @@ def open_anndata(
 
 
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
-    """Read rows as float32, their columns sorted, duplicates summed and zeros dropped.
-
-    Shapes: returns (stop - start, n_columns).
-    """
+    """Read rows as float32, their columns sorted, duplicates summed and zeros dropped."""
     rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
     # The chunks that hold these entries are read and no others: a chunk that two blocks share is read twice.

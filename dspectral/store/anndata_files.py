@@ -225,9 +225,6 @@ def as_anndata(
 
 
 def as_matrices(rows: da.Array) -> da.Array:
-    """Return the same rows in blocks that are a ``csr_matrix`` each: scanpy takes no ``csr_array``.
-
-    Shapes: `rows` (n_rows, n_columns); returns (n_rows, n_columns).
-    """
+    """Return the same rows in blocks that are a ``csr_matrix`` each: scanpy takes no ``csr_array``."""
     meta = sparse.csr_matrix((0, 0), dtype=rows.dtype)
     return rows.map_blocks(sparse.csr_matrix, dtype=rows.dtype, meta=meta)

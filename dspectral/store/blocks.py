@@ -48,11 +48,7 @@ def write_block(
     labels: "CSRRows | None" = None,
     last: bool = True,
 ) -> BlockInfo:
-    """Write rows as a block, its finished mark last.
-
-    Beside the rows lie their sums by column and the number of rows in which each column is not zero, so that the sums
-    of a store take no pass over its rows. Shapes: `rows` (n, d), `labels` (n, L).
-    """
+    """Write rows (n, d) with labels (n, L) and sums by column as a block, its finished mark last."""
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape
     # SciPy makes indices int64 at times; a store's files must not depend on how its rows were made.

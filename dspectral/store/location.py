@@ -64,11 +64,7 @@ class _Groups:
 
 
 class LocalFiles(_Groups, LocalStore):
-    """A folder of this machine, or one that is shared with others.
-
-    Files of arrays are read and written in the thread that asks, as Zarr's one loop would hand each of them to a thread
-    of its own and back: most of the time of a small array, and where all threads of a pass would wait.
-    """
+    """A folder, whose files are read and written in the calling thread, and not through Zarr's one loop."""
 
     most: float = math.inf
     """Bytes that a chunk has at most which Zarr reads, once metadata have said so."""

@@ -49,10 +49,7 @@ def read_record(where: Location) -> Record | None:
 
 
 def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
-    """Write arrays, then the attributes that make them count, then remove the arrays of an earlier record.
-
-    Cut short at any point, what was there before is still there, whole.
-    """
+    """Write arrays, then the attributes that make them count, then remove those of an earlier record."""
     earlier = read_record(where)
     generation = earlier.attributes.get("generation", -1) + 1 if earlier is not None else 0
     if earlier is None:

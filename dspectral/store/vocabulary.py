@@ -235,10 +235,7 @@ def read_kept_terms(
 
 
 def pack_terms(table: TermTable) -> NDArray[np.int64]:
-    """Return a table as one array of numbers, its text padded to whole ones.
-
-    Shapes: returns (3 * n + 2 + ceil(n_bytes / 8),).
-    """
+    """Return a table as one array of 3 n + 2 numbers and its text, padded to whole ones."""
     # One array of one type: a file for each part of each block, instead of four.
     data = table.terms.data
     padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)

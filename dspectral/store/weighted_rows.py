@@ -50,10 +50,7 @@ def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighti
 
 
 def counts_of(rows: Rows) -> CSRRows:
-    """Return one block of counts as finite CSR rows of a floating type, without duplicate entries.
-
-    Shapes: `rows` (n, d); returns (n, d).
-    """
+    """Return one block of counts as finite CSR rows of a floating type, without duplicate entries."""
     energy_of(rows)
     known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)

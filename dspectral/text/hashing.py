@@ -140,10 +140,7 @@ def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
 
 @compiled
 def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: Int, last: Int) -> int:
-    """Write the cells of the n-grams of a group; return how many there are.
-
-    A cell is ``(row << n_bits | column) << 1 | negative``: sorted, equal row and column are neighbors.
-    """
+    """Write the cells of a group's n-grams, ``(row << n_bits | column) << 1 | negative``; return how many."""
     # As scikit-learn reads a hash: a signed number, whose magnitude modulo n_features is the column, and whose sign is
     # that of the entry. One key for each n-gram, so there are as many cells as n-grams.
     mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)

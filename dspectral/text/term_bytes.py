@@ -105,10 +105,7 @@ def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int
 
 @compiled
 def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
-    """Return a negative number, 0 or a positive number as ``a[i:i_end]`` is before, equal to or after ``b[j:j_end]``.
-
-    The order is that of bytes; a slice that the other begins with comes first.
-    """
+    """Return the sign of the order of ``a[i:i_end]`` and ``b[j:j_end]`` by bytes; a prefix comes first."""
     # The first byte that differs decides; where there is none, the longer slice is the one with bytes left.
     shorter = min(i_end - i, j_end - j)
     k = _n_common(a, i, b, j, shorter)

@@ -16,11 +16,7 @@ MOST_PARTITIONS = 2**16
 
 
 class TermTable(NamedTuple):
-    """How often each n-gram occurs, and in how many documents: a summary of text that merges exactly.
-
-    `terms`: n n-grams, distinct and in the order of their bytes, words joined by single spaces; `document_frequency,
-    counts` (n,): what is counted of each.
-    """
+    """How often each n-gram occurs, in the order of bytes, and in how many documents; it merges exactly."""
 
     terms: Documents
     document_frequency: NDArray[np.int64]

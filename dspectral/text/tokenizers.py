@@ -18,11 +18,7 @@ _GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.s
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A function from a text to its tokens, and the name by which stores and saved models know it.
-
-    Two of the same name are equal. `name`: ``"module:function"``, or the class, name and version of a tokenizer that
-    is an object; `function`: the function itself.
-    """
+    """A function from a text to its tokens, and the name by which stores know it and it is compared."""
 
     name: str
     function: Callable[[str], Iterable[Any]] | None = field(default=None, compare=False)

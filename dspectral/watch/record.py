@@ -40,11 +40,7 @@ class Memory(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Tasks of one kind within what runs.
-
-    `done`: most tasks that were done at any time; `again`: those among them that were lost with a worker and run once
-    more; `rows_per_second, bytes_per_second`: speed since the phase began.
-    """
+    """Tasks of one kind within what runs: those done at any time, those done ``again``, and their speed."""
 
     name: str
     done: int

@@ -16,11 +16,7 @@ TABLE = 1 << 16
 
 
 class ClusterBigrams(NamedTuple):
-    """Bigram counts between m clusters, updated in place: how often a word of cluster b follows one of cluster a.
-
-    `back` is the transpose of ``forth``, so that both a row and a column lie together in memory; `worth` and
-    `worth_back` are ``n log n`` of both, `first` and `second` the row and column sums of ``forth``.
-    """
+    """Bigram counts between m clusters and their transpose, updated in place, with ``n log n`` and sums."""
 
     forth: Int64s
     back: Int64s
@@ -152,10 +148,7 @@ def write_gains(
 
 
 class BigramCounts(NamedTuple):
-    """Bigram counts of some neighboring types, in CSR layout by the first and (``back``) by the second word.
-
-    Words after type ``first + i`` are ``others[starts[i]:starts[i + 1]]``, as often as the same slice of ``counts``.
-    """
+    """Bigram counts of types from ``first`` on, in CSR layout by the first and (``back``) by the second word."""
 
     first: int
     starts: Int64s
@@ -182,10 +175,7 @@ class StoredBigrams:
 
 
 class TypeFeatures(NamedTuple):
-    """Binary features of word types, for example of their spelling: type i has ``features[starts[i]:starts[i + 1]]``.
-
-    `weights` (n_types,): weight of each feature of a type; `n_features`: number of different features.
-    """
+    """Weighted binary features: type i has ``features[starts[i]:starts[i + 1]]``, of its spelling for example."""
 
     starts: Int64s
     features: Int32s
@@ -243,10 +233,7 @@ def exchange_sweep(
 
 
 class SweepState(NamedTuple):
-    """Clusters in the middle of a sweep, changed in place: bigrams, weights of features with their sums, and sizes.
-
-    Shapes: `table` (n_clusters, n_features), `sums` (n_clusters,), `sizes` (n_clusters,).
-    """
+    """Clusters within a sweep, changed in place: bigrams, feature weights (n_clusters, n_features), sums, sizes."""
 
     cells: ClusterBigrams
     table: Doubles

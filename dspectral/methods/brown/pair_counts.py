@@ -17,10 +17,7 @@ from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 
 class PairBlock(NamedTuple):
-    """How often the column's type stands directly after, and before, that of the row: of n types from number ``first``.
-
-    Shapes: `after, before` (n, n_types).
-    """
+    """How often the column's type stands directly after, and before, each of n types from number ``first``."""
 
     first: int
     after: CSRRows
@@ -45,8 +42,7 @@ class PairBlock(NamedTuple):
 class PairCounts:
     """How often types are adjacent, read block by block as often as asked, each by ``read(item)``.
 
-    `n_following, n_preceding` (n_types,): how often a type has another one after it, and before it; `nnz`: number of
-    distinct pairs.
+    Shapes: `n_following, n_preceding` (n_types,).
     """
 
     read: Callable[[Any], PairBlock]
@@ -71,10 +67,7 @@ class PairCounts:
         return map(self.read, self.items)
 
     def times(self, factor: Any) -> tuple[Any, Any]:
-        """Multiply the counts by a matrix, those of types that follow and those of types before, in one reading.
-
-        Shapes: `factor` (n_types, m); returns `after` (n_types, m), `before` (n_types, m).
-        """
+        """Multiply counts of types after, and before, by a matrix (n_types, m), in one reading."""
         products = [(block.after @ factor, block.before @ factor) for block in self]
         return _stacked([after for after, _ in products]), _stacked([before for _, before in products])
 

@@ -38,10 +38,7 @@ def nearest(
     method: Literal["add", "mul"] = "add",
     hidden: Sequence[int] = (),
 ) -> tuple[Int64s, FloatArray]:
-    """Return the vectors nearest to those given, which are not among the answers.
-
-    Shapes: `vectors` (n_types, k); returns `ids` (n,), `scores` (n,).
-    """
+    """Return ids and scores (n,) of the vectors (n_types, k) nearest to those given, which are no answers."""
     if not len(positive) and not len(negative):
         raise ValueError("at least one word must be given to be near to, or far from")
     if method == "add":

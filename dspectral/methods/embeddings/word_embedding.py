@@ -305,10 +305,7 @@ class WordVectors(NamedTuple):
 
 
 def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -> WordVectors:
-    """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1.
-
-    Shapes: `rows` (n_types, n_contexts).
-    """
+    """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1."""
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
     # only blocks of it are ever in the memory of a task.
     possible = plan._replace(n_components=min(plan.n_components, *rows.shape))

@@ -14,8 +14,8 @@ from dspectral.types import Doubles, Int32s
 class HiddenMarkov(NamedTuple):
     """A hidden Markov model, or the counts that one is made from.
 
-    `initial` (n_states,): ``p(h_1 = h)``; `transition` (n_states, n_states): ``p(h' | h)`` in row h, column
-    h'; `emission` (n_types, n_states): ``p(x | h)`` in row x, column h; `final` (n_states,): ``p(stop | h)``.
+    Shapes: `initial, final` (n_states,); `transition` (n_states, n_states): ``p(h' | h)`` in row h; `emission`
+    (n_types, n_states): ``p(x | h)``.
     """
 
     initial: Doubles

@@ -34,11 +34,7 @@ HoldsBlocks: TypeAlias = HoldsSentences | HoldsLabelledSentences
 
 
 class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
-    """Base of the estimators whose ``model_`` is a chain over types of tokens.
-
-    Sentences come as lists of tokens, as columns of them, or as a corpus. The blocks of a corpus in a store are decoded
-    by one task each; only the results are held in memory.
-    """
+    """Base of estimators whose ``model_`` is a chain over types; a corpus is decoded by one task a block."""
 
     model_: HiddenMarkov
     _tokens_are_strings = True
@@ -186,10 +182,7 @@ class StateDecoder(ChainDecoder):
 
 
 def renumber(blocks: Blocks, numbers: Int32s) -> Blocks:
-    """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read.
-
-    Shapes: `numbers` (n_types,).
-    """
+    """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read."""
     return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
 
 

@@ -20,10 +20,7 @@ from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentence
 
 
 class ExpectedCounts(NamedTuple):
-    """Expected counts of starts, steps, emissions and ends (Baum-Welch), and the log-likelihood.
-
-    The log-likelihood is that of the sentences that are possible, ``n_sentences`` of them.
-    """
+    """Expected counts of starts, steps, emissions and ends, and the log-likelihood of what is possible."""
 
     counts: HiddenMarkov
     log_likelihood: float

@@ -48,10 +48,7 @@ def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> Doubles:
 
 
 def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
-    """Return the most probable sequence of states of each sentence; of equal ones, that with the first states.
-
-    ``O(n_tokens n_states^2)`` time, in logarithms.
-    """
+    """Return the most probable states of each sentence, first ones of equals, in ``O(n_tokens n_states^2)``."""
     check_numbers(sentences.ids, model.n_types)
     # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
     with np.errstate(divide="ignore"):

@@ -78,10 +78,7 @@ class ClassGramProduct(NamedTuple):
 
 
 class CrossProduct(NamedTuple):
-    """``A'B`` for rows A and B that belong together, with the sum and the energy of A's rows.
-
-    Shapes: `total` (d,), `product` (d, r).
-    """
+    """``A'B`` (d, r) for rows A and B that belong together, with the sum (d,) and the energy of A's rows."""
 
     n_rows: int
     total: NDArray[np.float64]
@@ -135,10 +132,7 @@ class IdentityProducts:
 
 
 class ClassProducts:
-    """Products for K that is 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, for z_i the classes of document i.
-
-    Shapes: `X` (n, d), `classes` (n, n_classes).
-    """
+    """Products for K 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, z_i the classes of document i."""
 
     reads = 1
 
@@ -165,10 +159,7 @@ class ClassProducts:
 
 
 class SimilarityProducts:
-    """Products for K the identity plus ``alpha`` times a sparse matrix: two reads of the documents each.
-
-    Shapes: `X` (n, d), `similarity` (n, n).
-    """
+    """Products for K the identity plus ``alpha`` times a sparse matrix (n, n): two reads each."""
 
     reads = 2
 

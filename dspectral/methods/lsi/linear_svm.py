@@ -92,11 +92,7 @@ class SquaredHinge(NamedTuple):
 
 
 class TopScores(NamedTuple):
-    """The rows with the highest scores of each class, equal ones in their order.
-
-    `n_rows`: number of rows seen; `limits` (L,): number of rows wanted for each class; `rows`: for each class
-    the numbers of its rows, highest score first; `scores`: for each class the scores of those rows.
-    """
+    """Numbers and scores of the rows with the ``limits`` (L,) highest scores of each class, highest first."""
 
     n_rows: int
     limits: NDArray[np.int64]

@@ -54,10 +54,7 @@ MAX_ITER = 1000
 
 
 class LocalMachines(NamedTuple):
-    """A space and a linear machine for each class, and the weight f of a row in each.
-
-    Shapes: `components` (k_c, d), `coef` (L, d), `intercept` (L,).
-    """
+    """A space (k_c, d) and a linear machine for each class, ``coef`` (L, d), and the weight f of a row in each."""
 
     components: list[NDArray[np.float64]]
     coef: NDArray[np.float64]

@@ -134,11 +134,7 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
 def weighted_regions(
     data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
 ) -> list[Region]:
-    """Return regions of the documents with the highest relevancy, ``gamma`` times as many as a class has (LRW).
-
-    One pass. A task holds its block and ``8 n L`` bytes for the n rows in it; what comes back are numbers of
-    rows, as many as the regions have.
-    """
+    """Return regions of the most relevant documents, ``gamma`` times as many as a class has (LRW), in one pass."""
     limits = np.minimum([math.ceil(gamma * len(mine)) for mine in rows], data.n_rows)
     found = summarize(
         data.words, of=partial(TopScores.of, relevancy=relevancy, limits=limits), name="relevancy"

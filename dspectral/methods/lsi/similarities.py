@@ -72,10 +72,7 @@ class PolynomialFactor(NamedTuple):
 
 
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
-    """Return a similarity as CSR in double precision, its diagonal left out.
-
-    Shapes: `similarity` (size, size); returns (size, size).
-    """
+    """Return a similarity (size, size) as CSR in double precision, its diagonal left out."""
     if is_sparse(similarity):
         matrix: CSRRows = sparse.csr_array(similarity).astype(np.float64)
     else:
@@ -128,10 +125,7 @@ def checked_weight(weight: float, largest: float, name: str, matrix: str) -> Non
 
 
 def factor(similarity: sparse.csr_array, weight: float, ends: tuple[float, float]) -> Factor:
-    """Return L with ``L L' = I + weight * similarity``, given the similarity's extreme eigenvalues.
-
-    Shapes: `similarity` (d, d).
-    """
+    """Return L with ``L L' = I + weight * similarity``, given the similarity's extreme eigenvalues."""
     size = similarity.shape[0]
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
     if size <= DENSE_COLUMNS:

@@ -80,10 +80,7 @@ def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) ->
 
 
 def first_of_the_best(gains: FloatArray) -> int:
-    """Return the first candidate that is not worse than the best outside one standard error of their difference.
-
-    Shapes: `gains` (n_candidates, n_documents).
-    """
+    """Return the first candidate (row of gains) not worse than the best by one standard error of the difference."""
     # What differs by less than that is chance, and differences of rounding are smaller still.
     lost = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = lost.std(axis=1) / np.sqrt(gains.shape[1])
@@ -136,10 +133,7 @@ def _tried(
 def held_out_scores(
     model: LabelModel, states: FloatArray, features: FloatArray, alpha: float | None
 ) -> FloatArray:
-    """Return the score of every label for a penalty of the linear correction, without one by the states alone.
-
-    Shapes: `states` (n, k), `features` (n, r + 1), with a last column of ones; returns (n, L).
-    """
+    """Return scores (n, L) for a penalty of the linear correction, without one by the states alone."""
     if alpha is None:
         return np.asarray(states @ model.labels.columns.T)
     # P gamma' + F B' for B = (Y'F - gamma P'F) G^-1 is [F G^-1, P - F G^-1 F'P] [Y'F, gamma]': one product with all

@@ -61,14 +61,8 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
 def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike | None = None) -> CSRRows:
     """Return rows of the weights of the words that occur, scaled to unit length.
 
-    A row of fractions holds weights, such as those of tf-idf, and keeps them; in all others a word that occurs has the
-    weight of its column.
-
-    Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
-
-    >>> unit_rows(np.array([[2.0, 2.0], [1.5, 2.0]]), np.array([3.0, 4.0])).toarray()
-    array([[0.6, 0.8],
-           [0.6, 0.8]])
+    A row of fractions holds weights, such as those of tf-idf, and keeps them; in all others a word that occurs has
+    the weight of its column. Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
     """
     words = word_rows(rows, counts=True, dtype=dtype)
     data = np.empty(words.nnz, dtype=words.dtype)
@@ -114,10 +108,7 @@ class SampleBounds(NamedTuple):
 
 
 class DocumentSample(NamedTuple):
-    """The documents with the smallest hashes of their words, in that order, wherever blocks are cut.
-
-    Shapes: `hashes` (m,), `words` (m, d), `labels` (m, L).
-    """
+    """The documents with the smallest hashes of their words, in that order, wherever blocks are cut."""
 
     hashes: NDArray[np.uint64]
     words: CSRRows

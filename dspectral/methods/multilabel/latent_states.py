@@ -18,11 +18,7 @@ class Whitening(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """Distributions in columns, and what was taken away to make them so.
-
-    `columns` (m, k): entries of at least 0; `n_negative`: number of entries that were below zero;
-    `negative_mass`: share of those entries in the sum of all magnitudes.
-    """
+    """Distributions in columns (m, k), the number of entries that were negative, and their share."""
 
     columns: FloatArray
     n_negative: int
@@ -45,10 +41,7 @@ class LabelModel(NamedTuple):
 
 
 def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
-    """Clip each column at zero, add a prior to every entry and divide by the sum; a column of zeros is uniform.
-
-    Shapes: `columns` (m, k).
-    """
+    """Clip columns (m, k) at zero, add a prior and divide by the sum; zeros become uniform."""
     n_negative = int(np.count_nonzero(columns < 0))
     # The sum of the positive entries less the sum of all is the magnitude of the negative ones, without another array.
     clipped = np.maximum(columns, 0)
@@ -65,10 +58,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
 
 
 def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
-    """Return logarithms of distributions mixed with a background, a probability floored at 1e-12.
-
-    Shapes: `columns` (d, k), `background` (d,); returns (d, k).
-    """
+    """Return logarithms of distributions (d, k) mixed with a background (d,), floored at 1e-12."""
     # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
     mixed: FloatArray = (1.0 - share) * columns
@@ -80,10 +70,7 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
 
 
 def residual_regression(regression: Regression, labels: FloatArray, alpha: float) -> FloatArray:
-    """Return the ridge regression of ``Y - P gamma'`` on features, from cross products alone.
-
-    Shapes: `labels` (L, k); returns (L, r + 1).
-    """
+    """Return the ridge regression (L, r + 1) of ``Y - P gamma'`` on features, from cross products alone."""
     # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
     # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,
     # so that one alpha serves any number of documents.

@@ -87,11 +87,7 @@ class States(NamedTuple):
 
 
 class DocumentsInMemory(NamedTuple):
-    """Documents that a pass reads in this process, at once.
-
-    `words, labels`: rows of word counts, and rows of labels; `dtype`: precision of what is made from the
-    words; `features` (n, r): features of the linear correction, where they are known already.
-    """
+    """Documents that a pass reads in this process at once, with features (n, r) if known already."""
 
     words: CSRRows
     labels: CSRRows
@@ -194,10 +190,7 @@ def _leading(
 
 
 def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
-    """Return directions, and beside them those of the words that they lead to.
-
-    Shapes: `directions` (d, r), `reached` (d, r); returns (d, r + s).
-    """
+    """Return directions (d, r), and beside them those of the words that they lead to."""
     # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
     # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
     left = reached.astype(directions.dtype)

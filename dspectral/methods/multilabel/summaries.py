@@ -106,10 +106,7 @@ class SecondMoments(NamedTuple):
         directions: FloatArray,
         column_weights: NDArray[np.float64],
     ) -> Self:
-        """Summarize one block: ``n k^3 / 3`` operations in products; ``distinct`` adds ``k^3`` for each word.
-
-        Shapes: `rows` (n, d), `whitening` (d, k), `directions` (d, r), `column_weights` (d,).
-        """
+        """Summarize one block: ``n k^3 / 3`` operations, and ``k^3`` for each word if ``distinct``."""
         words = word_rows(rows, counts=counts)
         # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision
         # whatever the words are.
@@ -138,10 +135,7 @@ class SecondMoments(NamedTuple):
 
 
 def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
-    """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L).
-
-    Shapes: `words` (n, d), `Y` (n, L).
-    """
+    """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L)."""
     # For rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows, and Y Omega is far
     # narrower.
     present = word_rows(words, counts=False, dtype=np.float32)

@@ -62,11 +62,7 @@ def _fit_narrow(
 
 
 def _columns_in_use(rows: CSRRows) -> IntArray:
-    """Return the columns that have an entry, in ascending order.
-
-    Few of the hashed columns do. The machine visits its columns in the same order without the others, so that its bits
-    stay, but its coefficients lie close together, and those of the others need not be cleared and copied.
-    """
+    """Return the columns that have an entry, ascending: without the others the bits stay, and less is cleared."""
     return np.flatnonzero(np.bincount(rows.indices, minlength=rows.shape[1]))
 
 
@@ -106,10 +102,7 @@ def best_choice(
     n_folds: int,
     seed: int,
 ) -> tuple[Choice, float]:
-    """Return the choice of highest mean accuracy over the folds, the first of equals, and that accuracy.
-
-    Where nothing can be held out it is the first choice, and NaN.
-    """
+    """Return the first choice of highest mean accuracy over the folds and that, NaN if nothing is held out."""
     usable = [fold for fold in folds(y, n_folds, seed) if can_learn(y, *fold)]
     if not usable:
         return choices[0], float("nan")

@@ -46,11 +46,7 @@ class LevelSettings(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """How far a fit has come: the blocks, and the levels that they are projected through as they are read.
-
-    `axes`: of the levels between the blocks and the level to be found next, each of shape (k, arity * d); `kept`:
-    whether the blocks are nodes of a level in memory, which reading does not count as a pass.
-    """
+    """How far a fit has come: the blocks, and the axes (k, arity * d) that they are projected by as they are read."""
 
     stream: Stream
     axes: list[FloatArray]
@@ -133,10 +129,7 @@ def n_levels_of(length: int, arity: int) -> int:
 
 
 def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Moments:
-    """Return the moments of the vectors that the next level joins; zero vectors are counted, not computed.
-
-    Shapes: `block` (n, length * n_dimensions), `axes` (k, arity * d).
-    """
+    """Return the moments of the vectors that the next level joins; zero vectors are counted, not computed."""
     width = trees.arity * (axes[-1].shape[0] if axes else trees.n_dimensions)
     total, gram, n_trees = np.zeros(width), np.zeros((width, width)), 0
     # Sums over the joined vectors x of the pieces so far: total = sum x, gram = sum x x'; width^2 operations a vector.

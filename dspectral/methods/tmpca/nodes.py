@@ -16,10 +16,7 @@ PIECE = 1 << 21
 
 
 class Nodes(NamedTuple):
-    """The nodes of one level of many trees.
-
-    `rows` (n_nodes, d): one tree after the other; `sizes` (n_trees,): number of stored nodes of each tree.
-    """
+    """The nodes (n_nodes, d) of one level, tree after tree, and the number of each (n_trees,)."""
 
     rows: FloatArray
     sizes: Int64s

@@ -38,20 +38,14 @@ def varimax(scores: FloatArray) -> NDArray[np.float64]:
 
 
 class Axes(NamedTuple):
-    """Singular vectors of the weighted rows, and the rotation to topics once it is known.
-
-    `components` (k, d); `sizes` (k,): the singular values; `rotation` (k, k).
-    """
+    """Singular vectors (k, d) of the weighted rows and values (k,), and the rotation (k, k) once known."""
 
     components: FloatArray
     sizes: NDArray[np.float64]
     rotation: NDArray[np.float64]
 
     def cosines(self, coordinates: FloatArray) -> NDArray[np.float64]:
-        """Return the cosine of each row's projection with each topic; zeros where nothing is left of a row.
-
-        Shapes: `coordinates` (n, k); returns (n, k).
-        """
+        """Return the cosines (n, k) of each row's projection with each topic; zeros where nothing is left."""
         known = np.asarray(coordinates, dtype=np.float64)
         lengths = np.linalg.norm(known, axis=1, keepdims=True)
         return np.asarray(
@@ -132,10 +126,7 @@ class TopicSums(NamedTuple):
 
 
 def shares(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of each topic in each document, by its squared cosine; zeros where no cosine is positive.
-
-    Shapes: `cosines` (n, k); returns (n, k).
-    """
+    """Return the share (n, k) of topics in documents by squared cosines; zeros where no cosine is positive."""
     squares = np.maximum(cosines, 0.0) ** 2
     totals = squares.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(squares, totals, out=np.zeros_like(squares), where=totals > 0))

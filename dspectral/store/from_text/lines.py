@@ -240,10 +240,7 @@ def _first_line(file: IO[bytes], start: int, stop: int) -> int:
 def _cut_at_lines(
     file: IO[bytes], at: int, stop: int, piece_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines from byte ``at`` to the line that ``stop`` is in, in parts, each with its bytes in the file.
-
-    Of a line over ``most`` bytes its first bytes and its end are left.
-    """
+    """Yield whole lines from ``at`` to ``stop``'s in parts, with their bytes; of long ones beginning and end."""
     # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
     # yet, `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long.
     # Behind `stop` small parts are read, as the span's last line is likely to end soon.

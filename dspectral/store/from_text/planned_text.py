@@ -117,10 +117,7 @@ class PlannedText(NamedTuple):
 def plan_text(
     sources: TextSources, reading: Reading, *, sentences: bool = False, ids: bool = False
 ) -> PlannedText:
-    """Tell files from texts; nothing is read but sizes, headers and the footers of Parquet files.
-
-    Of sentences each line is one, of a file as of a field or a text, unless the unit says that files or fields are.
-    """
+    """Tell files from texts, sentences by lines unless the unit says otherwise; only sizes and headers are read."""
     check_name("errors", reading.errors, ERRORS)
     reading = reading._replace(block_bytes=check_size("block_bytes", reading.block_bytes))
     unit = reading.unit

@@ -207,11 +207,7 @@ def _fields(records: Iterable[Any], field: str) -> Iterator[Any]:
 
 
 class KeptBlock(NamedTuple):
-    """A block of texts in the scratch of a store.
-
-    `name`: path of its group in the store; `digest`: digest that tells its texts from others; `n_long`:
-    number of its texts that were too long; `long_at`: which the first of them are.
-    """
+    """A block of texts in the scratch of a store: group, digest, number of long texts, and the first of these."""
 
     name: str
     digest: str

@@ -221,10 +221,7 @@ class NeighborCounts(NamedTuple):
         return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
     def contexts(self, groups: CSRRows) -> CSRRows:
-        """Count the neighbors of each type by group, the ends of sentences as one more group on each side.
-
-        Shapes: `groups` (n_types, n_groups); returns (n_types, n_groups + 1).
-        """
+        """Count neighbors by group, ends of sentences as one more, (n_types, n_groups + 1) a side."""
         # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
         following, preceding = self.pairs.times(groups)
@@ -316,10 +313,7 @@ def spelling_points(features: CSRRows, counts: Int64s, k: int, random_state: int
 
 
 def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions: int) -> Doubles:
-    """Put points side by side and keep their principal components.
-
-    Shapes: `parts` (n_types, d_i), `counts` (n_types,); returns (n_types, at most n_dimensions).
-    """
+    """Put points (n_types, d_i) side by side and keep their principal components."""
     # Means and variances are over tokens, so that rare types with noisy contexts do not set the scale.
     share = counts / counts.sum()
     columns = []

@@ -261,11 +261,7 @@ def sweep_types(
     *,
     n_sweeps: int,
 ) -> Int32s:
-    """Return one state for each type, beginning with that of its largest coefficient.
-
-    Shapes: `membership` (n_types, n_states), `anchors` (n_states,), `features` (n_types, n_features), `weights`
-    (n_types,); returns (n_types,).
-    """
+    """Return one state for each type (n_types,), beginning with that of its largest coefficient."""
     # Anchors stay in their own states: without them, states could change places and lose their meaning.
     n_states = membership.shape[1]
     labels: Int32s = np.argmax(membership, axis=1).astype(np.int32)

@@ -13,10 +13,7 @@ from dspectral.types import Doubles, Int64s
 
 
 class Projections(NamedTuple):
-    """Projections of ``[view, 1]`` to coordinates that tell refinements apart, and how many of them each label has.
-
-    Shapes: `past, future` (n_labels, width + 1, m), `correlations` (n_labels, m - 1), `n_refinements` (n_labels,).
-    """
+    """Projections (n_labels, width + 1, m) of ``[view, 1]`` to coordinates that tell refinements apart."""
 
     past: Doubles
     future: Doubles
