@@ -93,12 +93,43 @@ def test_a_random_state_of_any_kind_is_resolved_once(name):
         fitted(name, random_state="today")
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].integer])
-@pytest.mark.parametrize("value", ["ten", 2.5])
-def test_a_parameter_of_the_wrong_type_is_one_sentence(name, value):
-    parameter = CASES[name].integer
-    with pytest.raises((TypeError, ValueError), match=rf"^{parameter} is .*must be"):
-        fitted(name, **{parameter: value})
+RECIPES = {
+    "AnchorHMM": dspectral.AnchorRecipe,
+    "IntentClassifier": dspectral.IntentRecipe,
+    "LocalLSI": dspectral.LocalRecipe,
+    "MomentMultiLabelClassifier": dspectral.MultiLabelRecipe,
+    "RefinementHMM": dspectral.RefinementRecipe,
+    "SentenceRepresentation": dspectral.SentenceRecipe,
+    "WordEmbedding": dspectral.EmbeddingRecipe,
+}
+ANYTHING = {"center", "counts", "distance_weighting", "plus", "stop_words", "whiten"}
+"""Parameters that are true or false of any value, or any collection."""
+OTHERS = {
+    "IntentClassifier": {"representation"},
+    "SentenceRepresentation": {"ngram_range"},
+    "TreePCA": {"vectors"},
+    "WordVectorRepresentation": {"words", "vectors", "weight", "n_features"},
+}
+"""Parameters with tests of their own."""
+PARAMETERS = [
+    (name, parameter, "")
+    for name, case in CASES.items()
+    for parameter in case.make().get_params(deep=False)
+    if parameter not in ANYTHING | OTHERS.get(name, set())
+]
+PARAMETERS += [
+    (name, field, "recipe")
+    for name, recipe in RECIPES.items()
+    for field in recipe._fields
+    if field not in ANYTHING | {"b", "memory", "run_memory", "n_contexts"}
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "recipe"), PARAMETERS)
+def test_a_parameter_of_the_wrong_type_is_named(name, parameter, recipe):
+    given = {"recipe": RECIPES[name]()._replace(**{parameter: Column}) if recipe else {parameter: Column}}
+    with pytest.raises((TypeError, ValueError), match=f"^{parameter} is "):
+        fitted(name, **(given if recipe else given["recipe"]))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -145,6 +176,29 @@ def test_a_grid_search_fits_and_scores_every_candidate(name):
     ).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_.keys() == CASES[name].grid.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (dspectral.AnchorHMM.as_published(4, min_count=2), {"n_states": 4, "min_count": 2, "n_sweeps": 0}),
+        (
+            dspectral.MomentMultiLabelClassifier.as_published(7, smoothing=0.2, correction_rank=None),
+            {"n_states": 7, "smoothing": 0.2, "correction_rank": None},
+        ),
+        (
+            dspectral.SpectralBrownClustering.as_published(3, min_count=2, n_sweeps=1),
+            {"n_dimensions": 3, "n_sweeps": 1, "start": "published"},
+        ),
+        (
+            dspectral.WordEmbedding.as_published(3, count_transform="none"),
+            {"window": 5, "power": 0.0, "count_transform": "none"},
+        ),
+    ],
+)
+def test_the_setting_of_the_paper_is_a_preset_whose_parameters_can_be_replaced(model, expected):
+    assert expected.items() <= model.get_params(deep=False).items()
+    assert clone(model).get_params() == model.get_params()
 
 
 def score_of(name):

@@ -1,5 +1,6 @@
-"""All programs and their parsers, for the tests that go over all of them."""
+"""All programs and their parsers, and how a test runs one."""
 
+import json
 import shlex
 from importlib import import_module
 from pathlib import Path
@@ -36,3 +37,14 @@ def parser_of(name, monkeypatch) -> Parser:
 def words(text: str) -> list[str]:
     """A command line as one types it."""
     return shlex.split(text)
+
+
+def report_of(program, out, *options):
+    """Run a program, and return its report."""
+    import_module(f"workflows.{program}").main([*map(str, options), "--out", str(out), "--debug"])
+    return json.loads((out / "report.json").read_text())
+
+
+def values_of(report, *fields):
+    """Values of the rows of a report by some of their fields."""
+    return {tuple(row.get(field) for field in fields): row["value"] for row in report["rows"]}

@@ -1,12 +1,10 @@
-import json
-
 import numpy as np
 import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
 from dspectral.io import read_brown_paths
-from workflows import brown_clusters
+from tests.workflows.programs import report_of
 from workflows._parts import entities
 
 
@@ -20,8 +18,7 @@ def corpus(tmp_path):
 
 def run(tmp_path, corpus, *more):
     out = tmp_path / "out"
-    brown_clusters.main(["--corpus", str(corpus), "--min-count", "1", "--out", str(out), *more])
-    return out, json.loads((out / "report.json").read_text())
+    return out, report_of("brown_clusters", out, "--corpus", corpus, "--min-count", "1", *more)
 
 
 def values(report, metric):

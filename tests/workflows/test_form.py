@@ -110,13 +110,6 @@ def test_a_fault_of_ours_keeps_its_traceback_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_is_one_sentence(tmp_path, capsys):
-    with pytest.raises(SystemExit) as caught, form.run(arguments(tmp_path)):
-        raise KeyboardInterrupt
-    assert caught.value.code == 130
-    assert "interrupted, nothing is written" in capsys.readouterr().err
-
-
 def test_a_later_run_replaces_report_and_model_only_if_it_succeeds(tmp_path):
     def save(text):
         def write(path):
@@ -135,15 +128,6 @@ def test_a_later_run_replaces_report_and_model_only_if_it_succeeds(tmp_path):
         run.save(save("third"))
     assert json.loads((tmp_path / "report.json").read_text())["arguments"]["seed"] == 3
     assert (tmp_path / "model" / "weights").read_text() == "third"
-
-
-@pytest.mark.parametrize(
-    "wrong", [["--workers", "0"], ["--workers", "two"], ["--workers", "2", "--scheduler", "x"]]
-)
-def test_options_out_of_range_are_refused(tmp_path, wrong):
-    with pytest.raises(SystemExit) as caught:
-        arguments(tmp_path, *wrong)
-    assert caught.value.code == 2
 
 
 def test_a_measured_step_is_part_of_the_whole(tmp_path):

@@ -5,10 +5,11 @@ import pytest
 
 from dspectral import HybridLSI, load
 from tests.schedulers import forked_workers
-from tests.workflows.programs import words
+from tests.workflows.programs import report_of, values_of
+from tests.workflows.programs import words as words_of
 from workflows import lsi_classification
 
-FAST = words("--folds 2 --C 1 --a 5 --alpha 0.5 --gamma 1 2 --b 0.2 --terms 100")
+FAST = words_of("--folds 2 --C 1 --a 5 --alpha 0.5 --gamma 1 2 --b 0.2 --terms 100")
 
 
 def write(path, n, seed, *, several):
@@ -38,9 +39,8 @@ def files(request, tmp_path_factory):
 
 
 def test_every_method_is_scored_at_every_rank(files, tmp_path):
-    lsi_classification.main([*files, *FAST, "--n-components", "6", "4", "--out", str(tmp_path)])
-    report = json.loads((tmp_path / "report.json").read_text())
-    found = {(r["method"], r["n_components"], r["metric"]): r["value"] for r in report["rows"]}
+    report = report_of("lsi_classification", tmp_path, *files, *FAST, "--n-components", "6", "4")
+    found = values_of(report, "method", "n_components", "metric")
     metrics = {"f1_weighted", "f1_micro", "f1_macro", "cpu_seconds"}
     assert {(method, k) for method, k, _ in found} == {
         ("none", 100), *((method, k) for method in ("lsi", "hybrid", "rds", "lrw") for k in (4, 6))
@@ -56,12 +56,11 @@ def test_every_method_is_scored_at_every_rank(files, tmp_path):
 
 @pytest.mark.slow
 def test_cross_validation_chooses_and_workers_give_the_same_figures(tmp_path):
-    asked = words("--n-components 4 --methods hybrid --alpha 0.2 0.9 --folds 2 --C 0.1 10")
+    asked = words_of("--n-components 4 --methods hybrid --alpha 0.2 0.9 --folds 2 --C 0.1 10")
     options, figures = [*options_for(tmp_path, several=True), *asked], []
     for name, more in (("threads", []), ("workers", ["--workers", "1", "--memory-limit", "0"])):
         with forked_workers():
-            lsi_classification.main([*options, *more, "--out", str(tmp_path / name)])
-        rows = json.loads((tmp_path / name / "report.json").read_text())["rows"]
+            rows = report_of("lsi_classification", tmp_path / name, *options, *more)["rows"]
         figures.append(
             [(r["metric"], r["value"], r["C"], r["alpha"]) for r in rows if r["metric"] != "cpu_seconds"]
         )
@@ -86,10 +85,8 @@ def test_folders_and_articles_are_read_too(tmp_path):
     (tmp_path / "reut2-000.sgm").write_text("".join(lines))
     sgm = str(tmp_path / "reut2-000.sgm")
     for train, test in ((str(tmp_path / "train"), str(tmp_path / "test")), (sgm, sgm)):
-        out = tmp_path / "out"
-        options = ["--train", train, "--test", test, "--n-components", "1", "--methods", "none", "rds"]
-        lsi_classification.main([*options, *FAST, "--out", str(out)])
-        rows = json.loads((out / "report.json").read_text())["rows"]
+        options = words_of(f"--train {train} --test {test} --n-components 1 --methods none rds")
+        rows = report_of("lsi_classification", tmp_path / "out", *options, *FAST)["rows"]
         assert {row["value"] for row in rows if row["metric"] == "f1_micro"} == {1.0}
 
 

@@ -6,6 +6,7 @@ import pytest
 from dspectral import load
 from dspectral.datasets import sample_labelled_documents
 from dspectral.io import write_labelled_text
+from tests.workflows.programs import report_of, values_of, words
 from workflows import multilabel
 
 METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at_5"}
@@ -21,12 +22,9 @@ def files(tmp_path_factory):
 
 
 def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
-    arguments = ["--train", str(files / "train.txt"), "--test", str(files / "test.txt")]
-    multilabel.main(
-        [*arguments, "--n-states", "3", "4", "--out", str(tmp_path), "--iterations", "3", "--debug"]
-    )
-    report = json.loads((tmp_path / "report.json").read_text())
-    found = {(row["method"], row["n_states"], row["metric"]): row["value"] for row in report["rows"]}
+    options = f"--train {files}/train.txt --test {files}/test.txt --n-states 3 4 --iterations 3"
+    report = report_of("multilabel", tmp_path, *words(options))
+    found = values_of(report, "method", "n_states", "metric")
     assert {method for method, _, _ in found} == set(multilabel.METHODS)
     for (_, _, metric), value in found.items():
         assert value > 0
@@ -39,10 +37,9 @@ def test_every_method_ranks_and_the_report_says_how_well(files, tmp_path):
 
 
 def test_settings_are_chosen_on_training_documents_held_out(files, tmp_path):
-    arguments = ["--train", str(files / "train.txt"), "--test", str(files / "test.txt"), "--n-states", "4"]
-    asked = ["--methods", "low-rank", "moments+em", "--penalty", "1e6", "1", "--smoothing", "0.3", "1"]
-    multilabel.main([*arguments, *asked, "--iterations", "3", "--out", str(tmp_path)])
-    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    options = f"--train {files}/train.txt --test {files}/test.txt --n-states 4 --iterations 3"
+    asked = "--methods low-rank moments+em --penalty 1e6 1 --smoothing 0.3 1"
+    rows = report_of("multilabel", tmp_path, *words(f"{options} {asked}"))["rows"]
     chosen = {row["method"]: row for row in rows if row["metric"] == "auc"}
     assert chosen["low-rank"]["penalty"] == 1
     assert chosen["moments+em"]["smoothing"] == 0.3  # with 1 all states have the same words
@@ -55,16 +52,13 @@ def test_records_of_text_are_counted_by_the_training_side(split, tmp_path):
         with (tmp_path / f"{side}.jsonl").open("w") as file:
             for _ in range(n):
                 topics = rng.choice(4, size=rng.integers(3), replace=False)
-                words = [f"t{topic}x{word}" for topic in topics for word in rng.integers(9, size=6)]
-                words += [f"w{word}" for word in rng.integers(12, size=6)]
-                record = {"text": " ".join(words), "topics": [f"topic{topic}" for topic in topics]}
+                said = [f"t{topic}x{word}" for topic in topics for word in rng.integers(9, size=6)]
+                said += [f"w{word}" for word in rng.integers(12, size=6)]
+                record = {"text": " ".join(said), "topics": [f"topic{topic}" for topic in topics]}
                 file.write(json.dumps(record) + "\n")
-    asked = ["--format", "records", "--train", str(tmp_path / "train.jsonl"), "--label", "topics"]
-    if split:
-        asked += ["--test", str(tmp_path / "test.jsonl")]
-    shape = ["--n-states", "4", "--methods", "low-rank", "moments+linear", "--terms", "40"]
-    multilabel.main([*asked, *shape, "--iterations", "3", "--out", str(tmp_path / "out")])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    options = f"--format records --train {tmp_path}/train.jsonl --label topics --n-states 4 --iterations 3"
+    options += " --methods low-rank moments+linear --terms 40" + f" --test {tmp_path}/test.jsonl" * split
+    report = report_of("multilabel", tmp_path / "out", *words(options))
     sizes = "200 training and 100 test" if split else "100 training and 100 test"
     assert any(f"{sizes} documents, 40 words, 4 labels" in note for note in report["notes"])
     assert all(row["value"] > 0.9 for row in report["rows"] if row["metric"] == "auc")

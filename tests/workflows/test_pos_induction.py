@@ -1,9 +1,8 @@
-import json
-
 import pytest
 
 from dspectral import load
 from dspectral.datasets import brown_model_sentences
+from tests.workflows.programs import report_of, words
 from workflows import pos_induction
 
 
@@ -18,16 +17,9 @@ def corpus(tmp_path):
     return path
 
 
-def run(tmp_path, *options):
-    out = tmp_path / "out"
-    pos_induction.main([*options, "--out", str(out)])
-    return out, json.loads((out / "report.json").read_text())
-
-
 def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
-    out, report = run(
-        tmp_path, "--corpus", str(corpus), "--n-states", "3", "--seeds", "2", "--em-iterations", "5"
-    )
+    options = words(f"--corpus {corpus} --n-states 3 --seeds 2 --em-iterations 5")
+    report = report_of("pos_induction", tmp_path, *options)
     rows = [row for row in report["rows"] if "seed" in row]
     found = {(row["method"], row["metric"], row["seed"]): row["value"] for row in rows}
     assert {method for method, _, _ in found} == {"em", "brown", "anchor", "anchor+spelling"}
@@ -35,7 +27,7 @@ def test_methods_are_scored_and_anchors_are_named(tmp_path, corpus):
     for method in ("brown", "anchor"):
         assert found[method, "many_to_one", 0] == found[method, "v_measure", 1] == pytest.approx(1.0)
     assert found["em", "many_to_one", 0] < 1.0
-    model = load(str(out / "model"))
+    model = load(str(tmp_path / "model"))
     assert model.spelling == pos_induction.SPELLING
     details = [
         row for row in report["rows"] if row["metric"] == "tokens" and row["method"] == "anchor+spelling"

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import soundfile
@@ -7,7 +5,7 @@ import soundfile
 from dspectral import load
 from dspectral.datasets import refinement_sequences
 from tests.methods.hmm.test_refinement import lists
-from tests.workflows.programs import words
+from tests.workflows.programs import report_of, values_of, words
 from workflows import sequence_labelling
 
 
@@ -21,9 +19,8 @@ def write_table(path, sequences):
     return str(path)
 
 
-def rows_of(out):
-    rows = json.loads((out / "report.json").read_text())["rows"]
-    return {(row["data"], row["method"], row["metric"]): row["value"] for row in rows}
+def run(out, *options):
+    return values_of(report_of("sequence_labelling", out, *options), "data", "method", "metric")
 
 
 @pytest.fixture
@@ -36,8 +33,7 @@ def options(tmp_path):
 
 def test_report_has_the_rows_that_scripts_rely_on(options, tmp_path):
     out = tmp_path / "out"
-    sequence_labelling.main([*options, "--out", str(out)])
-    found = rows_of(out)
+    found = run(out, *options)
     assert {method for _, method, _ in found} == {"hmm", "em-2", "spectral-2", "moments-2", "operators-2"}
     assert {metric for _, _, metric in found} == {"frame_accuracy", "label_error_rate", "cpu_seconds"}
     accuracy = {method: value for (_, method, metric), value in found.items() if metric == "frame_accuracy"}
@@ -48,8 +44,7 @@ def test_report_has_the_rows_that_scripts_rely_on(options, tmp_path):
 
 def test_views_are_chosen_on_training_strings(options, tmp_path, capsys):
     out = tmp_path / "out"
-    sequence_labelling.main([*options, "--views", "0.5:0.9", ":0.7", "0.8:", "--out", str(out)])
-    rows = json.loads((out / "report.json").read_text())["rows"]
+    rows = report_of("sequence_labelling", out, *options, "--views", "0.5:0.9", ":0.7", "0.8:")["rows"]
     tried = {row["views"]: row["value"] for row in rows if row["metric"] == "held_out_accuracy"}
     assert set(tried) == {"0.5:0.9", ":0.7", "0.8:"}
     chosen = load(str(out / "model"))
@@ -78,17 +73,12 @@ def folder(tmp_path):
 
 def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path):
     options = words(f"--wav {folder} --codes 16 --refinements 2 --seeds 1 --per-string 3 --em-iterations 10")
-    sequence_labelling.main([*options, "--out", str(tmp_path / "one")])
-    assert rows_of(tmp_path / "one")["words", "spectral-2", "frame_accuracy"] > 0.6
+    assert run(tmp_path / "one", *options)["words", "spectral-2", "frame_accuracy"] > 0.6
     views = ["--views", "0.5:0.9", ":0.9"]  # chosen anew for each speaker: no choice hears who is held out
-    sequence_labelling.main([*options, *views, "--hold-out", "speaker", "--out", str(tmp_path / "two")])
-    tried = [key for key in rows_of(tmp_path / "two") if key[2] == "held_out_accuracy"]
-    assert {data for data, _, _ in tried} == {"words without a", "words without b"}
-    assert {data for data, _, _ in rows_of(tmp_path / "two")} == {
-        "words without a",
-        "words without b",
-        "mean",
-    }
+    found = run(tmp_path / "two", *options, *views, "--hold-out", "speaker")
+    parts = {"words without a", "words without b"}
+    assert {data for data, _, metric in found if metric == "held_out_accuracy"} == parts
+    assert {data for data, _, _ in found} == {*parts, "mean"}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +103,5 @@ def test_frames_of_numbers_are_quantised(tmp_path):
         lines += [f"{rng.normal(4 * a):.3f}\t{rng.normal():.3f}\t{a}" for a in labels] + [""]
     path = tmp_path / "frames.tsv"
     path.write_text("\n".join(lines))
-    more = ["--codes", "8", "--refinements", "2", "--seeds", "1", "--out", str(tmp_path / "out")]
-    sequence_labelling.main(["--train", str(path), "--test", str(path), *more])
-    assert rows_of(tmp_path / "out")["frames", "spectral-2", "frame_accuracy"] > 0.9
+    options = words(f"--train {path} --test {path} --codes 8 --refinements 2 --seeds 1")
+    assert run(tmp_path / "out", *options)["frames", "spectral-2", "frame_accuracy"] > 0.9

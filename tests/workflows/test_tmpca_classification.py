@@ -1,11 +1,9 @@
-import json
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dspectral import TreePCA, load, write_word2vec
-from tests.workflows.programs import words
+from tests.workflows.programs import report_of, values_of, words
 from workflows import tmpca_classification
 from workflows._parts.labelled_texts import read_texts, splits
 from workflows._parts.text_classifiers import SupportVectors
@@ -45,17 +43,15 @@ def vectors(tmp_path):
     return str(tmp_path / "vectors.bin")
 
 
-def rows_of(out):
-    report = json.loads((out / "report.json").read_text())
+def run(tmp_path, *options):
+    report = report_of("tmpca_classification", tmp_path / "out", *options)
     return report, {(row["method"], row.get("form"), row["metric"]): row for row in report["rows"]}
 
 
 def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     train, test = write_tsv(tmp_path / "train.tsv", 200, 1), write_tsv(tmp_path / "test.tsv", 100, 2)
-    out = tmp_path / "out"
-    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8", "--forms", "1", "2"]
-    tmpca_classification.main([*options, "--plain-test", "--out", str(out)])
-    report, rows = rows_of(out)
+    options = words(f"--train {train} --test {test} --vectors {vectors} --length 8 --forms 1 2 --plain-test")
+    report, rows = run(tmp_path, *options)
     shown = {(method, form) for method, form, _ in rows}
     trees = {("tmpca+svm", form) for form in ("1", "2", "1+2", "chosen")}
     trees |= {("tmpca-sliding+ridge", "1")}
@@ -67,7 +63,7 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
     assert rows["svm", "words", "error_rate"]["value"] == 0
     assert rows["mean+svm", "1", "error_rate"]["value"] <= 0.02
     assert rows["tmpca+svm", "1", "error_rate"]["value"] <= 0.1
-    model = load(str(out / "model"))
+    model = load(str(tmp_path / "out" / "model"))
     assert isinstance(model, TreePCA)
     assert model.length == 8
     assert report["passes"] == 1 + 0 + 4 + 2 + 2 + 4 + 2
@@ -75,9 +71,8 @@ def test_a_test_file_is_scored_by_every_method_and_form(tmp_path, vectors):
 
 def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_file(tmp_path, vectors):
     train = write_tsv(tmp_path / "all.tsv", 90, 3, folds=3)
-    options = ["--train", train, "--vectors", vectors, "--length", "8", "--dimensions", "3"]
-    tmpca_classification.main([*options, "--methods", "tmpca+svm", "--out", str(tmp_path / "out")])
-    _, rows = rows_of(tmp_path / "out")
+    options = f"--train {train} --vectors {vectors} --length 8 --dimensions 3 --methods tmpca+svm"
+    _, rows = run(tmp_path, *words(options))
     assert rows["tmpca+svm", "1", "error_rate"]["n"] == 90
     assert load(str(tmp_path / "out" / "model")).components_[0].shape == (3, 6)
     texts = read_texts(train)
@@ -91,9 +86,7 @@ def test_without_a_test_file_every_text_is_classified_once_by_the_folds_of_the_f
 def test_scaling_reports_each_length_and_the_exponents(tmp_path, vectors):
     train = write_tsv(tmp_path / "train.tsv", 200, 1)
     options = words(f"--train {train} --vectors {vectors} --scaling --lengths 4 8 --sentences 300")
-    tmpca_classification.main([*options, "--out", str(tmp_path / "out")])
-    report, _ = rows_of(tmp_path / "out")
-    found = {(row["method"], row["metric"], row.get("length")) for row in report["rows"]}
+    found = values_of(run(tmp_path, *options)[0], "method", "metric", "length").keys()
     for method in ("tmpca", "pca"):
         for metric in ("cpu_seconds", "working_memory_bytes"):
             assert {
@@ -115,14 +108,11 @@ def questions(path, n, seed):
 
 def test_vectors_of_little_text_are_warned_of_and_held_against_words_alone(tmp_path):
     train, test = questions(tmp_path / "train.tsv", 300, 1), questions(tmp_path / "test.tsv", 90, 2)
-    out = tmp_path / "out"
-    tmpca_classification.main(["--train", train, "--test", test, "--dimensions", "8", "--out", str(out)])
-    report, rows = rows_of(out)
-    assert "learned from the training texts alone: 1,800 tokens of 12 word types." in " ".join(
-        report["notes"]
-    )
-    assert any(note.startswith("Warning: fewer than 1,000,000 tokens") for note in report["notes"])
-    assert any("--corpus MORE" in note for note in report["notes"])
+    report, rows = run(tmp_path, "--train", train, "--test", test, "--dimensions", "8")
+    notes = " ".join(report["notes"])
+    assert "1,800 tokens of 12 word types." in notes
+    assert "Warning: fewer than 1,000,000 tokens" in notes
+    assert "--corpus MORE" in notes
     row = rows["tmpca+svm", "1", "error_rate"]
     words = rows["svm", "words", "error_rate"]["value"]
     assert row["over_words"] == pytest.approx(row["value"] - words)
@@ -143,10 +133,7 @@ def test_by_default_no_machine_gets_long_dense_rows_and_a_loss_against_words_is_
 
     monkeypatch.setitem(tmpca_classification.MACHINES, "svm", Watched)
     train, test = questions(tmp_path / "train.tsv", 200, 1), questions(tmp_path / "test.tsv", 90, 2)
-    out = tmp_path / "out"
-    options = ["--train", train, "--test", test, "--vectors", vectors, "--length", "8"]
-    tmpca_classification.main([*options, "--out", str(out)])
-    report, rows = rows_of(out)
+    report, rows = run(tmp_path, *words(f"--train {train} --test {test} --vectors {vectors} --length 8"))
     assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3
     assert any(note.startswith("Warning: on these texts words alone are better") for note in report["notes"])
     assert not any("learned from" in note for note in report["notes"])  # vectors were given

@@ -1,10 +1,10 @@
 import argparse
-import json
 
 import pytest
 
 from dspectral import load
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
+from tests.workflows.programs import report_of, words
 from workflows import word_embeddings
 
 
@@ -22,11 +22,9 @@ def files(tmp_path):
 
 def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     corpus, pairs, questions = files
-    options = ["--corpus", corpus, "--min-count", "2", "--similarity", pairs, "--analogies", questions]
-    more = ["--n-components", "2", "--window", "1", "2", "--transform", "sqrt", "0.5", "--context", "list"]
-    word_embeddings.main([*options, *more, "--out", str(tmp_path / "out")])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    rows = report["rows"]
+    options = f"--corpus {corpus} --min-count 2 --similarity {pairs} --analogies {questions} --n-components 2"
+    options += " --window 1 2 --transform sqrt 0.5 --context list"
+    rows = report_of("word_embeddings", tmp_path / "out", *words(options))["rows"]
     assert {(row["data"], row["metric"]) for row in rows} == {
         ("pairs", "spearman"),
         ("questions", "accuracy_3cosadd"),
@@ -45,12 +43,11 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
 
 def test_halves_and_the_vectors_of_other_tools_are_scored_on_a_kept_corpus(files, tmp_path):
     corpus, pairs, _ = files
-    options = ["--corpus", corpus, "--store", str(tmp_path / "kept"), "--similarity", pairs]
-    options += ["--min-count", "2", "--n-components", "2", "--power", "0.5", "1"]
-    word_embeddings.main([*options, "--out", str(tmp_path / "one")])
-    others = ["--others", str(tmp_path / "one" / "vectors.bin"), "--parts", "all", "second"]
-    word_embeddings.main([*options, *others, "--out", str(tmp_path / "two")])
-    rows = json.loads((tmp_path / "two" / "report.json").read_text())["rows"]
+    options = f"--corpus {corpus} --store {tmp_path}/kept --similarity {pairs} --min-count 2 --n-components 2"
+    options = words(f"{options} --power 0.5 1")
+    report_of("word_embeddings", tmp_path / "one", *options)
+    others = words(f"--others {tmp_path}/one/vectors.bin --parts all second")
+    rows = report_of("word_embeddings", tmp_path / "two", *options, *others)["rows"]
     spearman = [row for row in rows if row["metric"] == "spearman"]
     assert [(row["part"], row["n"]) for row in spearman] == [("all", 3), ("second", 1)] * 3
     assert [row.get("power") for row in spearman] == [0.5, 0.5, 1.0, 1.0, None, None]

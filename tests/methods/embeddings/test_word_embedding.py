@@ -96,12 +96,6 @@ def test_vectors_are_those_of_a_dense_decomposition():
         np.testing.assert_allclose(model.vectors_ @ model.vectors_.T, expected @ expected.T, atol=2e-3)
 
 
-def test_the_setting_of_the_paper_is_a_preset():
-    model = WordEmbedding.as_published(3, count_transform="none")
-    assert (model.window, model.power, model.count_transform) == (5, 0.0, "none")
-    assert model.recipe == EmbeddingRecipe(distance_weighting=False, n_skipped=0)
-
-
 def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
     spreads = []
     for n in (20, 2000):
@@ -259,11 +253,7 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
         ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "no word has a context"),
         ([["a", "b"]] * 3, {"n_components": 1, "min_count": 4}, "min_count = 4"),
         (ABC, {"count_transform": -1.0}, "count_transform is -1.0"),
-        (ABC, {"scaling": "pmi"}, "scaling is 'pmi'"),
         (ABC, {"recipe": EmbeddingRecipe(context_smoothing=2)}, "context_smoothing is 2"),
-        (ABC, {"recipe": EmbeddingRecipe(n_skipped=-1)}, "n_skipped is -1"),
-        (ABC, {"power": "half"}, "power is 'half'"),
-        (ABC, {"recipe": {"n_skipped": 0}}, "it must be an EmbeddingRecipe"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(text, how, message):

