@@ -175,34 +175,26 @@ def test_blocks_do_not_depend_on_each_other_and_share_their_states():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("name", "arguments", "message"),
     [
-        ({"n_components": 301}, "n_components is 301.*from 1 to n_columns, 300"),
-        ({"n_components": 0}, "n_components is 0"),
-        ({"noise": 1.5}, "noise is 1.5"),
-        ({"exponent": -1.0}, "exponent is -1.0"),
-        ({"row_length": 0.5}, "row_length is 0.5"),
-        ({"block_rows": 0}, "block_rows is 0"),
-        ({"n_rows": 0}, "n_rows is 0"),
+        ("low_rank_counts", (10, 300, 301), "n_components is 301"),
+        ("low_rank_counts", (10, 300, 0), "n_components is 0"),
+        ("low_rank_counts", (0, 300, 3), "n_rows is 0"),
+        ("low_rank_counts", {"noise": 1.5}, "noise is 1.5"),
+        ("low_rank_counts", {"exponent": -1.0}, "exponent is -1.0"),
+        ("low_rank_counts", {"row_length": 0.5}, "row_length is 0.5"),
+        ("low_rank_counts", {"block_rows": 0}, "block_rows is 0"),
+        ("low_rank_rows", (10, 60, 61), "n_components is 61"),
+        ("low_rank_rows", {"noise": -0.1}, "noise is -0.1"),
+        ("state_parameters", (3, 5, 4), "n_states is 4"),
+        ("state_parameters", (3, 0, 2), "n_labels is 0"),
+        ("labelled_counts", (10, 8, 3, 4), "n_states is 4"),
+        ("labelled_counts", {"noise": 2.0}, "noise is 2.0"),
+        ("labelled_counts", {"labels_each": 0.5}, "0.5 labels on average"),
     ],
 )
-def test_a_parameter_out_of_range_is_named(changes, message):
+def test_what_cannot_be_drawn_is_named(name, arguments, message):
+    sizes = {"labelled_counts": (10, 8, 8, 4)}.get(name, (10, 60, 3))
+    given = (arguments, {}) if isinstance(arguments, tuple) else (sizes, arguments)
     with pytest.raises(ValueError, match=message):
-        low_rank_counts(**{"n_rows": 10, "n_columns": 300, "n_components": 3} | changes)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: low_rank_rows(10, 60, 61), "n_components is 61"),
-        (lambda: low_rank_rows(10, 60, 3, noise=-0.1), "noise is -0.1"),
-        (lambda: state_parameters(3, 5, 4), "n_states is 4, but must be from 1 to n_words, 3"),
-        (lambda: state_parameters(3, 0, 2), "n_labels is 0"),
-        (lambda: labelled_counts(10, 8, 3, 4), "n_states is 4, but must be from 1 to 3"),
-        (lambda: labelled_counts(10, 8, 8, 4, noise=2.0), "noise is 2.0"),
-        (lambda: labelled_counts(10, 8, 8, 4, labels_each=0.5), "0.5 labels on average"),
-    ],
-)
-def test_what_cannot_be_drawn_is_an_error(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+        getattr(datasets, name)(*given[0], **given[1])

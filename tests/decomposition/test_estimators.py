@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_axes, low_rank_counts, low_rank_rows
@@ -122,7 +121,7 @@ def test_the_angle_to_the_true_subspace_falls_as_rows_grow(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("lazy", [True, False])
 def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy):
     X = DENSE.astype(dtype)
@@ -164,18 +163,6 @@ def test_directions_that_rows_do_not_have_are_zero_after_one_warning(solver, X, 
         assert not projected[:, rank:].any()
         np.testing.assert_allclose(model.inverse_transform(projected), X, atol=1e-6)
         assert np.isfinite(model.explained_variance_ratio_).all()
-
-
-def test_pandas_output_is_for_rows_in_memory_and_lazy_rows_stay_lazy():
-    model = SketchedPCA(2).set_output(transform="pandas")
-    frame = model.fit_transform(DENSE)
-    assert frame.columns.tolist() == ["sketchedpca0", "sketchedpca1"]
-    np.testing.assert_array_equal(frame, model.transform(DENSE))
-    lazy = da.from_array(DENSE, chunks=(70, -1)).map_blocks(unreadable, meta=DENSE[:0])
-    with sklearn.config_context(transform_output="pandas"):
-        assert isinstance(model.transform(lazy), da.Array)
-        assert isinstance(model.fit_transform(csr_blocks(ROWS, 70)), da.Array)
-        assert isinstance(make_pipeline(TruncatedSVD(2)).fit_transform(csr_blocks(ROWS, 70)), da.Array)
 
 
 def unreadable(block):
@@ -283,7 +270,6 @@ def test_a_number_that_is_not_finite_is_named_with_its_place(solver, value):
         ({"n_passes": 0}, "n_passes is 0, but it must be an integer of at least 1"),
         ({"n_components": 0}, "n_components is 0, but it must be an integer of at least 1"),
         ({"sketch_size": 1}, "sketch_size is 1, below n_components = 2"),
-        ({"sketch_size": 10.5}, "sketch_size is 10.5, but it must be an integer"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_named(parameters, message):

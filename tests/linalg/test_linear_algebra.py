@@ -130,12 +130,6 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
     np.testing.assert_allclose(Q.T @ (left / np.linalg.norm(left, axis=0)), 0, atol=16 * eps)
 
 
-def test_panels_cut_a_range_without_gap_or_overlap(monkeypatch):
-    monkeypatch.setattr(panels, "PANEL", 4)
-    for length in (0, 1, 4, 9):
-        assert [i for panel in panels.panels(length) for i in range(length)[panel]] == list(range(length))
-
-
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):

@@ -118,35 +118,24 @@ def test_the_title_counts_the_components_above_the_certificate():
 
 
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("draw", "message"),
     [
-        (dspectral.TruncatedSVD(2), "TruncatedSVD is not fitted"),
-        ("abc", "has no singular values"),
-        ([0.0, 0.0], "no singular value above zero"),
-        ([], "no singular value above zero"),
-        ([np.nan], "no singular value above zero"),
+        (lambda _: plot_spectrum(dspectral.TruncatedSVD(2)), "TruncatedSVD is not fitted"),
+        (lambda _: plot_spectrum("abc"), "no singular values"),
+        (lambda _: plot_spectrum([0.0, 0.0]), "no singular value above zero"),
+        (lambda _: plot_spectrum([np.nan]), "no singular value above zero"),
+        (lambda _: plot_certificate([2.0, 1.0]), "certificate="),
+        (plot_brown_tree, "WordEmbedding has no tree"),
+        (lambda _: plot_words(3), "int has no words"),
+        (lambda model: plot_words(model, ["mola", "zebra"]), "'zebra'"),
+        (lambda model: plot_words(model, ["mola"]), "two words"),
+        (lambda _: plot_merge_tree(0), "0 block"),
+        (lambda _: plot_merge_tree(2, certificates=[0.1, 0.2, 0.3]), "3 certificates"),
     ],
 )
-def test_what_has_no_spectrum_is_one_sentence(what, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        plot_spectrum(what)
-
-
-def test_what_has_no_certificate_tree_or_words_is_one_sentence(embedding):
-    with pytest.raises(ValueError, match="list has no certificate: give certificate="):
-        plot_certificate([2.0, 1.0])
-    with pytest.raises(TypeError, match="WordEmbedding has no tree"):
-        plot_brown_tree(embedding)
-    with pytest.raises(TypeError, match="int has no words with vectors"):
-        plot_words(3)
-    with pytest.raises(KeyError, match="'zebra' is not in the vocabulary"):
-        plot_words(embedding, ["mola", "zebra"])
-    with pytest.raises(ValueError, match="two words at least"):
-        plot_words(embedding, ["mola"])
-    with pytest.raises(ValueError, match="0 block"):
-        plot_merge_tree(0)
-    with pytest.raises(ValueError, match="3 certificates, but 2 levels"):
-        plot_merge_tree(2, certificates=[0.1, 0.2, 0.3])
+def test_what_cannot_be_drawn_is_one_sentence(draw, message, embedding):
+    with pytest.raises((TypeError, ValueError, KeyError), match=message):
+        draw(embedding)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 13, 100_000])

@@ -14,10 +14,7 @@ import pytest
 from dask.callbacks import Callback
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
 from dspectral import NgramHashing, TextFiles, TfidfWeighting, TruncatedSVD, build_store, write_counts
 from dspectral.store.from_text import text_files
@@ -44,13 +41,6 @@ class Sequence:
 
     def __getitem__(self, i):
         return TEXTS[i]
-
-
-@pytest.mark.parametrize("alternate_sign", [True, False])
-def test_rows_are_those_of_scikit_learn(alternate_sign):
-    ours = NgramHashing(256, (1, 2), alternate_sign=alternate_sign).fit_transform(TEXTS)
-    theirs = HashingVectorizer(n_features=256, ngram_range=(1, 2), norm=None, alternate_sign=alternate_sign)
-    np.testing.assert_array_equal(ours.toarray(), theirs.transform(TEXTS).toarray())
 
 
 @pytest.mark.parametrize(
@@ -109,43 +99,12 @@ def test_a_text_that_is_not_utf_8_is_named(wrong):
         HASHING.transform(wrong)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error"),
-    [
-        ({"n_features": 100}, ValueError),
-        ({"n_features": "ten"}, TypeError),
-        ({"ngram_range": (2, 1)}, ValueError),
-    ],
-)
-def test_parameters_are_checked_in_fit_and_not_before(parameters, error):
-    hashing = NgramHashing(**parameters)
-    with pytest.raises(error, match=next(iter(parameters))):
-        hashing.fit(TEXTS)
-
-
 def test_settings_of_a_store_and_the_transformer_are_compared_by_value():
     assert HashingSettings(256, (1, 2)) == NgramHashing(256, (1, 2)) == clone(HASHING)
     assert HashingSettings(256) != HASHING != NgramHashing(128, (1, 2))
     assert HASHING != (256, (1, 2), True, True)
     assert len({HASHING, clone(HASHING)}) == 1
     assert NgramHashing(**HASHING.settings._asdict()) == HASHING
-
-
-def test_a_list_gives_the_bits_of_a_store_of_one_block(tmp_path):
-    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    files = TextFiles(tmp_path / "a.txt")
-    assert len(files.blocks) == 1
-    of_list, of_files = pipeline().fit(TEXTS), pipeline().fit(files)
-    assert of_list[-1].components_.tobytes() == of_files[-1].components_.tobytes()
-
-
-def test_parameters_are_searched_with_lists_of_texts():
-    labels = ["the" in text for text in TEXTS]
-    model = make_pipeline(NgramHashing(64), TfidfWeighting(), LinearSVC())
-    grid = {"ngramhashing__ngram_range": [(1, 1), (1, 2)], "tfidfweighting__tf": ["binary", "log"]}
-    search = GridSearchCV(model, grid, cv=3, scoring="f1_macro").fit(TEXTS, labels)
-    assert search.best_score_ > 0.9
-    assert search.predict(["the question", "to be"]).tolist() == [True, False]
 
 
 def test_a_pipeline_names_its_columns_and_makes_frames_of_dense_rows():

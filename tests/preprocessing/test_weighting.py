@@ -142,21 +142,6 @@ def test_without_document_frequencies_nothing_is_read(store):
     np.testing.assert_array_equal(as_array(weights.transform(store)), COUNTS.toarray() != 0)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"norm": "max"}, "norm is 'max', but it must be one of 'l1', 'l2', None"),
-        ({"tf": "boolean"}, "tf is 'boolean', but it must be one of 'count'"),
-        ({"idf": True}, "idf is True, but it must be one of 'smooth', 'plain', None"),
-    ],
-)
-def test_unknown_parameters_are_refused_in_fit(parameters, message):
-    weights = TfidfWeighting(**parameters)
-    for method in (weights.fit, weights.partial_fit):
-        with pytest.raises(ValueError, match=message):
-            method(COUNTS)
-
-
 def test_texts_and_weighted_rows_are_refused(store):
     with pytest.raises(TypeError, match=r"X holds texts.* put NgramHashing\(\) before"):
         TfidfWeighting().fit(["a text"])
@@ -218,12 +203,6 @@ def test_the_weighting_of_the_last_fit_is_kept(store, other):
     for plain in (store, COUNTS, lazy(COUNTS)):
         assert not hasattr(svd.fit(store.tfidf()).fit(plain), "weighting_")
     assert svd.transform(store.tfidf()).shape == (90, 2)  # of arrays in memory nothing is known
-
-
-def test_coordinates_are_no_weighted_rows(store):
-    coordinates = TruncatedSVD(3).fit_transform(store.tfidf())
-    assert isinstance(coordinates, da.Array)
-    assert weightings_of(coordinates) == set()
 
 
 def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):

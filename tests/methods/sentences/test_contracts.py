@@ -94,12 +94,6 @@ def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_ther
         assert np.isfinite(sent.transform(texts).data).all()
 
 
-def test_names_of_features_are_those_of_the_columns():
-    names = SENT.get_feature_names_out()
-    assert len(set(names)) == len(names) == SENT.transform(TEXTS).shape[1]
-    assert names[SENT.n_features] == "component0"
-
-
 def test_a_clone_keeps_a_fitted_representation_and_leaves_the_original_alone():
     model = IntentClassifier(SENT, C=1.0, weights=0.5).fit(TEXTS, LABELS)
     other = clone(model)

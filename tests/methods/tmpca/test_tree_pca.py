@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from dspectral import TreePCA, WordEmbedding, read_word2vec, write_word2vec
@@ -245,11 +244,3 @@ def test_numbers_of_any_type_give_the_same_in_memory_and_lazily_in_two_axes_or_t
     for rows in (da.from_array(X, chunks=(15, -1, -1)), da.from_array(flat, chunks=(15, -1))):
         tree = TreePCA(length=4).fit(rows)
         np.testing.assert_allclose(np.abs(tree.transform(rows).compute()), np.abs(expected), atol=1e-9)
-
-
-def test_a_clone_keeps_a_fitted_embedding_and_shares_a_table():
-    embedding = WordEmbedding(4, window=2).fit(texts(300))
-    tree = clone(TreePCA(length=4, vectors=embedding))
-    assert tree.vectors.vectors_ is embedding.vectors_
-    pair = vectors()
-    assert clone(TreePCA(vectors=pair)).vectors is pair

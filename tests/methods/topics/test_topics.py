@@ -153,12 +153,3 @@ def test_stop_words_limits_and_documents_without_words():
         make(min_df=101).fit(counts)
     with pytest.raises(ValueError, match="X holds texts, but the model was fitted on counts"):
         make().fit(counts).transform(["w0x1"])
-
-
-def test_a_saved_model_knows_its_words_and_documents(tmp_path):
-    model = make().fit(texts_of(planted(60)[0]))
-    dspectral.save(model, str(tmp_path / "m"))
-    loaded = dspectral.load(str(tmp_path / "m"))
-    assert loaded.top_words() == model.top_words()
-    assert loaded.top_documents() == model.top_documents()
-    np.testing.assert_array_equal(loaded.transform(["w1x1 w2x2"]), model.transform(["w1x1 w2x2"]))
