@@ -8,8 +8,11 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
+from pathlib import Path
 from socket import gethostname
 from typing import Any
 from urllib.parse import urlsplit
@@ -89,6 +92,17 @@ class _Known:
 _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
 
 
+@cache
+def code_digest() -> str:
+    """Return a digest of the code of dspectral: a version has another one in each checkout."""
+    root = Path(__file__).parents[1]
+    seen = blake2b(digest_size=16)
+    for path in sorted(root.rglob("*.py")):
+        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return seen.hexdigest()
+
+
+@cache
 def facts() -> dict[str, str]:
     """Return what decides the last bits of results that this process computes."""
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
@@ -99,7 +113,15 @@ def facts() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:  # it is on the path without being installed
             found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
-    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops()}
+    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops(), "source of dspectral": code_digest()[:12]}
+
+
+def computed_alike(expected: Mapping[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the function of a task, or refuse where this process differs from the one that wants the result."""
+    if facts() != expected:
+        said = differences({"the process of the fit": expected, f"a worker on {gethostname()}": facts()})
+        raise ClusterError(f"dspectral.same-bits is true, but a worker that joined differs: {said}")
+    return function(*arguments)
 
 
 def _host_and_facts() -> tuple[str, dict[str, str]]:

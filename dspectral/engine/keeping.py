@@ -27,7 +27,7 @@ from dask.base import tokenize
 from numpy.typing import NDArray
 
 from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster import addresses_of, query_or_none
+from dspectral.engine.cluster import addresses_of, code_digest, query_or_none
 from dspectral.engine.events import Client, PassBegan, client_in_force
 from dspectral.engine.fits import fit_in_force
 from dspectral.engine.kept_parts import Folder, Part, PartError, encoded, folder_in_force
@@ -125,16 +125,6 @@ def kind_of_machine() -> str:
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
 
     return "; ".join([cpu_of_loops(), blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the code of dspectral: what another version left is not found by this one."""
-    root = Path(__file__).parents[1]
-    seen = blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return seen.hexdigest()
 
 
 def kinds_on(client: Client | None) -> list[str]:

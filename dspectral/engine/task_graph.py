@@ -16,6 +16,7 @@ oldest version that pyproject.toml allows, to 2026.8.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import dask.array as da
@@ -30,7 +31,8 @@ from dask._task_spec import (
     convert_legacy_graph,
 )
 
-from dspectral.engine.configuration import configured_retries
+from dspectral.engine.cluster import computed_alike, facts
+from dspectral.engine.configuration import configured_retries, wants_same_bits
 from dspectral.engine.events import task_label
 from dspectral.engine.retrying import retrying, tried_by
 
@@ -41,6 +43,8 @@ Graph: TypeAlias = dict[Key, GraphNode]
 
 def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
     """Return a task: a call of a function."""
+    if wants_same_bits():  # workers may join after those that were there have been compared
+        function = partial(computed_alike, facts(), function)
     return Task(key, function, *arguments)
 
 

@@ -9,6 +9,7 @@ from distributed import Client, LocalCluster, Nanny
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import cluster as machines
+from dspectral.engine import passes
 
 ODD = {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic"}
 """A machine of another kind, as far as results can tell: older kernels of BLAS, and other loops of Numba."""
@@ -81,6 +82,32 @@ def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkey
         for _ in range(3):
             fitted(rows)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("differs", ["BLAS", "source of dspectral"])
+def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, rows, monkeypatch):
+    own = machines.facts()
+    monkeypatch.setattr(passes, "compare_machines", lambda _client: None)  # it was not there
+    monkeypatch.setattr(machines, "facts", lambda: own | ({differs: "odd"} if passes.runs_in_task() else {}))
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster),
+    ):
+        fitted(rows)
+        with (
+            dask.config.set({"dspectral.same-bits": True}),
+            pytest.raises(ClusterError, match=f"same-bits is true.*{differs} is odd"),
+        ):
+            fitted(rows)
+
+
+def test_a_checkout_of_other_source_differs(monkeypatch):
+    machines.facts.cache_clear()
+    before = machines.facts()
+    machines.facts.cache_clear()
+    monkeypatch.setattr(machines, "code_digest", lambda: "0" * 32)
+    assert next(iter(before.items() ^ machines.facts().items()))[0] == "source of dspectral"
+    machines.facts.cache_clear()
 
 
 def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, monkeypatch):
