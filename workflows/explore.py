@@ -53,7 +53,7 @@ def options() -> argparse.ArgumentParser:
     add("--min-count", type=form.positive, metavar="N", help=fewest)
     analyzer = "what words are: those between blanks and signs, or pairs of letters, for Japanese or Chinese"
     add("--analyzer", choices=("word", "char"), default="word", help=analyzer)
-    add("--tokenizer", metavar="MODULE:FUNCTION", help="function from a text to its words, in place of both")
+    add("--tokenizer", metavar="MODULE:FUNCTION", help="function from text to words (default: none)")
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
     add("--scratch", metavar="DIR", help=scratch)
     add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help="of text behind a block")

@@ -3,7 +3,9 @@
 import inspect
 import io
 import json
+import math
 import re
+import stat
 import uuid
 import zipfile
 import zlib
@@ -19,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.retrying import refuse_endless
 from dspectral.types import is_sparse
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -313,3 +314,12 @@ def _container(name: str) -> Any:
     ):
         raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
     return found
+
+
+def refuse_endless(path: str, most: float = math.inf) -> None:
+    """Refuse a pipe or a device, which would be read for ever, and a file of more bytes than it may have."""
+    found = Path(path).stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ValueError(f"{path} is no regular file, but a pipe, a device or a link to one")
+    if found.st_size > most:
+        raise ValueError(f"{path} has {found.st_size} bytes, but must have at most {most:.0f}")

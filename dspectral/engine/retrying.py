@@ -3,13 +3,10 @@
 import errno
 import functools
 import gzip
-import math
 import os
 import socket
-import stat
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
@@ -137,15 +134,6 @@ def not_seen(path: str) -> FileNotFoundError:
         f"{path} is not there for {who} on {socket.gethostname()}: put it in a folder that every worker sees under "
         "the same path, or name it by a URL such as s3://bucket/name"
     )
-
-
-def refuse_endless(path: str, most: float = math.inf) -> None:
-    """Refuse a pipe or a device, which would be read for ever, and a file of more bytes than it may have."""
-    found = Path(path).stat()
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-        raise ValueError(f"{path} is no regular file, but a pipe, a device or a link to one")
-    if found.st_size > most:
-        raise ValueError(f"{path} has {found.st_size} bytes, but must have at most {most:.0f}")
 
 
 def pinned_and_named(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -21,8 +21,8 @@ from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.keeping import UnknownContentError
-from dspectral.engine.kept_parts import Folder
-from dspectral.engine.retrying import refuse_endless, retried
+from dspectral.engine.kept_parts import Folder, refuse_endless
+from dspectral.engine.retrying import retried
 from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import zarr
 from scipy import sparse
-from zarr.storage import LocalStore
 
 from dspectral.store.blocks import find_block, read_block, write_block
 from dspectral.store.counts import open_store
@@ -46,7 +45,7 @@ def test_a_block_counts_only_once_it_has_its_mark(tmp_path):
 
 
 def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
-    written, original, of_arrays = [], LocalStore.set, LocalFiles.write_files
+    written, original, of_arrays = [], LocalFiles.set, LocalFiles.write_files
 
     async def spy(self, key, value):
         written.append(key)
@@ -56,7 +55,7 @@ def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
         written.extend(files)
         of_arrays(self, files)
 
-    monkeypatch.setattr(LocalStore, "set", spy)
+    monkeypatch.setattr(LocalFiles, "set", spy)
     monkeypatch.setattr(LocalFiles, "write_files", spy_on_arrays)
     write_block(Location(str(tmp_path)), "a", ROWS)
     assert len(written) == 11

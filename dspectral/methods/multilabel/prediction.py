@@ -26,6 +26,8 @@ from dspectral.types import CSRRows, FloatArray, Rows, RowsLike, is_sparse
 
 SCORE_BYTES = 64 << 20
 """Bytes of scores of all labels that are held while the best are picked."""
+LEAST_SCORE = 1e-30
+"""Score of a label that nothing speaks for: a share above 0, as scikit-learn asks of probabilities."""
 
 
 class Topic(NamedTuple):
@@ -76,8 +78,8 @@ class LabelScorer(NamedTuple):
         return np.asarray(scores + features @ self.linear[:, :-1].T + self.linear[:, -1])
 
     def shares(self, rows: Rows) -> FloatArray:
-        """Return scores, those below 0 taken for 0, divided by their sum over all labels, shape (n, L)."""
-        scores = np.maximum(self.scores(rows), 0)
+        """Return scores, those below 0 as good as 0, divided by their sum over all labels, shape (n, L)."""
+        scores = np.maximum(self.scores(rows), LEAST_SCORE)
         return np.asarray(scores / _sums(scores), dtype=scores.dtype)
 
     def top(self, rows: Rows, *, n: int) -> CSRRows:
