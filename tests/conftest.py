@@ -30,7 +30,6 @@ SLOW = (
     "deployment",
     "interop",
     "workflows",
-    "engine/test_waits_on_clusters.py",
     "test_documents.py",
     "test_installed.py",
     "text/test_cold_start.py",

@@ -19,10 +19,10 @@ IMPORTED = [
 ]
 
 
-def forks():
+def forks(*more):
     """Where new processes come from: what they import is imported once for all tests of this process."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED)
+    context.set_forkserver_preload([*IMPORTED, *more])
     forkserver.ensure_running()  # before distributed names other modules
     return context
 

@@ -17,7 +17,7 @@ from distributed.security import Security
 
 from dspectral import keep
 from dspectral.engine import listening
-from tests.cluster import fits, storage
+from tests.cluster import fits
 from tests.cluster.fits import Places
 
 _ONE_LINE = threading.Lock()
@@ -64,24 +64,15 @@ def fit(name, places, hold=None, configuration=None, without=(), kept=None):
 @contextmanager
 def connected(address, tls):
     """Connect to a scheduler."""
-    security = None
-    if tls:
-        security = Security(
-            tls_ca_file=tls["authority"],
-            tls_client_cert=tls["certificate"],
-            tls_client_key=tls["key"],
-            require_encryption=True,
-        )
-    with Client(address, security=security) as client:
+    with Client(address, security=Security(**tls, require_encryption=True) if tls else None) as client:
         yield client
 
 
 @contextmanager
 def adapting():
     """Start a cluster that has from 1 to 3 workers, as many as there is work for, and tell when that changes."""
-    preload = {"preload": ["tests.cluster.storage", "tests.cluster.fits"], "preload_argv": [[], []]}
-    made = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", **preload)
-    with made as cluster, Client(cluster) as client:
+    how = {"preload": ["tests.cluster.fits"], "preload_argv": [[]], "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **how) as cluster, Client(cluster) as client:
         cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="500ms")
         threading.Thread(target=tell_workers, args=(cluster,), daemon=True).start()
         yield client
@@ -100,7 +91,6 @@ def tell_workers(cluster):
 
 def main(address, tls, adapt):
     """Obey the orders of the input."""
-    assert storage.shaky  # its file system is registered
     warnings.showwarning = lambda message, *_others: say("Warned", message=str(message))
     with adapting() if adapt else connected(address, tls):
         say("Ready")

@@ -1,14 +1,27 @@
 """Clusters of processes: a scheduler, workers, and clients that say what they hear of their fits."""
 
+import asyncio
 import json
-import subprocess
 
-from tests.cluster.processes import NURSERY, PATIENCE, Started, free_port, python
+import numpy as np
+import psutil
+from distributed import Client
+from distributed.security import Security
 
-PRELOADED = ("tests.cluster.storage", "tests.cluster.fits")
-"""Imported before a worker registers: an import in a task holds up its signs of life for seconds."""
+from tests.cluster.processes import PATIENCE, Forked, Started, free_port, python
+
 SOON_LOST = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
 """A silent worker counts as lost after 10 seconds instead of 300."""
+
+
+def make_tls(folder):
+    """Make a certificate that all processes show each other; return the files as :class:`Security` names them."""
+    made, files = Security.temporary(), {}
+    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key"):
+        file = folder / f"{name}.pem"
+        file.write_text(getattr(made, name), encoding="utf-8")
+        files[name] = str(file)
+    return files
 
 
 class Cluster:
@@ -17,15 +30,12 @@ class Cluster:
     def __init__(self, n_workers=2, *, network=None, tls=None, environment=None):
         self.network, self.tls = network, tls
         self.environment = environment or {}
-        self._started = []
-        self.port = free_port()
         self.host = network.address("scheduler") if network else "127.0.0.1"
+        self.port = free_port()
         self.address = f"{'tls' if tls else 'tcp'}://{self.host}:{self.port}"
         self.scheduler = self.fitting = None
-        self.hurt = []
-        self.workers = []
-        self._n_workers = n_workers
-        self._n_made = 0
+        self.hurt, self.workers, self._started = [], [], []
+        self._n_workers, self._n_made = n_workers, 0
 
     def __enter__(self):
         try:
@@ -33,23 +43,18 @@ class Cluster:
                 self.start_scheduler()
                 self.add_workers(self._n_workers)
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_error):
-        self.close()
-
-    def close(self):
-        """End all processes."""
         for started in reversed(self._started):
             started.kill()
 
-    def start(self, command, *, on="", environment=None, stdin=None):
+    def start(self, command, *, on):
         """Start a process of this cluster, on a machine of the network."""
         inside = self.network.inside(on) if self.network else ()
-        settings = {**self.environment, **(environment or {})}
-        self._started.append(Started(command, inside=inside, environment=settings, stdin=stdin))
+        self._started.append(Started(command, inside=inside, environment=self.environment))
         return self._started[-1]
 
     def start_scheduler(self):
@@ -57,36 +62,31 @@ class Cluster:
         options = ["--host", self.host, "--port", self.port, "--no-dashboard", *self._security()]
         options += ["--protocol", "tls"] if self.tls else []
         self.scheduler = self.start(python("-m", "dask", "scheduler", *options), on="scheduler")
-        self.scheduler.wait_for(lambda line: True if "Scheduler at:" in line else None)
+        self.scheduler.says("Scheduler at:")
 
-    def add_workers(self, n, *options, nanny=False, on=None, interpreter=None, environment=None):
+    def add_workers(self, n, *, memory="0", nanny=False, interpreter=None):
         """Start workers of one thread, and wait until the scheduler knows them."""
         added = []
         for _ in range(n):
             self._n_made += 1
-            name = on or f"worker-{self._n_made}"
-            arguments = ["--nthreads", 1, "--no-dashboard", "--name", f"w{self._n_made}"]
-            arguments += [word for module in PRELOADED for word in ("--preload", module)]
-            arguments += ["--nanny" if nanny else "--no-nanny", *self._security(), *options]
-            if self.network:
-                arguments += ["--host", self.network.address(name)]
-            if not any(option == "--memory-limit" for option in options):
-                arguments += ["--memory-limit", "0"]
+            machine, name = f"worker-{self._n_made}", f"w{self._n_made}"
+            arguments = [self.address, "--nthreads", 1, "--no-dashboard", "--name", name]
+            # An import in a task holds up the worker's signs of life for seconds.
+            arguments += ["--preload", "tests.cluster.fits", "--memory-limit", memory, *self._security()]
+            arguments += ["--nanny" if nanny else "--no-nanny"]
+            arguments += ["--host", self.network.address(machine)] if self.network else []
             if nanny or interpreter:
-                command = python("-m", "dask", "worker", self.address, *arguments)
-                command[0] = interpreter or command[0]
-                worker = self.start(command, on=name, environment=environment)
+                command = python("-m", "dask", "worker", *arguments)
+                worker = self.start([interpreter or command[0], *command[1:]], on=machine)
             else:
-                settings = {**self.environment, **(environment or {})}
-                network = self.network.holder(name) if self.network else None
-                worker = NURSERY.worker([self.address, *arguments], settings, network)
+                holder = self.network.holder(machine) if self.network else None
+                worker = Forked(arguments, self.environment, holder)
                 self._started.append(worker)
-            worker.name, worker.called = name, f"w{self._n_made}"
+            worker.name, worker.called = machine, name
             added.append(worker)
         for worker in added:
-            worker.wait_for(lambda line: True if "Registered to:" in line else None)
+            worker.says("Registered to:")
         self.workers += added
-        return added
 
     def mend(self, n_workers):
         """Bring the cluster to a scheduler, so many workers and a client; those who were hurt are replaced."""
@@ -111,21 +111,25 @@ class Cluster:
             self.fitting.process.kill()
             self.fitting = None
 
-    def restart_scheduler(self):
-        """Kill the scheduler, and start another at the same address."""
-        self.scheduler.kill()
-        self.start_scheduler()
-
-    def client(self, *, adapt=False, environment=None):
+    def client(self, *, adapt=False):
         """Start a process that fits on this cluster, or on one of its own that adapts to the work."""
-        tls = self.tls._asdict() if self.tls else None
-        arguments = json.dumps({"address": self.address, "tls": tls, "adapt": adapt})
-        command = python("-m", "tests.cluster.client", arguments)
-        started = self.start(command, on="client", environment=environment, stdin=subprocess.PIPE)
-        return Fitting(started)
+        arguments = json.dumps({"address": self.address, "tls": self.tls, "adapt": adapt})
+        return Fitting(self.start(python("-m", "tests.cluster.client", arguments), on="client"))
+
+    def on_workers(self, workers, function, *arguments, on_error="raise"):
+        """Run a function on workers, outside their tasks."""
+        names = [worker.called for worker in workers]
+        with Client(self.address) as client:
+            known = client.scheduler_info(n_workers=-1)["workers"]
+            addresses = [address for address, worker in known.items() if worker["name"] in names]
+            assert len(addresses) == len(names), known
+            client.run(function, *arguments, workers=addresses, on_error=on_error)
 
     def _security(self):
-        return self.tls.options() if self.tls else []
+        if not self.tls:
+            return []
+        options = ("--tls-ca-file", "--tls-cert", "--tls-key")
+        return [word for pair in zip(options, self.tls.values(), strict=True) for word in pair]
 
 
 class Fitting:
@@ -148,37 +152,64 @@ class Fitting:
 
     def heard(self, *kinds, timeout=PATIENCE, since=0.0, where=lambda _message: True):
         """Wait for a message of the present fit, of one of these kinds and sent after a time, and return it."""
-        return self.process.wait_for(
-            lambda line: next(
-                (m for m in messages([line]) if m["kind"] in kinds and m["time"] >= since and where(m)), None
-            ),
-            since=self._since,
-            timeout=timeout,
-        )
+
+        def wanted(line):
+            message = message_of(line)
+            right = message and message["kind"] in kinds and message["time"] >= since and where(message)
+            return message if right else None
+
+        return self.process.wait_for(wanted, since=self._since, timeout=timeout)
+
+    def heard_blocks(self, n_blocks):
+        """Wait until some blocks are done."""
+        self.heard("BlocksDone", where=lambda message: message["n_blocks"] >= n_blocks)
 
     @property
     def has_ended(self):
         """Whether no fit was begun, or the last one has said its end."""
-        said = {message["kind"] for message in self.so_far()}
-        return not self._since or bool(said & {"Fitted", "Failed"})
+        return not self._since or any(m["kind"] in ("Fitted", "Failed") for m in self.so_far())
 
     def so_far(self):
         """All messages of the present fit."""
-        return list(messages(self.process.lines[self._since :]))
+        return [message for line in self.process.lines[self._since :] if (message := message_of(line))]
 
     def ended(self, timeout=PATIENCE):
         """Wait for the end of the fit, and return what it says."""
         return self.heard("Fitted", "Failed", timeout=timeout)
 
-    def bits(self, timeout=4 * PATIENCE):
+    def bits(self):
         """Wait for the end of a fit that succeeds, and return the bits of its model."""
-        end = self.ended(timeout)
+        end = self.ended(4 * PATIENCE)
         assert end["kind"] == "Fitted", end
         return end["bits"]
 
+    def fails(self, *words, timeout=PATIENCE):
+        """Wait for the end of a fit that fails in one line with these words, and return when it said so."""
+        end = self.ended(timeout)
+        assert end["kind"] == "Failed"
+        assert all(word in end["message"] for word in words), end
+        return end["time"]
 
-def messages(lines):
-    """Those of the lines that are messages of a client, as dictionaries."""
-    for line in lines:
-        if line.startswith('{"kind": '):
-            yield json.loads(line)
+
+def message_of(line):
+    """The message of a client in a line, or None."""
+    return json.loads(line) if line.startswith('{"kind": ') else None
+
+
+HELD = []
+
+
+async def hold_share(share, dask_worker):
+    """Hold memory until this process has a share of its worker's memory limit, and wait until the worker pauses."""
+    missing = share * dask_worker.memory_manager.memory_limit - psutil.Process().memory_info().rss
+    HELD.append(np.ones(max(0, int(missing)), dtype=np.uint8))
+    for _ in range(100):
+        if dask_worker.status.name == "paused":
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"the worker holds {psutil.Process().memory_info().rss} bytes and does not pause")
+
+
+def release():
+    """Let go what is held."""
+    HELD.clear()

@@ -4,7 +4,6 @@ import pytest
 
 from tests.cluster import fits
 from tests.cluster.clusters import Cluster
-from tests.cluster.processes import NURSERY
 from tests.cluster.rows import Measured, row_of, write_rows
 
 MEASURED = pytest.StashKey[dict]()
@@ -44,7 +43,6 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session):
-    NURSERY.close()
     if session.config.getoption("--faults-table", default=False):
         write_rows(session.config.stash[MEASURED])
 

@@ -1,21 +1,27 @@
-"""Data and estimators of these tests, and the bits of what is fitted.
+"""Data of these tests, a file system that is slow and fails, estimators, and the bits of what is fitted.
 
 ``python -m tests.cluster.fits COUNTS CORPUS SCHEDULER N`` fits everything and prints the bits as JSON.
 """
 
 # ruff: noqa: T201
 
+import errno
 import hashlib
+import itertools
 import json
 import multiprocessing
+import os
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import dask
+import fsspec
 import numpy as np
+from fsspec.implementations.local import LocalFileSystem
 from scipy import sparse
 
 from dspectral import (
@@ -74,6 +80,50 @@ def text_file(folder):
     path = Path(folder, "text.txt")
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+READS = itertools.count(1)
+
+
+class ShakyFileSystem(LocalFileSystem):
+    """Local files behind a bad line, under ``shaky://``.
+
+    Each read takes ``delay`` seconds. All processes together fail ``failures`` times, one of ``every`` reads, and each
+    failure leaves a file in the folder ``counter``.
+    """
+
+    protocol = "shaky"
+
+    def __init__(self, delay=0.0, failures=0, every=5, counter="", **options):
+        super().__init__(**options)
+        self.delay, self.failures, self.every, self.counter = delay, failures, every, counter
+
+    def cat_file(self, path, start=None, end=None, **options):
+        """Read bytes, late, or not at all."""
+        time.sleep(self.delay)
+        if self.counter and next(READS) % self.every == 0 and self._fails():
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return super().cat_file(path, start=start, end=end, **options)
+
+    def _fails(self):
+        """Claim one of the failures that are left, among all processes."""
+        for number in range(self.failures):
+            try:
+                os.close(os.open(Path(self.counter, str(number)), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            return True
+        return False
+
+
+fsspec.register_implementation("shaky", ShakyFileSystem, clobber=True)
+
+
+def shaky(places, **options):
+    """The same data behind a bad line."""
+    return places._replace(
+        counts=f"shaky://{places.counts}", corpus=f"shaky://{places.corpus}", options=options
+    )
 
 
 def one_pass(counts, _corpus):

@@ -1,10 +1,12 @@
-"""Machines of a network: namespaces that veth pairs join to a bridge, all of them gone with the processes in them."""
+"""What stands in for other machines: namespaces of a network behind a bridge, and an endpoint that speaks S3."""
 
+import json
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 
-from tests.cluster.processes import Started
+from tests.cluster.processes import Started, free_port, python
 
 SUBNET = "10.213.7"
 HOLDER = ["sh", "-c", "echo here && exec sleep infinity"]
@@ -35,7 +37,7 @@ class Network:
             for name in ("hub", *self.names):
                 holder = Started(["unshare", "-n", *HOLDER])
                 self._holders[name] = holder
-                holder.wait_for(lambda line: line == "here" or None)
+                holder.says("here")
             self._in("hub", "ip", "link", "add", "bridge", "type", "bridge")
             self._in("hub", "ip", "link", "set", "bridge", "up")
             for number, name in enumerate(self.names):
@@ -51,20 +53,8 @@ class Network:
 
     def _join(self, number, name):
         ends = [str(self._holders[which].pid) for which in ("hub", name)]
-        _run(
-            "ip",
-            "link",
-            "add",
-            f"port{number}",
-            "netns",
-            ends[0],
-            "type",
-            "veth",
-            "peer",
-            "cable",
-            "netns",
-            ends[1],
-        )
+        pair = ("type", "veth", "peer", "cable", "netns", ends[1])
+        _run("ip", "link", "add", f"port{number}", "netns", ends[0], *pair)
         self._in("hub", "ip", "link", "set", f"port{number}", "master", "bridge", "up")
         self._in(name, "ip", "address", "add", f"{self.address(name)}/24", "dev", "cable")
         self._in(name, "ip", "link", "set", "cable", "up")
@@ -96,3 +86,70 @@ class Network:
 
 def _run(*command):
     subprocess.run(command, check=True, capture_output=True, timeout=20)
+
+
+BUCKET = "texts"
+
+
+def why_no_s3():
+    """Return the reason why there is no endpoint here; empty where there can be one."""
+    missing = [package for package in ("moto", "s3fs", "flask") if find_spec(package) is None]
+    return f"not installed: {', '.join(missing)}; the extra cluster brings them" if missing else ""
+
+
+class Endpoint:
+    """The server, and the data of these tests in a bucket of it."""
+
+    def __init__(self, places):
+        self._places = places
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = None
+
+    def __enter__(self):
+        self.process = Started(python("-m", "moto.server", "-H", "127.0.0.1", "-p", self.port))
+        try:
+            self.process.says("Running on")
+            self._put()
+        except BaseException:
+            self.process.kill()
+            raise
+        return self
+
+    def __exit__(self, *_error):
+        self.process.kill()
+
+    @property
+    def options(self):
+        """Options of the file system; the secret is no secret here."""
+        return {
+            "key": "test",
+            "secret": "test",
+            "client_kwargs": {"endpoint_url": self.url, "region_name": "eu-west-1"},
+        }
+
+    @property
+    def places(self):
+        """The data in the bucket."""
+        return self._places._replace(
+            counts=f"s3://{BUCKET}/counts", corpus=f"s3://{BUCKET}/corpus", options=self.options
+        )
+
+    def _put(self):
+        # In a process of its own: s3fs keeps a thread and connections, which warn when this process ends.
+        order = json.dumps([self.options, self._places.counts, self._places.corpus])
+        done = Started(python("-c", UPLOAD, order))
+        try:
+            assert done.wait() == 0, done.lines[-5:]
+        finally:
+            done.kill()
+
+
+UPLOAD = f"""
+import json, sys, s3fs
+options, counts, corpus = json.loads(sys.argv[1])
+files = s3fs.S3FileSystem(**options)
+files.mkdir("{BUCKET}")
+files.put(counts, "{BUCKET}/counts", recursive=True)
+files.put(corpus, "{BUCKET}/corpus", recursive=True)
+"""

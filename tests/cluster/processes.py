@@ -2,29 +2,32 @@
 
 import contextlib
 import ctypes
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+import dask
+from distributed.cli import dask_worker
+
+from tests.schedulers import forks
+
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60.0
 """Seconds after which a process that says nothing is taken for hung."""
-PR_SET_PDEATHSIG = 1
-QUICK = {
+PR_SET_PDEATHSIG, CLONE_NEWNET = 1, 0x40000000
+ALWAYS = {
+    "PYTHONPATH": str(ROOT),
+    "OMP_NUM_THREADS": "1",
     "DASK_DSPECTRAL__WAIT_WARNING": "3s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
     "DASK_DISTRIBUTED__WORKER__MEMORY__MONITOR_INTERVAL": "50ms",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
 }
-ALWAYS = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **QUICK}
 
 
 class HungError(AssertionError):
@@ -56,21 +59,24 @@ class Spoken:
             self._said.notify_all()
 
     def wait_for(self, wanted, *, since=0, timeout=PATIENCE):
-        """Return what ``wanted`` returns of the first line from number ``since`` of which that is not None."""
+        """Return what ``wanted`` returns of the first line from number ``since`` of which that is something."""
         end = time.monotonic() + timeout
         with self._said:
             while True:
                 for line in self.lines[since:]:
-                    if (found := wanted(line)) is not None:
+                    if found := wanted(line):
                         return found
                 since = len(self.lines)
                 left = end - time.monotonic()
                 over = not self._reader.is_alive()
                 if over or left <= 0:
                     tail = "\n".join(line[:200] for line in self.lines[-10:])
-                    how = "ended" if over else "silent"
-                    raise HungError(f"{how} before what was awaited:\n{tail}")
+                    raise HungError(f"{'ended' if over else 'silent'} before what was awaited:\n{tail}")
                 self._said.wait(min(left, 0.5))
+
+    def says(self, words):
+        """Wait for a line with these words."""
+        return self.wait_for(lambda line: words in line)
 
     def signal(self, number):
         """Send a signal to all processes of its group."""
@@ -86,14 +92,14 @@ class Spoken:
 
 
 class Started(Spoken):
-    """A process in a group of its own."""
+    """A program in a group of its own."""
 
-    def __init__(self, command, *, inside=(), environment=None, stdin=None):
+    def __init__(self, command, *, inside=(), environment=None):
         self._process = subprocess.Popen(
             [*inside, *command],
             cwd=ROOT,
             env={**os.environ, **ALWAYS, **(environment or {})},
-            stdin=stdin,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -104,7 +110,6 @@ class Started(Spoken):
 
     @property
     def is_running(self):
-        """Whether it has not ended."""
         return self._process.poll() is None
 
     def tell(self, line):
@@ -113,70 +118,49 @@ class Started(Spoken):
         self._process.stdin.flush()
 
     def wait(self, timeout=PATIENCE):
-        """Wait until it has ended."""
         return self._process.wait(timeout)
 
     def kill(self):
-        """End it at once."""
         super().kill()
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # an order that nobody read
-                self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # an order that nobody read
+            self._process.stdin.close()
 
 
 class Forked(Spoken):
-    """A worker that the nursery forked; it is no child of this process."""
+    """A worker, forked from an interpreter that has imported what workers need; perhaps in another's network."""
+
+    def __init__(self, arguments, environment, network=None):
+        context = forks("tests.cluster.fits", "distributed.cli.dask_worker")
+        output, printed = context.Pipe(duplex=False)
+        words = [*map(str, arguments)]
+        self._process = context.Process(
+            target=_become_worker, args=(words, {**ALWAYS, **environment}, printed, network), daemon=True
+        )
+        self._process.start()
+        printed.close()
+        super().__init__(self._process.pid, os.fdopen(os.dup(output.fileno()), encoding="utf-8"))
+        output.close()
 
     @property
     def is_running(self):
-        """Whether it has not ended."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+        return self._process.is_alive()
 
     def wait(self, timeout=PATIENCE):
-        """Wait until it has ended."""
-        end = time.monotonic() + timeout
-        while self.is_running and time.monotonic() < end:
-            time.sleep(0.02)
+        self._process.join(timeout)
 
 
-class Nursery:
-    """Makes workers, by forks of an interpreter that has imported what they need."""
-
-    def __init__(self):
-        self._made = None
-        self._folder = None
-        self._n_made = 0
-
-    def worker(self, arguments, environment, network):
-        """Start a worker, in the network of another process if one is given."""
-        if self._made is None:
-            self._folder = tempfile.mkdtemp()
-            self._made = Started(python("-m", "tests.cluster.nursery"), stdin=subprocess.PIPE)
-            self._made.wait_for(lambda line: line == "ready" or None)
-        self._n_made += 1
-        fifo = str(Path(self._folder, str(self._n_made)))
-        os.mkfifo(fifo)
-        since = len(self._made.lines)
-        order = {"arguments": [*map(str, arguments)], "environment": {**ALWAYS, **environment}}
-        self._made.tell(json.dumps({**order, "output": fifo, "network": network}))
-        pid = self._made.wait_for(
-            lambda line: int(line[6:]) if line.startswith("child ") else None, since=since
-        )
-        return Forked(pid, Path(fifo).open(encoding="utf-8"))
-
-    def close(self):
-        """End the interpreter, and with it what it forked."""
-        if self._made is not None:
-            self._made.kill()
-            shutil.rmtree(self._folder)
-            self._made = None
-
-
-NURSERY = Nursery()
+def _become_worker(arguments, environment, printed, network):
+    os.setsid()
+    _end_with_parent()
+    for number in (1, 2):
+        os.dup2(printed.fileno(), number)
+    if network:
+        with Path(f"/proc/{network}/ns/net").open() as file:
+            assert ctypes.CDLL(None).setns(file.fileno(), CLONE_NEWNET) == 0
+    os.environ.update(environment)
+    dask.config.refresh()
+    sys.argv = ["dask-worker", *arguments]
+    dask_worker.main(arguments)
 
 
 def python(*arguments):

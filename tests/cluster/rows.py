@@ -3,7 +3,7 @@
 ``make test-cluster`` writes ``docs/faults_table.md``; the ordinary suite holds that table to what tests declare.
 """
 
-import ast
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,14 +37,31 @@ class Measured(NamedTuple):
     told: str
 
 
+DECLARED = []
+"""Every row that an imported test declares."""
+
+
 def fault(what, phase, *names):
-    """Declare a fault, literals alone, and run the test once for each ``name``: of an estimator, or of a writer.
+    """Declare a fault, and run the test once for each ``name``: of an estimator, or of a writer.
 
     Such a test is part of the long form: ``pytest tests/cluster --faults``.
     """
+    DECLARED.extend(Row(what, phase, name) for name in names or FIVE)
 
     def decorate(test):
         return pytest.mark.fault(what, phase)(pytest.mark.parametrize("name", names or FIVE)(test))
+
+    return decorate
+
+
+def faults(phase, acts):
+    """Declare faults that differ only in what happens: an ``act`` for each."""
+    for what in acts:
+        fault(what, phase)
+    marked = [pytest.param(act, marks=pytest.mark.fault(what, phase), id=what) for what, act in acts.items()]
+
+    def decorate(test):
+        return pytest.mark.parametrize("act", marked)(pytest.mark.parametrize("name", FIVE)(test))
 
     return decorate
 
@@ -57,13 +74,9 @@ def row_of(item):
 
 def declared_rows():
     """Every row that is declared in this folder, in the order of the files."""
-    found = []
-    for path in sorted(FOLDER.glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "fault":
-                what, phase, *names = map(ast.literal_eval, node.args)
-                found += [Row(what, phase, name) for name in names or FIVE]
-    return found
+    for name in ("test_schedulers", "test_storage", "test_workers", "test_writers"):
+        import_module(f"tests.cluster.{name}")
+    return DECLARED
 
 
 def written_rows():

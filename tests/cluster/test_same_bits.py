@@ -1,6 +1,5 @@
 """The same bits under every scheduler, with every number of workers, hash seed and version of Python."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -10,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import network
-from tests.cluster.certificates import make_tls
-from tests.cluster.clusters import Cluster
+from tests.cluster.clusters import Cluster, make_tls
 from tests.cluster.processes import Started, python
-from tests.cluster.s3 import Endpoint
 
 pytestmark = pytest.mark.fault  # part of the long form
 OTHER = "DSPECTRAL_OTHER_PYTHON"
@@ -46,37 +43,32 @@ def test_every_number_of_workers_gives_the_same_bits(places, calm, n_workers):
         assert bits_on(cluster, places, calm) == calm
 
 
-@pytest.mark.parametrize(("scheduler", "n"), [("threads", 4), ("processes", 2)])
-def test_threads_and_processes_give_the_same_bits(places, calm, scheduler, n):
-    assert bits_in_a_process(places, scheduler, n) == calm
-
-
-@pytest.mark.parametrize("seed", ["1", "77"])
-def test_hash_seeds_change_nothing(places, calm, seed):
-    assert bits_in_a_process(places, "threads", 2, environment={"PYTHONHASHSEED": seed}) == calm
-
-
-def test_another_version_of_python_gives_the_same_bits(places, calm):
-    interpreter = os.environ.get(OTHER)
-    if not interpreter:
+@pytest.fixture
+def other():
+    """An interpreter of another version."""
+    if not (interpreter := os.environ.get(OTHER)):
         pytest.skip(
             f"{OTHER} does not name an interpreter with dspectral's needs; make test-cluster makes one"
         )
-    assert bits_in_a_process(places, "sync", 1, interpreter=interpreter) == calm
+    return interpreter
 
 
-def test_workers_of_another_version_of_python_are_told_of(places, calm):
-    interpreter = os.environ.get(OTHER)
-    if not interpreter:
-        pytest.skip(
-            f"{OTHER} does not name an interpreter with dspectral's needs; make test-cluster makes one"
-        )
-    version = subprocess.run(
-        [interpreter, "--version"], capture_output=True, text=True, check=True
-    ).stdout.split()[1]
+@pytest.mark.parametrize(
+    ("scheduler", "n", "seed"), [("threads", 4, "1"), ("processes", 2, "1"), ("threads", 2, "77")]
+)
+def test_threads_processes_and_hash_seeds_give_the_same_bits(places, calm, scheduler, n, seed):
+    assert bits_in_a_process(places, scheduler, n, environment={"PYTHONHASHSEED": seed}) == calm
+
+
+def test_another_version_of_python_gives_the_same_bits(places, calm, other):
+    assert bits_in_a_process(places, "sync", 1, interpreter=other) == calm
+
+
+def test_workers_of_another_version_of_python_are_told_of(places, calm, other):
+    version = subprocess.check_output([other, "--version"], text=True).split()[1]
     with Cluster(0) as cluster:
         cluster.start_scheduler()
-        cluster.add_workers(1, interpreter=interpreter)
+        cluster.add_workers(1, interpreter=other)
         fitting = cluster.client()
         assert version in "\n".join(fitting.process.lines)
         fitting.fit("SketchedPCA", places)
@@ -98,10 +90,9 @@ def test_machines_of_a_network_with_a_shared_folder_give_the_same_bits(places, c
 
 
 def test_a_bucket_gives_the_same_bits(places, calm):
-    missing = [package for package in ("moto", "s3fs", "flask") if importlib.util.find_spec(package) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}; the extra cluster brings them")
-    with Endpoint(places) as endpoint, Cluster(2) as cluster:
+    if reason := network.why_no_s3():
+        pytest.skip(reason)
+    with network.Endpoint(places) as endpoint, Cluster(2) as cluster:
         assert bits_on(cluster, endpoint.places, calm) == calm
 
 
@@ -113,6 +104,4 @@ def test_a_folder_that_workers_cannot_see_is_named(places, tmp_path):
         fitting.heard("Holds")
         Path(tmp_path, "counts").rename(tmp_path / "elsewhere")
         fitting.go_on()
-        end = fitting.ended()
-    assert end["kind"] == "Failed"
-    assert str(tmp_path / "counts") in end["message"]
+        fitting.fails(str(tmp_path / "counts"))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster import fits
 from tests.cluster.clusters import Cluster
-from tests.cluster.storage import shaky
+from tests.cluster.fits import shaky
 
 pytestmark = pytest.mark.slow
 LATE = 0.02  # seconds of each read, some of which a block takes
@@ -28,7 +28,7 @@ def test_real_processes_give_the_bits_of_one_thread(cluster, places, calm):
 
 def test_a_stopped_worker_of_two_is_waited_for_while_the_other_works(cluster, places, calm):
     cluster.fitting.fit("SketchedPCA", shaky(places, delay=LATE))
-    cluster.fitting.heard("BlocksDone", where=lambda message: message["n_blocks"] >= 2)
+    cluster.fitting.heard_blocks(2)
     cluster.workers[0].signal(signal.SIGSTOP)
     time.sleep(0.5)
     cluster.workers[0].signal(signal.SIGCONT)

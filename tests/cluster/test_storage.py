@@ -1,10 +1,8 @@
 """Storage that is slow, fails now and then, does not answer for a while, or holds a damaged block."""
 
-import importlib.util
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import dask
 import numpy as np
@@ -12,9 +10,9 @@ import pytest
 
 from dspectral import open_store, write_counts
 from tests.cluster import fits
+from tests.cluster.fits import shaky
+from tests.cluster.network import Endpoint, why_no_s3
 from tests.cluster.rows import fault
-from tests.cluster.s3 import Endpoint
-from tests.cluster.storage import shaky
 
 COUNTED = ("SketchedPCA", "TruncatedSVD", "HybridLSI", "MomentMultiLabelClassifier", "LocalLSI")
 
@@ -37,9 +35,8 @@ def test_reads_that_fail_for_a_moment_are_tried_again(cluster, places, right, tm
 @pytest.fixture(scope="module")
 def endpoint(places):
     """An S3 endpoint with the data."""
-    missing = [package for package in ("moto", "s3fs", "flask") if importlib.util.find_spec(package) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}; the extra cluster brings them")
+    if reason := why_no_s3():
+        pytest.skip(reason)
     with Endpoint(places) as made:
         yield made
 
@@ -77,34 +74,21 @@ def damaged(places, tmp_path_factory):
     return places._replace(counts=str(folder / "counts")), block.name, expected
 
 
-@fault(
-    "a block is damaged, and left out on request",
-    "in a pass",
-    "SketchedPCA",
-    "TruncatedSVD",
-    "HybridLSI",
-    "MomentMultiLabelClassifier",
-    "LocalLSI",
-)
+@fault("a block is damaged, and left out on request", "in a pass", *COUNTED)
 def test_a_damaged_block_is_named_and_left_out_on_request(cluster, damaged, measured, name):
     hurt, block, expected = damaged
     since = time.time()
     cluster.fitting.fit(name, hurt)
-    end = cluster.fitting.ended()
-    assert end["kind"] == "Failed"
-    assert block in end["message"]
+    told = cluster.fitting.fails(block)
     cluster.fitting.fit(name, hurt, without=[block])
     assert cluster.fitting.bits() == expected[name]
-    measured("the fit without the block", end["time"] - since)
+    measured("the fit without the block", told - since)
 
 
-@fault(
-    "a chunk of a corpus is damaged, and comes back from a copy",
-    "in a pass",
-    "TreePCA",
-    "WordEmbedding",
-    "AnchorHMM",
-)
+CORPORA = ("TreePCA", "WordEmbedding", "AnchorHMM")
+
+
+@fault("a chunk of a corpus is damaged, and comes back from a copy", "in a pass", *CORPORA)
 def test_a_damaged_chunk_of_a_corpus_is_named_and_restored(cluster, places, calm, measured, tmp_path, name):
     shutil.copytree(places.corpus, tmp_path / "corpus")
     chunks = [path for path in sorted((tmp_path / "corpus").rglob("c/0")) if path.stat().st_size > 200]
@@ -115,11 +99,8 @@ def test_a_damaged_chunk_of_a_corpus_is_named_and_restored(cluster, places, calm
     hurt = places._replace(corpus=str(tmp_path / "corpus"))
     since = time.time()
     cluster.fitting.fit(name, hurt)
-    end = cluster.fitting.ended()
-    assert end["kind"] == "Failed"
-    assert str(Path(hurt.corpus)) in end["message"]
-    assert block in end["message"]
+    told = cluster.fitting.fails(hurt.corpus, block)
     chunk.write_bytes(sound)
     cluster.fitting.fit(name, hurt)
     assert cluster.fitting.bits() == calm[name]
-    measured("the fit", end["time"] - since)
+    measured("the fit", told - since)

@@ -14,6 +14,15 @@ from tests.cluster import writers
 from tests.cluster.processes import PATIENCE, Started, python
 from tests.cluster.rows import fault
 
+STORES = (
+    "build_store",
+    "build_store(hashing=...)",
+    "build_store(append=True)",
+    "build_corpus",
+    "write_counts",
+)
+FULL = ("build_store", "build_store(append=True)", "build_corpus", "write_counts", "save", "write_word2vec")
+
 
 def why_not(folder):
     """The reason why no small disk can be mounted here; empty where one can."""
@@ -33,16 +42,7 @@ def outcome(line):
     return json.loads(line) if line.startswith('{"raised"') else None
 
 
-@fault(
-    "the disk is full, and has room at the next call",
-    "in a write",
-    "build_store",
-    "build_store(append=True)",
-    "build_corpus",
-    "write_counts",
-    "save",
-    "write_word2vec",
-)
+@fault("the disk is full, and has room at the next call", "in a write", *FULL)
 def test_a_full_disk_is_told_and_the_next_call_finishes(tmp_path, measured, name):
     disk, sound = tmp_path / "disk", tmp_path / "sound"
     for folder in (disk, sound):
@@ -69,15 +69,7 @@ def test_a_full_disk_is_told_and_the_next_call_finishes(tmp_path, measured, name
     measured("what was not written", time.time() - since)
 
 
-@fault(
-    "another program writes the same store",
-    "in a write",
-    "build_store",
-    "build_store(hashing=...)",
-    "build_store(append=True)",
-    "build_corpus",
-    "write_counts",
-)
+@fault("another program writes the same store", "in a write", *STORES)
 def test_the_second_of_two_writers_is_told_and_the_first_finishes(tmp_path, measured, name):
     disk, sound = tmp_path / "disk", tmp_path / "sound"
     with dask.config.set(scheduler="sync"):

@@ -47,26 +47,9 @@ def matrix(n_columns=400):
     return sparse.csr_array(np.random.default_rng(2).poisson(0.4, (1500, n_columns)).astype(np.float32))
 
 
-def words_of(folder, disk):
-    build_store(
-        text_in(folder, "a.txt", 1), f"{disk}/out", vocabulary=VocabularySettings((1, 1)), block_bytes=30_000
-    )
-
-
-def hashed(folder, disk):
-    build_store(text_in(folder, "a.txt", 1), f"{disk}/out", hashing=HASHING, block_bytes=30_000)
-
-
-def appended(folder, disk):
-    build_store(text_in(folder, "b.txt", 3), f"{disk}/out", hashing=HASHING, append=True, block_bytes=30_000)
-
-
-def corpus(folder, disk):
-    build_corpus(text_in(folder, "a.txt", 1), f"{disk}/out", block_bytes=30_000)
-
-
-def counts(_folder, disk):
-    write_counts(matrix(), f"{disk}/out", block_rows=200)
+def built(make, name="a.txt", seed=1, **how):
+    """A writer of a store or a corpus of a text."""
+    return lambda folder, disk: make(text_in(folder, name, seed), f"{disk}/out", block_bytes=30_000, **how)
 
 
 def model(_folder, disk):
@@ -79,11 +62,11 @@ def vectors(_folder, disk):
 
 
 WRITERS = {
-    "build_store": words_of,
-    "build_store(append=True)": appended,
-    "build_store(hashing=...)": hashed,
-    "build_corpus": corpus,
-    "write_counts": counts,
+    "build_store": built(build_store, vocabulary=VocabularySettings((1, 1))),
+    "build_store(append=True)": built(build_store, "b.txt", 3, hashing=HASHING, append=True),
+    "build_store(hashing=...)": built(build_store, hashing=HASHING),
+    "build_corpus": built(build_corpus),
+    "write_counts": lambda _folder, disk: write_counts(matrix(), f"{disk}/out", block_rows=200),
     "save": model,
     "write_word2vec": vectors,
 }
@@ -92,7 +75,7 @@ WRITERS = {
 def begin(name, folder, disk):
     """Write what must lie there before, while there is room."""
     if name == "build_store(append=True)":
-        hashed(folder, disk)
+        WRITERS["build_store(hashing=...)"](folder, disk)
 
 
 def whole(name, disk):

@@ -8,11 +8,13 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.callbacks import Callback
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, summarize, write_counts
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import (
+    Blocks,
     lazy_rows,
     map_rows,
     passes,
@@ -174,3 +176,28 @@ def test_the_task_group_is_the_name_given():
         map_rows(one_by_one(3), abs, n_columns=2, name="turn").compute()
     assert tasks.groups["measure-it"] == 2
     assert tasks.groups["turn-block"] == 3
+
+
+def moments_of_numbers(numbers):
+    return Moments.of(np.asarray(numbers, dtype=float).reshape(-1, 1))
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
+def test_blocks_of_anything_are_read_and_summarised_by_one_task_each(scheduler):
+    blocks, tasks = Blocks(partial(range, 1), [2, 3, 1, 5, 4]), Counter()
+    count = Callback(posttask=lambda key, *_: tasks.update([str(key).partition("-block")[0]]))
+    with scheduled(scheduler), count:
+        summary = summarize(blocks, of=moments_of_numbers, name="numbers")
+    assert summary.n_rows == 1 + 2 + 0 + 4 + 3
+    assert summary.gram == [[1 + (1 + 4) + (1 + 4 + 9 + 16) + (1 + 4 + 9)]]
+    assert tasks["('numbers"] == 5
+
+
+def test_blocks_may_ride_beside_rows():
+    X = np.arange(6.0).reshape(3, 2)
+    summary = summarize(
+        Blocks(float, ["2"], in_memory=True), X[:1], of=lambda scale, rows: Moments.of(scale * rows)
+    )
+    assert summary.gram.tolist() == [[0.0, 0.0], [0.0, 4.0]]
+    with pytest.raises(ValueError, match="no block"):
+        summarize(Blocks(int, []), of=moments_of_numbers)

@@ -1,4 +1,9 @@
+"""Results that workers hand over, and a path that a worker does not see."""
+
 import asyncio
+import os
+import socket
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -6,8 +11,11 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
+from dspectral import TruncatedSVD, build_store, open_store, write_counts
+from dspectral.datasets import low_rank_counts
 from dspectral.engine import cluster as machines
 from dspectral.engine import run_tasks
+from dspectral.engine.retrying import not_seen
 from tests.schedulers import forked_workers
 
 
@@ -48,24 +56,18 @@ def test_results_are_aligned_as_those_of_this_process_are(cluster):
             assert all(part.flags.aligned for part in (rows.data, rows.indices, rows.indptr, vector))
 
 
-@pytest.mark.parametrize(("said", "n_asked"), [(None, 0), (True, 0), (False, 1)])
+@pytest.mark.parametrize(
+    ("said", "host", "n_asked"), [(None, None, 0), (True, None, 0), (False, None, 1), (None, "laptop", 1)]
+)
 def test_workers_of_this_machine_give_results_themselves_unless_the_client_says_otherwise(
-    said, n_asked, cluster, asked
+    said, host, n_asked, cluster, asked, monkeypatch
 ):
+    if host:  # at the other end of a tunnel
+        monkeypatch.setattr(machines, "gethostname", lambda: host)
     with Client(cluster, direct_to_workers=said):
         (found,) = run_tasks(ones, [5], name="ones")
     assert found.sum() == 5
     assert len(asked) == n_asked
-
-
-def test_workers_at_the_other_end_of_a_tunnel_are_not_asked(cluster, asked, monkeypatch):
-    with Client(cluster):
-        run_tasks(ones, [5], name="ones")
-        assert asked == []
-        monkeypatch.setattr(machines, "gethostname", lambda: "laptop")
-        (found,) = run_tasks(ones, [5], name="ones")
-    assert found.sum() == 5
-    assert len(asked) == 1
 
 
 @pytest.mark.filterwarnings("ignore:the pass ones has waited:RuntimeWarning")
@@ -84,3 +86,51 @@ def test_the_scheduler_is_asked_after_a_silence_of_a_worker_that_holds_the_resul
         (found,) = run_tasks(ones, [5], name="ones")
     assert found.sum() == 5
     assert len(asked) == 1
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A folder for which ``/proc/self/cwd`` stands in this process, and for something else in the worker."""
+    if not Path("/proc/self/cwd").exists():
+        pytest.skip("/proc/self/cwd, by which a worker sees other files than its client, is Linux's")
+    folder, before = tmp_path_factory.mktemp("seen"), Path.cwd()
+    os.chdir(folder)
+    try:
+        with (
+            dask.config.set({"distributed.comm.retry.count": 0}),
+            forked_workers(),
+            LocalCluster(
+                n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50, memory_limit=0
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            client.run(os.chdir, "/")
+            (address,) = client.scheduler_info()["workers"]
+            yield folder, address
+    finally:
+        os.chdir(before)
+
+
+def fit_a_store(_folder):
+    with dask.config.set(scheduler="sync"):
+        write_counts(low_rank_counts(40, 10, 2, block_rows=20).compute(), "/proc/self/cwd/seen.zarr")
+    TruncatedSVD(2).fit(open_store("/proc/self/cwd/seen.zarr"))
+
+
+def build_of_a_text(folder):
+    (folder / "text.txt").write_text("the cat sat\na dog ran\n", encoding="utf-8")
+    build_store("/proc/self/cwd/text.txt", str(folder / "made.zarr"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("use", "name"), [(fit_a_store, "seen.zarr"), (build_of_a_text, "text.txt")])
+def test_what_a_worker_does_not_see_is_named_with_the_worker_and_not_called_damaged(elsewhere, use, name):
+    folder, address = elsewhere
+    with pytest.raises((FileNotFoundError, ValueError)) as caught:
+        use(folder)
+    assert f"{name} is not there for worker {address} on {socket.gethostname()}" in str(caught.value)
+    assert "build the store again" not in str(caught.value)
+
+
+def test_without_a_cluster_the_process_is_named():
+    assert f"for process {os.getpid()} on " in str(not_seen("x"))

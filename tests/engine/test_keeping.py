@@ -30,7 +30,7 @@ from dspectral.engine import keeping, listening
 from dspectral.engine.events import BlocksDone, PassBegan
 from dspectral.engine.keeping import UnknownContentError
 from dspectral.engine.kept_parts import Folder
-from tests.engine.kept import BLOCK_ROWS, N_BLOCKS, all_heard_of, counts, heard_of, partials
+from tests.engine.hearing import BLOCK_ROWS, N_BLOCKS, counts, kept_of, partials, result_and_heard
 
 ESTIMATORS = {
     "frequent_directions": SketchedPCA(3, solver="frequent_directions", sketch_size=8),
@@ -67,16 +67,18 @@ def make_unreadable(where, blocks):
         shutil.rmtree(Path(where.url) / block.name / "data")
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, store, tmp_path):
+@pytest.mark.parametrize(("name", "place"), [*((name, "disk") for name in ESTIMATORS), ("krylov", "memory")])
+def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, place, store, tmp_path):
+    folder = tmp_path / "kept" if place == "disk" else "memory://kept-parts"
     expected = bits(ESTIMATORS[name].fit(store))
-    first, passes = heard_of(lambda: ESTIMATORS[name].fit(store, keep=tmp_path / "kept"))
+    first, passes = kept_of(lambda: ESTIMATORS[name].fit(store, keep=folder))
     assert bits(first) == expected
     assert {n_kept for _, n_kept in passes} == {0}
     make_unreadable(store.where, store.blocks)
-    again, passes = heard_of(lambda: ESTIMATORS[name].fit(store, keep=tmp_path / "kept"))
+    again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, keep=folder))
     assert bits(again) == expected
     assert all(n_blocks == n_kept == N_BLOCKS for n_blocks, n_kept in passes)
+    assert forget(folder).n_parts >= len(passes)
 
 
 @pytest.mark.parametrize("fan_in", [2, 3])
@@ -91,16 +93,9 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
             grown = write_counts(counts(n_appended, seed=1), url, append=True, block_rows=BLOCK_ROWS)
             expected = fit(grown)
             make_unreadable(grown.where, store.blocks)
-            found, passes = heard_of(partial(fit, grown, keep=tmp_path / "kept"))
+            found, passes = kept_of(partial(fit, grown, keep=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
             assert found.gram.tobytes() == expected.gram.tobytes()
-
-
-def test_a_store_that_was_moved_is_the_same_store(store, tmp_path):
-    ESTIMATORS["gram"].fit(store, keep=tmp_path / "kept")
-    moved = write_counts(counts(), str(tmp_path / "moved"), block_rows=BLOCK_ROWS)
-    _, passes = heard_of(lambda: ESTIMATORS["gram"].fit(moved, keep=tmp_path / "kept"))
-    assert passes == [(N_BLOCKS, N_BLOCKS)]
 
 
 KILLED = """
@@ -128,7 +123,7 @@ def test_a_killed_client_goes_on_where_it_was_whatever_its_hashes(store, tmp_pat
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, check=False, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    fitted, passes = heard_of(lambda: ESTIMATORS["krylov"].fit(store, keep=tmp_path / "kept"))
+    fitted, passes = kept_of(lambda: ESTIMATORS["krylov"].fit(store, keep=tmp_path / "kept"))
     assert bits(fitted) == bits(ESTIMATORS["krylov"].fit(store))
     assert passes[0] == (N_BLOCKS, N_BLOCKS)
     assert passes[1][1] >= 3  # the last of the four may have been told before it was written
@@ -153,7 +148,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
     else:
         first.write_bytes(first.read_bytes()[:-9] if damage == "cut" else b"")
     with pytest.warns(UserWarning, match=rf"partial {first.parent.name}/{first.stem} in .* is made again"):
-        fitted, heard = all_heard_of(fit)
+        fitted, heard = result_and_heard(fit)
     assert bits(fitted) == expected
     assert heard[-1].n_passes == 3  # an attempt that a damaged file ended is no pass
     assert bits(fit()) == expected  # it was written once more
@@ -161,13 +156,14 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
 
 def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, monkeypatch):
     def kept(X, estimator):
-        return heard_of(lambda: estimator.fit(X, keep=tmp_path / "kept"))[1][0][1]
+        return kept_of(lambda: estimator.fit(X, keep=tmp_path / "kept"))[1][0][1]
 
     known = SketchedPCA(3, solver="frequent_directions", sketch_size=8)
     kept(store, known)
     other = write_counts(counts(seed=5), str(tmp_path / "other"), block_rows=BLOCK_ROWS)
     weighted = [store.tfidf(), store.weighted(TfidfWeighting(norm="l1").fit(store))]
-    assert [kept(X, known) for X in (store, other, *weighted)] == [N_BLOCKS, 0, 0, 0]
+    moved = write_counts(counts(), str(tmp_path / "moved"), block_rows=BLOCK_ROWS)
+    assert [kept(X, known) for X in (store, moved, other, *weighted)] == [N_BLOCKS, N_BLOCKS, 0, 0, 0]
     assert [kept(X, known) for X in weighted] == [N_BLOCKS, N_BLOCKS]
     assert kept(store, SketchedPCA(3, solver="frequent_directions", sketch_size=9)) == 0
     monkeypatch.setattr(keeping, "kinds_on", lambda client: ["another machine"])
@@ -176,23 +172,24 @@ def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, mon
     assert kept(store, known) == 0
 
 
+def unknown(kind, tmp_path):
+    """Rows, and what summarizes them, of which one has no known content."""
+    ones = da.ones((4, 2), chunks=(2, 2))
+    if kind == "function":
+        return ones.map_blocks(lambda block: block + 1, dtype=float), Moments.of
+    if kind == "summary":
+        return ones, lambda block, **_more: Moments.of(block)
+    if kind == "impure":
+        return da.from_delayed(dask.delayed(np.load)("rows.npy"), (4, 2), float), Moments.of
+    np.save(tmp_path / "rows.npy", np.ones((4, 2)))
+    rows = da.from_array(np.load(tmp_path / "rows.npy", mmap_mode="r"), chunks=(2, 2), asarray=False)
+    return rows.map_blocks(np.load, dtype=float), Moments.of
+
+
 @pytest.mark.parametrize("kind", ["function", "file", "summary", "impure"])
 def test_content_that_may_change_is_refused_in_a_sentence(kind, tmp_path):
-    rows: object = da.ones((4, 2), chunks=(2, 2))
-    of = Moments.of
-    if kind == "function":
-        rows = rows.map_blocks(lambda block: block + 1, dtype=float)
-    elif kind == "file":
-        np.save(tmp_path / "rows.npy", np.ones((4, 2)))
-        rows = da.from_array(np.load(tmp_path / "rows.npy", mmap_mode="r"), chunks=(2, 2), asarray=False)
-        rows = rows.map_blocks(np.load, dtype=float)
-    elif kind == "summary":
-        of = lambda block, **_more: Moments.of(block)  # noqa: E731
-    else:
-        rows = da.from_delayed(dask.delayed(np.load)("rows.npy"), (4, 2), float)
-    with pytest.raises(
-        UnknownContentError, match=r"keep needs rows whose content is known, but .*write_counts"
-    ):
+    rows, of = unknown(kind, tmp_path)
+    with pytest.raises(UnknownContentError, match="keep needs rows"):
         summarize(rows, of=of, keep=tmp_path / "kept")
 
 
@@ -214,10 +211,10 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
             fit()
             fit(keep=str(tmp_path / "argument"))
             with keep(None):
-                assert heard_of(fit)[1] == [(N_BLOCKS, 0)]
-            assert heard_of(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
+                assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
+            assert kept_of(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
     assert [len(partials(tmp_path / name)) for name in ("configured", "context", "argument")] == [1, 1, 1]
-    assert heard_of(fit)[1] == [(N_BLOCKS, 0)]
+    assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
     with dask.config.set({"dspectral.keep": 3}), pytest.raises(ValueError, match=r"dspectral.keep is 3, but"):
         fit()
 
@@ -260,11 +257,3 @@ def test_forget_removes_partials_and_nothing_else(store, tmp_path):
     assert forget(folder) == (len(sizes), sum(sizes) + 4)
     assert [path.name for path in folder.iterdir()] == ["letter.npz"]
     assert forget(folder) == (0, 0)
-
-
-def test_any_file_system_of_fsspec_will_do(store):
-    expected = bits(ESTIMATORS["krylov"].fit(store, keep="memory://kept-parts"))
-    fitted, passes = heard_of(lambda: ESTIMATORS["krylov"].fit(store, keep="memory://kept-parts"))
-    assert bits(fitted) == expected
-    assert passes == [(N_BLOCKS, N_BLOCKS)] * 3
-    assert forget("memory://kept-parts").n_parts >= 3

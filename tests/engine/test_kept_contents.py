@@ -16,7 +16,7 @@ from dspectral import build_store, keep, summarize
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine.keeping import digest
 from dspectral.engine.kept_parts import DAMAGED, decoded, encoded
-from tests.engine.kept import BLOCK_ROWS, N_COLUMNS, counts, heard_of, partials
+from tests.engine.hearing import BLOCK_ROWS, N_COLUMNS, counts, kept_of, partials
 
 SUMMARY = (
     Moments.of(np.arange(12.0).reshape(4, 3)),
@@ -33,10 +33,10 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.of, factor=product.copy())
-            _, [(n_blocks, found)] = heard_of(partial(summarize, rows, of=of, keep=tmp_path))
+            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, of=of, keep=tmp_path))
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert heard_of(lambda: summarize(X, of=Moments.of, keep=tmp_path))[1][0][1] == 0
+    assert kept_of(lambda: summarize(X, of=Moments.of, keep=tmp_path))[1][0][1] == 0
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):

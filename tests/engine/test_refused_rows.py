@@ -31,30 +31,27 @@ def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
         map_rows(X, abs, n_columns=4)
 
 
-def test_what_is_no_array_is_refused_by_its_name():
-    with pytest.raises(TypeError, match="a Dask array or a store, got list"):
-        summarize([[1.0]], of=Moments.of)
+@pytest.mark.parametrize(
+    ("X", "more", "error", "said"),
+    [
+        ([[1.0]], {}, TypeError, "a Dask array or a store, got list"),
+        *((np.ones((2, 2)), {"fan_in": n}, ValueError, f"fan_in is {n}, but") for n in (1, 0, -2)),
+    ],
+)
+def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, said):
+    with pytest.raises(error, match=said):
+        summarize(X, of=Moments.of, **more)
 
 
 def test_streams_cut_differently_are_refused():
-    with pytest.raises(
-        ValueError, match="the same row blocks, but they are 4 blocks of 4 rows and 2 blocks of 4"
-    ):
+    with pytest.raises(ValueError, match="4 blocks of 4 rows and 2 blocks of 4"):
         summarize(one_by_one(4), one_by_one(4).rechunk((2, 2)), of=Moments.of)
-
-
-@pytest.mark.parametrize("fan_in", [1, 0, -2])
-def test_a_merge_of_fewer_than_two_is_refused(fan_in):
-    with pytest.raises(ValueError, match=f"fan_in is {fan_in}, but a merge takes at least 2"):
-        summarize(np.ones((2, 2)), of=Moments.of, fan_in=fan_in)
 
 
 def test_other_widths_are_refused_before_anything_is_read():
     fitted = SketchedPCA(2).fit(np.eye(7))
     for use in (fitted.transform, fitted.partial_fit):
-        with pytest.raises(
-            ValueError, match=f"X has {N_COLUMNS} features, but SketchedPCA is expecting 7 features"
-        ):
+        with pytest.raises(ValueError, match=f"X has {N_COLUMNS} features, .* expecting 7 features"):
             use(lazy(unreadable))
 
 

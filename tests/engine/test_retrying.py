@@ -36,60 +36,45 @@ class Flaky:
         return answer
 
 
-def of_status(status):
+def answered(**fields):
+    """An error as clients of object stores raise it."""
     error = RuntimeError("answered")
-    error.status = status
+    vars(error).update(fields)
     return error
 
 
-def of_botocore(status):
-    error = RuntimeError("answered")
-    error.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
-    return error
+PASSING = [
+    TimeoutError(),
+    ConnectionResetError("gone"),
+    OSError("S3 is busy"),
+    OSError(errno.EIO, "Input/output error"),
+    OSError(errno.ESTALE, "Stale file handle"),
+    BlockingIOError(errno.EAGAIN, "again"),
+    answered(status=503),
+    answered(response={"ResponseMetadata": {"HTTPStatusCode": 429}}),
+    answered(response=SimpleNamespace(status_code=502)),
+    type("HTTPClientError", (Exception,), {"__module__": "botocore.exceptions"})("cut"),
+]
+LASTING = [
+    FileNotFoundError("x"),
+    PermissionError("x"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    gzip.BadGzipFile("not a gzipped file"),
+    ValueError("damaged"),
+    KeyError("counts/c/3"),
+    answered(status=404),
+    answered(response={"ResponseMetadata": {"HTTPStatusCode": 403}}),
+]
 
 
-def of_requests(status):
-    error = RuntimeError("answered")
-    error.response = SimpleNamespace(status_code=status)
-    return error
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        TimeoutError(),
-        ConnectionResetError("gone"),
-        OSError("S3 is busy"),
-        OSError(errno.EIO, "Input/output error"),
-        OSError(errno.ESTALE, "Stale file handle"),
-        BlockingIOError(errno.EAGAIN, "again"),
-        of_status(503),
-        of_botocore(429),
-        of_requests(502),
-        type("HTTPClientError", (Exception,), {"__module__": "botocore.exceptions"})("cut"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("error", PASSING, ids=repr)
 def test_what_may_pass_is_tried_again(error):
     read = Flaky(error)
     assert retrying.retried(read, what="reading") == "there"
     assert read.calls == 2
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        FileNotFoundError("x"),
-        PermissionError("x"),
-        OSError(errno.ENOSPC, "No space left on device"),
-        gzip.BadGzipFile("not a gzipped file"),
-        ValueError("damaged"),
-        KeyError("counts/c/3"),
-        of_status(404),
-        of_botocore(403),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("error", LASTING, ids=repr)
 def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
     read = Flaky(error)
     with pytest.raises(type(error)):
@@ -111,18 +96,12 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
     assert raised.value.__notes__ == ["the same on each of 4 attempts"]
 
 
-def test_no_retries_are_made_where_none_are_wanted():
-    read = Flaky(TimeoutError())
-    with dask.config.set({"dspectral.retries": 0}), pytest.raises(TimeoutError):
-        retrying.retried(read, what="reading")
-    assert read.calls == 1
-
-
-def test_an_outer_call_does_not_try_again_what_an_inner_one_gave_up():
+@pytest.mark.parametrize(("n_retries", "n_calls"), [(0, 1), (2, 3)])
+def test_there_are_as_many_attempts_as_wanted_and_none_after_an_inner_call_gave_up(n_retries, n_calls):
     read = Flaky(*(TimeoutError() for _ in range(99)))
-    with pytest.raises(TimeoutError):
+    with dask.config.set({"dspectral.retries": n_retries}), pytest.raises(TimeoutError):
         retrying.retried(lambda: retrying.retried(read, what="inner"), what="outer")
-    assert read.calls == 3
+    assert read.calls == n_calls
 
 
 SETTINGS = {

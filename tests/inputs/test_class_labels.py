@@ -1,11 +1,14 @@
 """Labels and parameters at the door: those that would be taken for others give one sentence."""
 
 import enum
+import re
+from functools import partial
 
 import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import sklearn.exceptions
 from scipy import sparse
@@ -15,6 +18,7 @@ from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier, SketchedP
 from dspectral.inputs import labelled_streams
 from dspectral.inputs.labels import class_rows
 from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.sequences import as_corpus, as_labelled, cut, encode, token_lists
 
 EMPTY = sparse.csr_array((0, 0))
 
@@ -129,50 +133,102 @@ def test_a_generator_gives_its_next_draw(make):
     assert [resolve_seed(same), resolve_seed(same)] == [first, second]
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (-1, ValueError, "random_state is -1, but a seed must be 0 or more"),
-        (True, TypeError, "random_state is True"),
-        (1.0, TypeError, "random_state is 1.0, but it must be"),
-        ("1", TypeError, "random_state is '1', but it must be"),
-    ],
-)
-def test_what_is_no_seed_is_refused(value, error, message):
-    with pytest.raises(error, match=message):
-        resolve_seed(value)
-
-
 def test_numbers_of_numpy_become_those_of_python():
     assert (check_integer("k", np.int8(3), at_least=1), type(check_integer("k", np.uint64(3)))) == (3, int)
     assert (check_real("C", np.float32(0.5)), type(check_real("C", 1))) == (0.5, float)
-
-
-@pytest.mark.parametrize("value", [True, 1.0, "1", None, np.array(1), np.float64(1)])
-def test_what_is_no_integer_is_refused(value):
-    with pytest.raises(TypeError, match=r"^k is .*, but it must be an integer from 1 to 3$"):
-        check_integer("k", value, at_least=1, at_most=3)
-
-
-@pytest.mark.parametrize("value", [True, "1", None, 1j, np.array(1.0)])
-def test_what_is_no_real_number_is_refused(value):
-    with pytest.raises(TypeError, match=r"^C is .*, but it must be a finite number of at least 0\.0$"):
-        check_real("C", value, at_least=0.0)
-
-
-def test_what_is_out_of_range_is_refused_with_the_range():
-    for value in (0, 4):
-        with pytest.raises(ValueError, match=f"k is {value}, but it must be an integer from 1 to 3"):
-            check_integer("k", value, at_least=1, at_most=3)
-    with pytest.raises(ValueError, match="k is 4, but it must be an integer of at most 3"):
-        check_integer("k", 4, at_most=3)
-    for value in (-0.5, np.nan, np.inf):
-        with pytest.raises(ValueError, match=f"C is {value}, but it must be a finite number of at least 0.0"):
-            check_real("C", value, at_least=0.0)
-
-
-def test_an_option_has_the_type_and_the_value_of_one_of_those_allowed():
     assert check_option("norm", None, ("l2", None)) is None
-    for value in ("L2", 0, False, np.array(["l2"])):
-        with pytest.raises(ValueError, match=r"norm is .*, but it must be one of 'l2', 1"):
-            check_option("norm", value, ("l2", 1))
+
+
+integer = partial(check_integer, "k", at_least=1, at_most=3)
+real = partial(check_real, "C", at_least=0.0)
+option = partial(check_option, "norm", options=("l2", 1))
+RANGE = "an integer from 1 to 3$"
+
+
+@pytest.mark.parametrize(
+    ("check", "values", "error", "message"),
+    [
+        (resolve_seed, [-1], ValueError, "random_state is -1, but a seed must be 0 or more"),
+        (resolve_seed, [True, 1.0, "1"], TypeError, "random_state is {}"),
+        (integer, [True, 1.0, "1", None, np.array(1), np.float64(1)], TypeError, "k is .*" + RANGE),
+        (integer, [0, 4], ValueError, "k is {}, but it must be " + RANGE),
+        (partial(check_integer, "k", at_most=3), [4], ValueError, "k is 4, .* an integer of at most 3"),
+        (real, [True, "1", None, 1j, np.array(1.0)], TypeError, "C is .*a finite number of at least 0.0"),
+        (real, [-0.5, np.nan, np.inf], ValueError, "C is {}, .* a finite number of at least 0.0"),
+        (option, ["L2", 0, False, np.array(["l2"])], ValueError, "norm is .*, but it must be one of 'l2', 1"),
+    ],
+)
+def test_a_parameter_that_is_none_is_refused_by_its_name_value_and_range(check, values, error, message):
+    for value in values:
+        with pytest.raises(error, match=message.replace("{}", re.escape(repr(value)))):
+            check(value)
+
+
+SENTENCES = [["the", "cat"], [], ["the", "dog", "cat"]]
+
+
+KINDS = {
+    "list": list,
+    "tuple": lambda lists: tuple(map(tuple, lists)),
+    "generator": lambda lists: (iter(one) for one in lists),
+    "pandas": pd.Series,
+    "pandas column of arrays": lambda lists: pd.Series([np.array(one, dtype=object) for one in lists]),
+    "Arrow": lambda lists: pa.chunked_array([pa.array(lists)]),
+    "array of lists": lambda lists: np.array(lists, dtype=object),
+    "lists of NumPy strings": lambda lists: [np.array(one, dtype=str) for one in lists],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_tokens_come_in_every_kind_of_collection(kind):
+    corpus = as_corpus(KINDS[kind](SENTENCES))
+    assert corpus.words == ["<?>", "cat", "the", "dog"]
+    assert {type(word) for word in corpus.words} == {str}
+    assert corpus.counts.tolist() == [0, 2, 2, 1]
+    assert encode(KINDS[kind](SENTENCES), corpus.words).ids.tolist() == [2, 1, 2, 3, 1]
+    labelled = as_labelled(KINDS[kind](SENTENCES), KINDS[kind](SENTENCES))
+    assert labelled.words == ["<?>", "the", "cat", "dog"]
+    assert labelled.labels == ["the", "cat", "dog"]
+    assert labelled.sentences.items[0].offsets.tolist() == [0, 2, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("X", "name"),
+    [
+        ("the cat", "str"),
+        (b"the cat", "bytes"),
+        ({"tokens": SENTENCES}, "dict"),
+        (pd.DataFrame({"tokens": SENTENCES}), "DataFrame"),
+        (np.zeros((3, 2)), "ndarray"),
+        (sparse.csr_array((3, 2)), "csr_array"),
+        (da.zeros((3, 2)), "Array"),
+    ],
+)
+def test_what_is_no_collection_of_token_lists_is_named(X, name):
+    with pytest.raises(TypeError, match=f"X is of type {name}, but it must be a list of token lists"):
+        as_corpus(X)
+    with pytest.raises(TypeError, match=f"y is of type {name}"):
+        as_labelled(SENTENCES, X)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["the cat", b"the", None, float("nan"), 3, {"the"}, {"the": 1}, ["the", 3]]
+)
+def test_what_is_no_list_of_strings_is_named(sentence):
+    with pytest.raises(ValueError, match=r"sentence 1 is .*must be a list of strings"):
+        token_lists([["a"], sentence])
+
+
+def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_lists():
+    codes = np.array([[1, 2], [2, 2]])
+    corpus = as_labelled(codes, [[True, "b"], [(1, 2), True]])
+    assert corpus.words == ["<?>", 1, 2]
+    assert corpus.labels == [True, "b", (1, 2)]
+    assert encode([[2, 7]], corpus.words).ids.tolist() == [2, 0]
+    with pytest.raises(ValueError, match="sentence 0 is 'ab', but it must be a list of tokens"):
+        as_labelled(["ab"], [["K", "V"]])
+
+
+def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
+    assert cut([[1, 2], [], [3], [4, 5, 6]], 2) == [[[1, 2]], [[], [3], [4, 5, 6]]]
+    assert cut([], 2) == [[]]

@@ -37,9 +37,10 @@ def files_below(folder):
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f8"])
-@pytest.mark.parametrize("length", [0, 1, 5, 7, 14, 20])
+@pytest.mark.parametrize("length", [0, 1, 7, 20, 300_000])
 @pytest.mark.parametrize("chunk", [7, 16 << 20])
 def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path):
+    chunk = 16 << 20 if length > 20 else chunk
     monkeypatch.setattr(array_files, "CHUNK", chunk)
     values = np.random.default_rng(length).integers(0, 100, length).astype(dtype)
     where = Location.of(str(tmp_path))
@@ -48,11 +49,6 @@ def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path
     read = read_array(where, where.open(), "group", "array")
     assert read.tolist() == values.tolist()
     assert read.dtype == values.dtype.newbyteorder("<")
-
-
-def test_a_large_array_is_the_same_too(tmp_path):
-    values = np.random.default_rng(0).integers(0, 50_000, 300_000).astype(np.int32)
-    assert array_files.files_of(values)["c/0"] == as_zarr_writes(values, 16 << 20)["group/array/c/0"]
 
 
 @pytest.mark.parametrize("codecs", ["none", "gzip"])
@@ -112,13 +108,10 @@ def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
         read_array(where, where.open(), "group", "array")
 
 
-def test_a_length_below_zero_is_no_array_of_ours():
-    metadata = array_files.files_of(np.arange(1))["zarr.json"]
-    assert array_files.Form.of(metadata) == (np.dtype("<i8"), 1)
-    assert array_files.Form.of(array_files._metadata(np.dtype("<i8"), -5)) is None
+LESS = array_files._metadata(np.dtype("<i8"), -5)
 
 
-@pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}'])
+@pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}', LESS])
 def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
     where = Location.of(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(100))
@@ -140,20 +133,17 @@ def endless(file, kind):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])
-@pytest.mark.parametrize("name", ["array/c/0", "array/zarr.json", "zarr.json"])
+@pytest.mark.parametrize("name", ["array/c/0", "array/zarr.json", "zarr.json", "c/0/0"])
 def test_files_without_end_are_named(name, kind, tmp_path):
+    said = f"{name} (is no regular file|has 1099511627776 bytes)"
+    if name == "c/0/0":  # of a model
+        save(SketchedPCA(1).fit(np.eye(3)), str(tmp_path / "model"))
+        endless(next(tmp_path.glob(f"model/arrays-0000/*/{name}")), kind)
+        with pytest.raises(StoreError, match=said):
+            load(str(tmp_path / "model"))
+        return
     where = Location.of(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     endless(tmp_path / "group" / name, kind)
-    said = f"group/{name} (is no regular file|has 1099511627776 bytes)"
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreError, match=f"group/{said}"):
         _ = where.attributes("group"), read_array(where, where.open(), "group", "array")
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
-@pytest.mark.parametrize("name", ["c/0/0", "zarr.json"])
-def test_models_with_files_without_end_are_refused(name, kind, tmp_path):
-    save(SketchedPCA(1).fit(np.eye(3)), str(tmp_path / "model"))
-    endless(next(tmp_path.glob(f"model/arrays-0000/*/{name}")), kind)
-    with pytest.raises(StoreError, match=r"(is no regular file|has 1099511627776 bytes)"):
-        load(str(tmp_path / "model"))

@@ -48,26 +48,16 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
     assert texts(block for span in spans for block in read_span(span, block_bytes=64)) == expected
     store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
     assert store.block_rows == [11]
-
-
-def test_files_of_different_columns_are_not_read_together(tmp_path):
-    (tmp_path / "a.tsv").write_text("text\tx\none\t.\n")
-    (tmp_path / "b.tsv").write_text("x\ttext\n.\ttwo\n")
-    (tmp_path / "c.tsv").write_text("x\ttext\n.\tthree\n")
+    for name, content in {"a": "text\tx\none\t.", "b": "x\ttext\n.\ttwo", "c": "x\ttext\n.\tthree"}.items():
+        (tmp_path / f"{name}.tsv").write_text(f"{content}\n")
     spans = plan_spans(str(tmp_path / "*.tsv"), field="text")
-    assert [len(span.files()) for span in spans] == [1, 2]
-    assert texts(block for span in spans for block in read_span(span, block_bytes=99)) == [
-        b"one",
-        b"two",
-        b"three",
-    ]
-
-
-def test_a_fault_in_one_of_several_small_files_names_that_file(tmp_path, url):
+    assert [len(span.files()) for span in spans] == [1, 2]  # those of other columns are read alone
+    found = texts(block for span in spans for block in read_span(span, block_bytes=99))
+    assert found == [b"one", b"two", b"three"]
     for i in range(3):
         (tmp_path / f"{i}.jsonl").write_text("[]\n" if i == 1 else '{"text": "a"}\n')
     with pytest.raises(ValueError, match=r"1\.jsonl, line 1: "):
-        build_store(str(tmp_path / "*.jsonl"), url, field="text", hashing=SMALL)
+        build_store(str(tmp_path / "*.jsonl"), f"{url}-records", field="text", hashing=SMALL)
 
 
 def test_storage_options_may_hold_dictionaries(tmp_path):
@@ -107,12 +97,6 @@ def test_blocks_of_other_rows_are_not_taken_for_those_of_these(url, monkeypatch,
 
 def stop(*_arguments):
     raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("values", [[[1 + 2j]], [["a"]], [[b"a"]]])
-def test_what_is_no_real_number_is_refused(url, values):
-    with pytest.raises(ValueError, match=r"the entries are .*, but counts are real numbers"):
-        write_counts(np.array(values), url)
 
 
 def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
@@ -174,7 +158,19 @@ def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, op
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-@pytest.mark.parametrize("block_rows", [0, -1, 2.5, "5", True])
-def test_blocks_have_a_whole_number_of_rows(url, block_rows):
-    with pytest.raises((TypeError, ValueError), match=f"block_rows is {block_rows!r}, but it must be"):
-        write_counts(np.eye(4), url, block_rows=block_rows)
+@pytest.mark.parametrize(
+    ("X", "options", "error", "sentence"),
+    [
+        *(
+            (np.eye(4), {"block_rows": n}, (TypeError, ValueError), f"block_rows is {n!r}, but it must be")
+            for n in (0, -1, 2.5, "5", True)
+        ),
+        *(
+            (np.array(values), {}, ValueError, "the entries are")
+            for values in ([[1 + 2j]], [["a"]], [[b"a"]])
+        ),
+    ],
+)
+def test_matrices_and_settings_that_mean_nothing_are_refused(url, X, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        write_counts(X, url, **options)

@@ -48,9 +48,7 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
         shutil.move(name(store, 0, part), tmp_path / "aside")
         shutil.move(name(store, 1, part), name(store, 0, part))
         shutil.move(tmp_path / "aside", name(store, 1, part))
-    with pytest.raises(
-        StoreError, match=r"block blocks/0000-00000[01]: its content is not what was written here"
-    ):
+    with pytest.raises(StoreError, match=r"block blocks/0000-00000[01]: its content is not what was written"):
         store.counts.compute()
 
 
@@ -151,11 +149,6 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
     older = open_corpus(corpus.where.url)
     with pytest.raises(StoreError, match="a type that is none of the 4 of the corpus"):
         older.sentences.read(older.blocks[0])
-
-
-def test_words_that_were_edited_are_refused(tmp_path):
-    (tmp_path / "text.txt").write_text("a b c\na b\n", encoding="utf-8")
-    corpus = build_corpus(str(tmp_path / "text.txt"), str(tmp_path / "corpus.zarr"))
     edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
     with pytest.raises(StoreError, match="the vocabulary is not what was written"):
         _ = open_corpus(corpus.where.url).words

@@ -125,25 +125,31 @@ def test_signed_counts_are_written_when_asked(url):
         write_counts(with_entry(X, 2, 2, np.nan), f"{url}-nan", signed=True)
 
 
-def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(tmp_path, url):
-    X = da.from_array(ROWS.toarray(), chunks=(20, 20))
-    with pytest.raises(ValueError, match=r"2 column chunks.*rechunk"):
+LAZY = da.from_array(ROWS.toarray(), chunks=(20, 40))
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "said"),
+    [
+        (LAZY.rechunk((20, 20)), ValueError, r"2 column chunks.*rechunk"),
+        (LAZY[LAZY[:, 0] >= 0], ValueError, r"unknown size.*compute_chunk_sizes"),
+        (ROWS[:0], ValueError, "no rows"),
+        ([[1, 2]], TypeError, "list"),
+    ],
+)
+def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(
+    tmp_path, url, X, error, said
+):
+    with pytest.raises(error, match=said):
         write_counts(X, url)
-    unknown = da.from_array(ROWS.toarray(), chunks=(20, 40))
-    with pytest.raises(ValueError, match=r"unknown size.*compute_chunk_sizes"):
-        write_counts(unknown[unknown[:, 0] >= 0], url)
-    with pytest.raises(ValueError, match="no rows"):
-        write_counts(ROWS[:0], url)
-    with pytest.raises(TypeError, match="list"):
-        write_counts([[1, 2]], url)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_blocks_that_are_not_what_their_array_says_are_refused(url):
-    narrow = da.map_blocks(lambda block: block[:, :-1], da.from_array(ROWS.toarray(), (20, 40)), dtype="f4")
+    narrow = da.map_blocks(lambda block: block[:, :-1], LAZY, dtype="f4")
     with pytest.raises(ValueError, match=r"row block . has 39 columns, but must have 40"):
         write_counts(narrow, url)
-    short = da.map_blocks(lambda block: block[:-1], da.from_array(ROWS.toarray(), (20, 40)), dtype="f4")
+    short = da.map_blocks(lambda block: block[:-1], LAZY, dtype="f4")
     with pytest.raises(ValueError, match="row block 0 has 19 rows, but its array says 20"):
         write_counts(short, f"{url}-short")
 

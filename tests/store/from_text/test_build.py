@@ -94,16 +94,22 @@ def test_other_settings_are_not_appended(text, url):
     assert contents(url) == before
 
 
-def test_a_store_of_no_document_is_refused(tmp_path, url):
-    (tmp_path / "nothing.txt").write_bytes(b"")
-    for settings in ({"hashing": HASHING}, {"vocabulary": VocabularySettings()}):
-        with pytest.raises(ValueError, match=r"no document at all in .*nothing\.txt"):
-            build_store(str(tmp_path / "nothing.txt"), f"{url}-{next(iter(settings))}", **settings)
-
-
-def test_a_vocabulary_that_nothing_is_in_is_refused(text, url):
-    with pytest.raises(ValueError, match=r"no n-gram of 90 document\(s\).*min_document_frequency = 1000"):
-        build_store(text, url, vocabulary=VocabularySettings(min_document_frequency=1000))
+@pytest.mark.parametrize(
+    ("content", "settings", "said"),
+    [
+        (b"", {"hashing": HASHING}, r"no document at all in .*a\.txt"),
+        (b"", {"vocabulary": VocabularySettings()}, r"no document at all in .*a\.txt"),
+        (
+            b"a b\n",
+            {"vocabulary": VocabularySettings(min_document_frequency=9)},
+            "min_document_frequency = 9",
+        ),
+    ],
+)
+def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, said):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        build_store(str(tmp_path / "a.txt"), url, **settings)
 
 
 def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_path):
@@ -127,7 +133,7 @@ def test_an_error_is_raised_once_the_tasks_under_way_have_ended(tmp_path, url, s
     def slowly(function):
         def call(*args, **how):
             begun.append(args)
-            time.sleep(0.2)
+            time.sleep(0.05)
             found = function(*args, **how)
             ended.append(args)
             return found

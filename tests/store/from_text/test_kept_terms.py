@@ -13,7 +13,6 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
-from tests.store.contents import contents
 
 SETTINGS = HashingSettings(n_features=64, ngram_range=(1, 2))
 
@@ -60,19 +59,6 @@ def test_columns_and_signs_are_those_that_the_text_is_hashed_to(text, tmp_path):
         assert row.data.tolist() == [kept.signs[i]]
 
 
-def test_every_scheduler_and_text_files_keep_the_same_terms(text, tmp_path):
-    files = TextFiles(str(text), block_bytes=2000)
-    with dask.config.set(scheduler="sync"):
-        one = built(text, tmp_path / "one", keep_terms=40)
-    with dask.config.set(scheduler="threads"):
-        two = built(text, tmp_path / "two", keep_terms=40)
-        of_files = NgramHashing(64, (1, 2)).kept_terms(files, n_terms=40)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert of_files.names() == one.kept_terms.names() == two.kept_terms.names()
-    of_texts = NgramHashing(64, (1, 2)).kept_terms(text.read_text().splitlines(), n_terms=10**6)
-    assert of_texts.names() == built(text, tmp_path / "all", keep_terms=10**6).kept_terms.names()
-
-
 def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path, monkeypatch):
     whole = built(text, tmp_path / "whole", keep_terms=40)
     calls, write = [], build.write_block
@@ -111,17 +97,6 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     assert built(more, tmp_path / "plain", append=True).kept_terms is None
 
 
-def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path):
-    with pytest.raises(ValueError, match="a vocabulary knows the terms of all columns"):
-        build_store(str(text), str(tmp_path / "x"), vocabulary=VocabularySettings(), keep_terms=5)
-    with pytest.raises(ValueError, match="keep_terms is 0"):
-        built(text, tmp_path / "x", keep_terms=0)
-    with pytest.raises(ValueError, match="keeps no terms"):
-        NgramHashing(64, (1, 2)).kept_terms(built(text, tmp_path / "plain"))
-    with pytest.raises(ValueError, match="no text"):
-        NgramHashing(64).kept_terms([])
-
-
 def test_samples_that_are_cut_say_what_they_may_miss():
     documents = [Documents.of([text]) for text in ("aa aa bb cc", "bb bb cc dd", "cc cc cc")]
     settings = HashingSettings(ngram_range=(1, 1))
@@ -134,13 +109,34 @@ def test_samples_that_are_cut_say_what_they_may_miss():
 
 
 def letters(text):
-    return list(text.replace(" ", ""))
+    return list(text)
 
 
-def test_terms_are_the_tokens_of_a_tokenizer_of_the_users_own():
+def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, tmp_path):
+    names = built(text, tmp_path / "all", keep_terms=10**6).kept_terms.names()
+    hashing = NgramHashing(64, (1, 2))
+    for texts in (TextFiles(str(text), block_bytes=2000), text.read_text().splitlines()):
+        assert hashing.kept_terms(texts, n_terms=10**6).names() == names
     settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).checked()
-    sample = TermSample.of(Documents.of(["ab a"]), settings, 9)
-    assert {sample.table.term(i): int(count) for i, count in enumerate(sample.table.counts)} == {
-        "a": 2,
-        "b": 1,
-    }
+    table = TermSample.of(Documents.of(["aba"]), settings, 9).table
+    assert {table.term(i): int(count) for i, count in enumerate(table.counts)} == {"a": 2, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda text, at: build_store(text, at, vocabulary=VocabularySettings(), keep_terms=5),
+            "a vocabulary",
+        ),
+        (lambda text, at: build_store(text, at, hashing=SETTINGS, keep_terms=0), "keep_terms is 0"),
+        (
+            lambda text, at: NgramHashing(64, (1, 2)).kept_terms(build_store(text, at, hashing=SETTINGS)),
+            "keeps no",
+        ),
+        (lambda _text, _at: NgramHashing(64).kept_terms([]), "no text"),
+    ],
+)
+def test_a_vocabulary_and_numbers_out_of_range_are_refused(text, tmp_path, call, said):
+    with pytest.raises(ValueError, match=said):
+        call(str(text), str(tmp_path / "x"))

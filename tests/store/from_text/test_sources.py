@@ -1,7 +1,6 @@
-"""What is planned: which files, in which order, cut where; what does not fit is refused before it is read."""
+"""What is planned and read: which files and folders, in which order and encoding, cut where."""
 
 import gzip
-import sys
 import zipfile
 from pathlib import Path
 
@@ -9,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dspectral import TextFiles
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
-
-TABLE = "id\ttext\n1\ta b\n2\tc\n"
+from tests.store.from_text.texts import blocks, put, texts
 
 
 def written(path, text):
@@ -85,81 +84,94 @@ def test_a_file_inside_a_chain_keeps_its_whole_url(tmp_path):
         plan_spans(f"zip://*.txt::{archive}")
 
 
-@pytest.mark.parametrize("name", ["a.log", "README", "a.gz", "txt", ".txt", "a.log.gz", "a.txt.gz.gz"])
-def test_an_unknown_ending_needs_a_unit(tmp_path, name):
-    content = gzip.compress(b"a\nb") if name.endswith(".gz") else b"a\nb"
-    path = written(tmp_path / name, content)
-    known = name == ".txt"
-    if not known:
-        with pytest.raises(
-            ValueError, match=r"ends in none of \.txt, \.jsonl, .* \(and \.gz, \.bz2 or \.zst\)"
-        ):
-            plan_spans(path)
-    if not name.endswith(".gz.gz"):
-        assert documents(path, unit="line") == ["a", "b"]
-        assert documents(path, unit="file") == ["a\nb"]
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.parquet", "a.jsonl.gz"])
-@pytest.mark.parametrize("options", [{}, {"unit": "line"}, {"unit": "file"}, {"unit": "field"}])
-def test_records_need_a_field(tmp_path, name, options):
-    path = written(tmp_path / name, TABLE)
-    with pytest.raises(ValueError, match=rf"{name} holds records: field= must name the one"):
-        plan_spans(path, **options)
-
-
-@pytest.mark.parametrize("options", [{"unit": "field"}, {"field": "text"}, {"unit": "line", "field": "text"}])
-def test_text_has_no_fields(tmp_path, options):
-    with pytest.raises(ValueError, match=r"a\.txt is text without fields: unit must be 'line' or 'file'"):
-        plan_spans(written(tmp_path / "a.txt", "a"), **options)
-
-
-def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere\.txt"):
-        plan_spans(str(tmp_path / "nowhere.txt"))
-    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.txt"):
-        plan_spans(str(tmp_path / "*.txt"))
-    with pytest.raises(FileNotFoundError, match="no file "):
-        plan_spans(str(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.tsv.gz", "a.csv.gz"])
-def test_a_missing_column_is_named_with_those_there_are(tmp_path, name):
-    text = TABLE if "tsv" in name else TABLE.replace("\t", ",")
-    path = written(tmp_path / name, gzip.compress(text.encode()) if name.endswith("gz") else text)
-    with pytest.raises(ValueError, match=rf"{name} has no column 'body', or several, but id, text"):
-        plan_spans(path, field="body")
-
-
-def test_a_parquet_file_is_checked_by_its_footer(tmp_path):
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(pa.table({"text": ["a"], "n": [1], "list": [["a"]]}), path)
-    with pytest.raises(ValueError, match=r"a\.parquet has no column 'body', or several, but text, n, list"):
-        plan_spans(path, field="body")
-    for column in ("n", "list"):
-        with pytest.raises(ValueError, match=rf"a\.parquet: column '{column}' holds .*, not strings"):
-            plan_spans(path, field=column)
-    with pytest.raises(ValueError, match=r"b\.parquet is damaged, or not a Parquet file"):
-        plan_spans(written(tmp_path / "b.parquet", "text"), field="text")
-    with pytest.raises(ValueError, match=r"a\.parquet\.gz is compressed from outside"):
-        plan_spans(written(tmp_path / "a.parquet.gz", gzip.compress(b"")), field="text")
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "sentence"),
-    [
-        ("a.parquet", "pyarrow.parquet", r"Parquet files need pyarrow: pip install 'dspectral\[text\]'"),
-        ("a.tsv.zst", "zstandard", r"\.zst files need zstandard: pip install 'dspectral\[text\]'"),
-    ],
-)
-def test_a_missing_extra_is_named_with_what_installs_it(tmp_path, monkeypatch, name, module, sentence):
-    path = written(tmp_path / name, TABLE)
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=sentence):
-        plan_spans(path, field="text")
+@pytest.mark.parametrize("name", ["a.log", "README", "a.gz", "txt", ".txt", "a.log.gz"])
+def test_a_file_of_an_unknown_ending_is_read_by_its_unit(tmp_path, name):
+    path = written(tmp_path / name, gzip.compress(b"a\nb") if name.endswith(".gz") else b"a\nb")
+    assert documents(path, unit="line") == ["a", "b"]
+    assert documents(path, unit="file") == ["a\nb"]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.csv", "a.csv.gz", "a.jsonl"])
 def test_empty_files_have_no_documents(tmp_path, name):
     path = written(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"")
     assert documents(path, field=None if "txt" in name else "text") == []
+
+
+LINES = ["caf\xe9 \u20ac", "", "na\xefve"] * 40
+TEXT = "".join(f"{line}\n" for line in LINES)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "encoding", ["cp1252", "CP1252", "utf-16", "utf-16-le", "utf_32", "gb18030", "utf-8-sig"]
+)
+@pytest.mark.parametrize("size", [7, 64, 1 << 20])
+def test_lines_are_the_same_in_every_encoding(encoding, end, size):
+    url = put("coded.txt", TEXT.replace("\n", end).encode(encoding))
+    assert texts(blocks(url, span_bytes=size, block_bytes=size, encoding=encoding)) == LINES
+    compressed = put("coded.txt.gz", gzip.compress(TEXT.replace("\n", end).encode(encoding)))
+    assert texts(blocks(compressed, span_bytes=size, block_bytes=size, encoding=encoding)) == LINES
+    whole = texts(blocks(url, unit="file", encoding=encoding))
+    assert whole == [TEXT.replace("\n", end)]
+
+
+def test_encodings_of_one_byte_a_line_end_are_cut_and_wide_ones_are_not():
+    for encoding, n in (("latin-1", 4), ("utf-16", 1)):
+        url = put("cut.txt", ("abc\n" * 5).encode(encoding))
+        assert len(plan_spans(url, span_bytes=6, encoding=encoding)) == n
+
+
+def test_a_header_says_how_a_csv_file_is_cut(tmp_path):
+    rows = {
+        ",": 'id,"text"\n1,"a;b"\n',
+        ";": 'id;"te,xt";text\n1;x;"a;b"\n',
+        "\t": "id\ttext\n1\ta;b\n",
+        "|": "id|text\n1|a;b\n",
+    }
+    for cut, content in rows.items():
+        (span,) = plan_spans(put("cut.csv", content), field="text")
+        assert span.delimiter == cut
+        assert texts(blocks(put("cut.csv", content), field="text")) == ["a;b"]
+    url = put("other.csv", "id^text\n1^a\n")
+    assert texts(blocks(url, field="text", delimiter="^")) == ["a"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in {
+        "b.txt": "b\n",
+        "a.txt.gz": gzip.compress(b"a\n"),
+        "t.csv": "text\nc\n",
+        "s.jsonl": '{"text": "d"}\n',
+        "_notes.txt": "not",
+        ".hidden.txt": "not",
+        "read.me": "not",
+        "deep/c.txt": "not",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return tmp_path
+
+
+def test_a_folder_stands_for_the_files_of_known_endings_in_it(folder):
+    assert texts(blocks(str(folder))) == ["a", "b"]
+    assert texts(blocks(f"{folder}/", field="text")) == ["d", "c"]
+    assert TextFiles(folder).n_documents == 2
+    assert TextFiles([folder, folder / "deep"]).n_documents == 3
+
+
+def test_a_folder_without_such_files_says_what_is_in_it(folder):
+    (folder / "deep" / "c.txt").rename(folder / "deep" / "c.log")
+    with pytest.raises(
+        FileNotFoundError, match=r"deep is .* \.txt: it holds c\.log; .*unit='line' .*deep/\*"
+    ):
+        plan_spans(str(folder / "deep"))
+    with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.log"):
+        plan_spans(str(folder / "deep"), field="text")
+    for name in ("a.txt.gz", "b.txt"):
+        (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads"):
+        plan_spans(str(folder))
+    (folder / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no file in the folder .*empty is .*: it is empty"):
+        plan_spans(str(folder / "empty"))

@@ -1,7 +1,9 @@
-"""What cannot be read is named, with its place, in one sentence."""
+"""What cannot be read is named, with its place, in one sentence: one table for every format."""
 
 import gzip
 import io
+import re
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,133 +11,181 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from dspectral import build_corpus, build_store
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
 
-
-@pytest.mark.parametrize(
-    ("name", "content", "where"),
-    [
-        ("a.txt", b"a\nb\nc\xffd\n", "line 3"),
-        ("a.txt", b"a\nb\nc\xe2\x82\n", "line 3"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}\n', "line 2"),
-        ("a.tsv", b"text\na\nb\xff\n", "line 3"),
-        ("a.csv", b'text\n"a\nb"\nc\xff\n', "line 4"),
-        ("a.txt.gz", gzip.compress(b"a\n" * 70 + b"\xff", mtime=0), "line 71"),
-    ],
-)
-@pytest.mark.parametrize("block_bytes", [1, 1000])
-def test_text_that_is_not_utf8_is_named(name, content, where, block_bytes):
-    field = None if "txt" in name else "text"
-    url = put(name, content)
-    with pytest.raises(ValueError, match=rf"{name}, {where}: not UTF-8 \(.*\); errors='replace' reads on"):
-        blocks(url, field=field, block_bytes=block_bytes)
-    assert texts(blocks(url, field=field, block_bytes=block_bytes, errors="replace"))[-1].count("\ufffd") == 1
+TEXT = {"field": "text"}
+LINES = np.random.default_rng(0).integers(97, 122, 5000).astype("u1").tobytes()
+TABLE = b"id\ttext\n1\ta b\n2\tc\n"
+KNOWN = r"ends in none of \.txt, \.jsonl, .* \(and \.gz, \.bz2 or \.zst\)"
+RECORDS = "holds records: field= must name the one"
+NO_FIELDS = "is text without fields: unit must be 'line' or 'file'"
+NO_COLUMN = "has no column 'body', or several, but id, text"
 
 
-def test_inside_a_cut_file_the_byte_is_named():
-    assert len(blocks(put("a.txt", b"abc\n" * 5), span_bytes=6)) == 4
-    with pytest.raises(ValueError, match=r"a\.txt, byte 17: not UTF-8"):
-        blocks(put("a.txt", b"abc\n" * 4 + b"a\xffc\n"), span_bytes=6)
-    records = b'{"text": "a"}\n' * 4 + b"{}\n"
-    with pytest.raises(ValueError, match=r"a\.jsonl, byte 56: no field 'text' in the record, but \[\]"):
-        blocks(put("a.jsonl", records), span_bytes=30, field="text")
+def in_line(line):
+    return f'{{"text": "a"}}\n{line}\n{{"text": "b"}}\n'
 
 
-def test_half_a_surrogate_pair_in_json_is_named_or_replaced():
-    url = put("a.jsonl", '{"text": "\\ud83d\\ude00"}\n{"text": "a\\ud83db"}\n')
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: half a surrogate pair in the text"):
-        blocks(url, field="text")
-    assert texts(blocks(url, field="text", errors="replace")) == ["\U0001f600", "a\ufffdb"]
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("{text: 1}", r"not JSON \(.*, column 2\)"),
-        ("", r"not JSON \(Expecting value, column 1\)"),
-        ('{"text": "a"} {}', r"not JSON \(Extra data, column 15\)"),
-        ('["text"]', r"expected a JSON object with a string in 'text', not \[\"text\"\]"),
-        ('{"body": "a"}', r"no field 'text' in the record, but \[\"body\"\]"),
-        ('{"text": 1}', "field 'text' holds 1, not a string"),
-        ('{"text": null}', "field 'text' holds null, not a string"),
-        ("[" * 100_000, "maximum recursion depth exceeded"),
-    ],
-)
-def test_a_json_line_without_the_text_is_named(line, sentence):
-    with pytest.raises(ValueError, match=rf"a\.jsonl, line 2: {sentence}"):
-        blocks(put("a.jsonl", f'{{"text": "a"}}\n{line}\n{{"text": "b"}}\n'), field="text")
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
-@pytest.mark.parametrize(("line", "n"), [("a", 1), ("a\tb", 2), ("a\tb\tc\td", 4)])
-def test_a_record_of_another_number_of_columns_is_named(name, line, n):
-    content = f"id\ttext\tend\n1\tb\t\n{line}\n2\tc\t\n"
-    if name == "a.csv":
-        content = content.replace("\t", ",")
-    with pytest.raises(ValueError, match=rf"{name}, line 3: {n} column\(s\), but the header has 3"):
-        blocks(put(name, content), field="text")
-
-
-@pytest.mark.parametrize("content", ['text\na\n"b\nc\n', 'text\na\n"b"c\n'])
-def test_broken_quotes_are_named_by_the_line_where_the_record_begins(content):
-    with pytest.raises(ValueError, match=r"a\.csv, line 3: no CSV record \(.*\)"):
-        blocks(put("a.csv", content), field="text")
-
-
-@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
-@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
-def test_a_truncated_file_is_named(ending, name):
-    content = COMPRESS[ending](
-        b"text\n" + np.random.default_rng(0).integers(97, 122, 5000).astype("u1").tobytes()
-    )
-    field = "text" if name == "a.csv" else None
-    for size in (len(content) - 1, len(content) // 2):
-        url = put(name + ending, content[:size])
-        with pytest.raises(ValueError, match=rf"{name}\{ending} is truncated"):
-            blocks(url, field=field)
-
-
-@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
-def test_a_damaged_file_is_named(ending):
-    summed = zstandard.ZstdCompressor(write_checksum=True).compress if ending == ".zst" else COMPRESS[ending]
-    content = summed(np.random.default_rng(0).integers(97, 122, 5000).astype("u1").tobytes())
+def flipped(content):
     half = len(content) // 2
-    flipped = content[:half] + bytes([255 - content[half]]) + content[half + 1 :]
-    for damaged in (b"plain text\n" * 9, flipped):
-        with pytest.raises(ValueError, match=rf"a\.txt\{ending} is damaged, or not a \{ending} file: ."):
-            blocks(put(f"a.txt{ending}", damaged))
+    return content[:half] + bytes([255 - content[half]]) + content[half + 1 :]
 
 
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_what_follows_a_compressed_stream_is_no_text(ending):
-    with pytest.raises(ValueError, match=rf"a\.txt\{ending} is damaged, or not a \{ending} file: ."):
-        blocks(put(f"a.txt{ending}", COMPRESS[ending](b"a\nb\n") + b"behind it"))
-
-
-def test_a_damaged_parquet_file_is_named():
+def parquet(**columns):
     file = io.BytesIO()
-    pq.write_table(pa.table({"text": ["some text"] * 3}), file, compression="none", use_dictionary=False)
-    content = bytearray(file.getvalue())
-    content[4:40] = bytes(36)
-    with pytest.raises(ValueError, match=r"a\.parquet is damaged, or not a Parquet file"):
-        blocks(put("a.parquet", bytes(content)), field="text")
+    pq.write_table(pa.table(columns), file, compression="none", use_dictionary=False)
+    return file.getvalue()
+
+
+SUMMED_ZST = zstandard.ZstdCompressor(write_checksum=True).compress
+BAD = [
+    # Bytes of no text.
+    ("a.txt", b"a\nb\nc\xffd\n", {}, "line 3: not UTF-8 .* errors='replace' .* encoding= .*'cp1252'"),
+    ("a.txt", b"a\nb\nc\xe2\x82\n", {}, "line 3: not UTF-8"),
+    ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}\n', TEXT, "line 2: not UTF-8"),
+    ("a.tsv", b"text\na\nb\xff\n", TEXT, "line 3: not UTF-8"),
+    ("a.csv", b'text\n"a\nb"\nc\xff\n', TEXT, "line 4: not UTF-8"),
+    ("a.txt.gz", gzip.compress(b"a\n" * 70 + b"\xff", mtime=0), {}, "line 71: not UTF-8"),
+    ("a.txt", b"abc\n" * 4 + b"a\xffc\n", {"span_bytes": 6}, "byte 17: not UTF-8"),
+    ("a.txt", "a\nb\n".encode("utf-16"), {}, "line 1: not UTF-8 .* encoding= .*'utf-16'"),
+    ("a.txt", b"a\nb\x81\n", {"encoding": "cp1252"}, "line 2: byte 0x81 is not cp1252 .* encoding="),
+    (
+        "a.txt",
+        "a\nb\n".encode("utf-16-le") + b"\0\xd8a\0",
+        {"encoding": "utf-16-le"},
+        "byte 8: byte 0x00 is not utf-16-le",
+    ),
+    ("a.txt", b"a\x00b", {"encoding": "utf-16-le"}, r"byte 2: byte 0x62 is not utf-16-le \(truncated data\)"),
+    # Records that hold no text.
+    ("a.jsonl", in_line("{text: 1}"), TEXT, r"line 2: not JSON \(.*, column 2\)"),
+    ("a.jsonl", in_line(""), TEXT, r"line 2: not JSON \(Expecting value, column 1\)"),
+    ("a.jsonl", in_line('{"text": "a"} {}'), TEXT, r"line 2: not JSON \(Extra data, column 15\)"),
+    ("a.jsonl", in_line('["text"]'), TEXT, r"line 2: expected a JSON object .*, not \[\"text\"\]"),
+    ("a.jsonl", in_line('{"body": "a"}'), TEXT, r"line 2: no field 'text' .*, but \[\"body\"\]"),
+    ("a.jsonl", in_line('{"text": 1}'), TEXT, "line 2: field 'text' holds 1, not a string"),
+    ("a.jsonl", in_line('{"text": null}'), TEXT, "line 2: field 'text' holds null, not a string"),
+    ("a.jsonl", in_line("[" * 100_000), TEXT, "line 2: maximum recursion depth exceeded"),
+    ("a.jsonl", '{"text": "a\\ud83db"}\n', TEXT, "line 1: half a surrogate pair"),
+    ("a.jsonl", b'{"text": "a"}\n' * 4 + b"{}\n", {"span_bytes": 30, **TEXT}, r"byte 56: no field .* \[\]"),
+    *(
+        (
+            f"a.{kind}",
+            f"id,text,end\n1,b,\n{line}\n".replace(",", cut),
+            TEXT,
+            rf"line 3: {n} column\(s\), .* 3",
+        )
+        for kind, cut in (("csv", ","), ("tsv", "\t"))
+        for n, line in ((1, "a"), (2, "a,b"), (4, "a,b,c,d"))
+    ),
+    ("a.csv", 'text\na\n"b\nc\n', TEXT, r"line 3: no CSV record \(.*\)"),
+    ("a.csv", 'text\na\n"b"c\n', TEXT, r"line 3: no CSV record \(.*\)"),
+    # Files that are cut short or damaged.
+    *(
+        (f"a.{kind}{ending}", COMPRESS[ending](b"text\n" + LINES)[:-size], how, "is truncated")
+        for ending in (".gz", ".bz2", ".zst")
+        for kind, how, size in (("txt", {}, 1), ("csv", TEXT, 1500))
+    ),
+    *(
+        (f"a.txt{end}", b"plain text\n" * 9, {}, f"is damaged, or not a {end} file")
+        for end in COMPRESS
+        if end
+    ),
+    *(
+        (f"a.txt{end}", flipped(compress(LINES)), {}, f"is damaged, or not a {end} file")
+        for end, compress in ({**COMPRESS, ".zst": SUMMED_ZST}).items()
+        if end
+    ),
+    ("a.txt.gz", gzip.compress(b"a\n") + b"behind it", {}, "is damaged"),
+    ("a.txt.zst", zstandard.compress(b"a\n") + b"behind it", {}, "is damaged"),
+    ("a.parquet", b"text", TEXT, "is damaged, or not a Parquet file"),
+    ("a.parquet", bytes(40).join(parquet(text=["some text"] * 3).split(b"some text")), TEXT, "is damaged"),
+    ("a.parquet.gz", gzip.compress(b""), TEXT, "is compressed from outside"),
+    # Files and columns that are not what was asked for.
+    *((name, b"a", {}, KNOWN) for name in ("a.log", "README", "a.gz", "txt", "a.log.gz", "a.txt.gz.gz")),
+    *(
+        (name, TABLE, options, RECORDS)
+        for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet", "a.jsonl.gz")
+        for options in ({}, {"unit": "line"}, {"unit": "field"})
+    ),
+    *(
+        ("a.txt", b"a", options, NO_FIELDS)
+        for options in ({"unit": "field"}, TEXT, {"unit": "line", "field": "text"})
+    ),
+    ("a.tsv", TABLE, {"field": "body"}, NO_COLUMN),
+    ("a.csv.gz", gzip.compress(TABLE.replace(b"\t", b",")), {"field": "body"}, NO_COLUMN),
+    ("a.parquet", parquet(id=[1], text=["a"]), {"field": "body"}, NO_COLUMN),
+    ("a.parquet", parquet(id=[1], text=["a"]), {"field": "id"}, "column 'id' holds .*, not strings"),
+    ("a.parquet", parquet(text=[["a"]]), TEXT, "column 'text' holds .*, not strings"),
+    ("a.csv", "id^text\n1^a\n", TEXT, r"has no column 'text', .* id\^text; delimiter= says"),
+    ("a.csv", "id;body\n1;a\n", TEXT, r"has no column 'text', or several, but id, body$"),
+]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1000])
+@pytest.mark.parametrize(("name", "content", "options", "sentence"), BAD)
+def test_what_cannot_be_read_is_named_with_its_place(name, content, options, sentence, block_bytes):
+    with pytest.raises(ValueError, match=f"{re.escape(name)}.*{sentence}"):
+        blocks(put(name, content), block_bytes=block_bytes, **options)
+
+
+@pytest.mark.parametrize(("name", "content", "options", "sentence"), BAD[:11])
+def test_bytes_that_are_no_text_are_replaced_on_request(name, content, options, sentence):
+    found = texts(blocks(put(name, content), errors="replace", **options))
+    assert "\ufffd" in "".join(found) or "utf-16" in sentence
+
+
+def test_half_a_surrogate_pair_in_json_is_replaced():
+    url = put("a.jsonl", '{"text": "\\ud83d\\ude00"}\n{"text": "a\\ud83db"}\n')
+    assert texts(blocks(url, field="text", errors="replace")) == ["\U0001f600", "a\ufffdb"]
 
 
 @pytest.mark.parametrize(
     ("values", "row"), [([b"a", b"b\xff"], 1), ([b"\xe2\x82", b"\xac"], 0), ([b"", b"\x80"], 1)]
 )
 def test_parquet_strings_that_are_not_utf8_are_named(values, row):
-    column = pa.array(values, pa.binary()).view(pa.string())
-    url = parquet_of(column, store_schema=False)
+    url = parquet_of(pa.array(values, pa.binary()).view(pa.string()), store_schema=False)
     with pytest.raises(ValueError, match=rf"a\.parquet, row group 0, row {row}: not UTF-8"):
         blocks(url, field="text")
     replaced = [value.decode(errors="replace") for value in values]
     assert texts(blocks(url, field="text", errors="replace")) == replaced
 
 
-def test_a_file_removed_after_planning_is_missed(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-5", "rot13", "base64", 8, "utf-7\0", ""])
+def test_an_unknown_encoding_is_named(tmp_path, encoding):
+    for use in (build_store, build_corpus):
+        with pytest.raises(ValueError, match=r"encoding is .*'utf-8'"):
+            use(put("a.txt", "a"), str(tmp_path / "s"), encoding=encoding)
+    with pytest.raises(ValueError, match="encoding is 'cp037', but its lines"):
+        plan_spans(put("a.txt", "a"), encoding="cp037")
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "sentence"),
+    [("a.csv", ";;", "delimiter is ';;', but"), ("a.txt", ";", r"delimiter is ';', but .*a\.txt is no csv")],
+)
+def test_what_is_no_delimiter_is_named(name, delimiter, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        plan_spans(put(name, "a"), field="text" if "csv" in name else None, delimiter=delimiter)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "sentence"),
+    [("a.parquet", "pyarrow.parquet", "need pyarrow"), ("a.tsv.zst", "zstandard", "need zstandard")],
+)
+def test_a_missing_extra_is_named_with_what_installs_it(monkeypatch, name, module, sentence):
+    url = put(name, TABLE)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"{sentence}: pip install 'dspectral\[text\]'"):
+        plan_spans(url, field="text")
+
+
+def test_what_is_missing_is_named(tmp_path):
+    for name in ("nowhere.txt", "*.txt", ""):
+        with pytest.raises(FileNotFoundError, match=f"no file .*{re.escape(name)}"):
+            plan_spans(str(tmp_path / name))
     path = tmp_path / "a.txt"
     path.write_text("a")
     (span,) = plan_spans(str(path))

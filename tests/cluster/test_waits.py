@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import dask
@@ -17,7 +17,7 @@ import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.events import Waiting
-from tests.engine.processes import a_cluster, send
+from tests.cluster.clusters import Cluster
 from tests.schedulers import forked_workers
 
 MB = 10**6
@@ -75,6 +75,15 @@ def real(test):
     return pytest.mark.slow(pytest.mark.filterwarnings("ignore::RuntimeWarning")(test))
 
 
+@contextmanager
+def a_cluster():
+    """A cluster of one worker, to which this process is connected."""
+    with Cluster(1) as cluster, Client(cluster.address, timeout=30):
+        yield cluster
+        for one in (cluster.scheduler, *cluster.workers):
+            one.signal(signal.SIGCONT)
+
+
 @pytest.fixture
 def heard():
     """What is told while a test runs."""
@@ -109,14 +118,14 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
     expected = fitted(rows)
 
     def help_once(event):
-        if isinstance(event, Waiting) and event.why == "no workers" and len(processes.started) == 2:
-            processes.worker(client.scheduler.address)
+        if isinstance(event, Waiting) and event.why == "no workers" and len(cluster.workers) == 1:
+            cluster.add_workers(1)
 
     with (
         dask.config.set(limits(1, 600)),
-        a_cluster(tmp_path, 1) as (client, _scheduler, (only,), processes),
+        a_cluster() as cluster,
         listening(help_once),
-        meanwhile(only.kill, rows, tmp_path) as slow_rows,
+        meanwhile(cluster.workers[0].kill, rows, tmp_path) as slow_rows,
     ):
         found = fitted(slow_rows)
     assert np.array_equal(found.components_, expected.components_)
@@ -125,36 +134,26 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
 
 @real
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_scheduler_that_is_lost_is_one_sentence_soon(rows, tmp_path, fault):
-    with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_scheduler_that_is_lost_is_one_sentence_soon(rows, tmp_path, fault, when):
+    with a_cluster() as cluster:
         fitted(rows)  # all is imported there: a worker that imports may be silent for longer than the limit
+        lose = partial(cluster.scheduler.signal, fault)
+        if when == "before":
+            lose()
         with (
-            meanwhile(partial(send, scheduler, fault), rows, tmp_path) as slow_rows,
-            dask.config.set(limits(2, 4)),
-            pytest.raises(
-                ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ (was lost|has not answered)"
-            ),
+            meanwhile(lose, rows, tmp_path) if when == "meanwhile" else nullcontext(rows) as slow_rows,
+            dask.config.set(limits(1, 3)),
+            pytest.raises(ClusterError, match=r"tcp://127.0.0.1:\d+ (was lost|has not answered)"),
         ):
             fitted(slow_rows)
 
 
 @real
-def test_a_scheduler_that_was_stopped_before_a_pass_is_one_sentence_soon(rows, tmp_path):
-    with a_cluster(tmp_path, 1) as (_client, scheduler, _workers, _processes):
-        fitted(rows)
-        send(scheduler, signal.SIGSTOP)
-        with (
-            dask.config.set(limits(1, 2)),
-            pytest.raises(ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ has not answered"),
-        ):
-            fitted(rows)
-
-
-@real
 def test_workers_that_are_stopped_end_the_pass_and_are_named(rows, tmp_path, heard):
     with (
-        a_cluster(tmp_path, 1) as (_client, _scheduler, (only,), _processes),
-        meanwhile(partial(send, only, signal.SIGSTOP), rows, tmp_path) as slow_rows,
+        a_cluster() as cluster,
+        meanwhile(partial(cluster.workers[0].signal, signal.SIGSTOP), rows, tmp_path) as slow_rows,
         dask.config.set(limits(1, 2)),
         pytest.raises(ClusterError, match=r"not been heard of \(tcp://"),
     ):
