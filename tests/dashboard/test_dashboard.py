@@ -99,27 +99,6 @@ def test_the_page_says_what_it_knows(client, rows):
     link = dspectral.show_dashboard(client)
     forget(client)
     assert "No fit is running</h2>" in texts_of(link)
-    sketch(rows)
-    wait_for(client, lambda found: found and found[0].until is not None)
-    words = texts_of(link)
-    assert "No fit is running. The last one:" in words
-    assert "TruncatedSVD" in words
-    assert "8 blocks, 2 summaries to a merge" in words
-    assert "4 of 4" in words
-
-
-def test_a_second_call_gives_the_same_page_and_keeps_what_it_knows(client):
-    link = dspectral.show_dashboard(client)
-    before = installed(client)
-    n_pages = len(client.cluster.scheduler.http_application.applications)
-    assert dspectral.show_dashboard() == link
-    assert installed(client) is before
-    assert len(client.cluster.scheduler.http_application.applications) == n_pages
-
-
-def test_a_fit_is_kept_with_its_passes_tasks_and_certificate(client, rows):
-    dspectral.show_dashboard(client)
-    forget(client)
     model = sketch(rows)
     (fit,) = wait_for(client, lambda found: found and found[0].until is not None)
     (one,) = fit.passes.values()
@@ -127,6 +106,12 @@ def test_a_fit_is_kept_with_its_passes_tasks_and_certificate(client, rows):
     assert one.done == one.totals == [8, 4, 2, 1]
     assert fit.certificate == fit.bounds.points[-1][1] == model.certificate_.relative
     assert one.summary_bytes > 12 * 8
+    assert dspectral.show_dashboard() == link  # a second call keeps what is known
+    words = texts_of(link)
+    assert "No fit is running. The last one:" in words
+    assert "TruncatedSVD" in words
+    assert "8 blocks, 2 summaries to a merge" in words
+    assert "4 of 4" in words
 
 
 def wait_for(client, ready):
@@ -179,16 +164,8 @@ def test_a_page_that_comes_late_shows_what_was_told_before():
 
 
 def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
-    with (
-        LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=":0",
-            scheduler_kwargs={"dashboard": False},
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    how = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
+    with LocalCluster(n_workers=1, processes=False, **how) as cluster, Client(cluster) as client:
         with pytest.warns(UserWarning, match="no page about fits: the scheduler has no dashboard"):
             assert dspectral.show_dashboard(client) is None
         assert not dask.config.get("dspectral.dashboard")
@@ -246,8 +223,5 @@ def test_a_scheduler_preloads_the_page():
             return plugins.NAME in scheduler.plugins
 
     assert asyncio.run(start())
-
-
-def test_a_worker_that_preloads_the_page_says_that_it_has_none():
     with pytest.warns(UserWarning, match="dspectral.dashboard is for schedulers, not for workers"):
         dashboard.dask_setup(object())

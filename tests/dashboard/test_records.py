@@ -22,23 +22,19 @@ from dspectral.engine.events import (
 from dspectral.watch.record import MOST_FITS, MOST_PASSES, Record, Series
 
 
-def began(fit, run, number=1, *, of="TruncatedSVD", n_passes=2, n_blocks=8, name="sketch", n_bytes=8000):
+def began(fit, run, number=1, **changes):
     groups = tuple(f"merge-level-{level}-{run}" for level in (1, 2, 3))
-    return PassBegan(
-        run,
-        name,
-        f"{name}-block-{run}",
-        n_blocks,
-        groups,
-        7,
-        2,
-        n_rows=800,
-        n_bytes=n_bytes,
-        fit=fit,
-        of=of,
-        number=number,
-        n_passes=n_passes,
-    )
+    values = {"name": "sketch", "n_blocks": 8, "n_rows": 800, "n_bytes": 8000, "n_passes": 2}
+    values = {**values, "of": "TruncatedSVD", "n_merges": 7, "fan_in": 2, **changes}
+    group = f"{values['name']}-block-{run}"
+    return PassBegan(run=run, block_group=group, merge_groups=groups, fit=fit, number=number, **values)
+
+
+def running(events):
+    """The record of events, and the fit and the pass that runs."""
+    records = heard(events)
+    ((root, one),) = records.running_passes()
+    return records, root, one
 
 
 def merged(fit, run, level, n_rows, relative, summary_bytes=100):
@@ -90,19 +86,15 @@ def test_a_fit_is_over_with_all_its_passes_once_all_is_told():
     assert [one.done for one in fit.passes.values()] == [[8, 4, 2, 1]] * 2
     assert [bound for _at, bound in fit.bounds.points] == [0.3, 0.2, 0.1]
     assert records.running_passes() == []
+    records.lose_worker("tcp://a")  # while nothing runs
+    assert fit.lost_workers == 0
+    smaller = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
+    assert [bound for _at, bound in heard(smaller).roots()[0].bounds.points] == [0.2]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_order_in_which_messages_come_does_not_matter(seed):
     assert facts(heard(a_fit(), shuffled=seed)) == facts(heard(a_fit()))
-
-
-def test_passes_stand_in_the_order_of_the_sender_and_not_in_that_of_arrival():
-    first, second = (as_message(one) for one in (began("f", "r1", 1), began("f", "r2", 2)))
-    records = Record()
-    records.hear_message(second, 1.0)
-    records.hear_message(first, 2.0)
-    assert [one.run for one in passes_of(records.roots())] == ["r1", "r2"]
 
 
 def test_several_fits_run_beside_each_other():
@@ -139,8 +131,7 @@ def test_a_pass_outside_any_fit_is_shown_as_one():
 
 
 def test_what_a_lost_worker_had_done_is_counted_again():
-    records = heard(a_fit()[:2])
-    ((root, one),) = records.running_passes()
+    records, root, one = running(a_fit()[:2])
     one.count([6, 3, 1, 0], 1.0)
     assert one.share == 10 / 15
     records.lose_worker("tcp://a")
@@ -158,15 +149,8 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     assert one.done == [6, 3, 1, 0]
 
 
-def test_a_worker_that_leaves_while_nothing_runs_is_not_lost():
-    records = heard(a_fit())
-    records.lose_worker("tcp://a")
-    assert records.roots()[0].lost_workers == 0
-
-
 def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
-    records = heard(a_fit()[:2])
-    ((root, one),) = records.running_passes()
+    _records, root, one = running(a_fit()[:2])
     for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
         one.count([done, 0, 0, 0], at)
         root.note_rate(one, at)
@@ -175,19 +159,16 @@ def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
 
 
 def test_the_plan_is_the_rate_of_earlier_passes_or_else_the_median():
-    records = heard([*a_fit()[:5], a_fit()[5]])
-    ((root, one),) = records.running_passes()
+    _records, root, one = running([*a_fit()[:5], a_fit()[5]])
     assert root.plan(one) == 8 / 4.0
-    records = heard(a_fit()[:2])
-    ((root, one),) = records.running_passes()
+    _records, root, one = running(a_fit()[:2])
     assert root.plan(one) is None
     one.rates = [1.0, 5.0, 3.0]
     assert root.plan(one) == 3.0
 
 
 def test_the_law_is_that_of_projected_memory():
-    records = heard(a_fit()[:2])
-    ((_root, one),) = records.running_passes()
+    records, _root, one = running(a_fit()[:2])
     assert one.law(2, with_blocks=True) is None
     heard(a_fit()[2:4], records=records)
     bound = projected_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
@@ -195,12 +176,6 @@ def test_the_law_is_that_of_projected_memory():
     assert one.law(2, with_blocks=False) == bound - 2 * 1000
     sparse = heard([FitBegan("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
     assert sparse.running_passes()[0][1].law(2, with_blocks=True) is None
-
-
-def test_the_certificate_is_that_of_the_summary_of_most_rows():
-    events = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
-    (fit,) = heard(events).roots()
-    assert [bound for _at, bound in fit.bounds.points] == [0.2]
 
 
 def test_loops_are_compiled_from_one_message_to_the_other():
@@ -268,8 +243,7 @@ def test_points_that_are_many_are_thinned_and_the_last_one_stays():
 
 
 def test_a_large_tree_is_drawn_with_few_shapes():
-    records = heard([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
-    ((root, one),) = records.running_passes()
+    records, root, one = running([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
     one.count([50_000, 20_000, 3, 0], 1.0)
     drawn = card(records, root, 2.0)
     assert "50,000 of 100,000" in drawn

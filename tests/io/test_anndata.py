@@ -243,27 +243,38 @@ def test_directions_of_chosen_variables_are_zero_on_the_others(path):
     assert (params["mask_var"], params["use_highly_variable"]) == ("chosen", False)  # as scanpy has them
 
 
-def test_what_does_not_fit_is_refused_in_one_sentence(path, store, tmp_path):
+NARROW = ROWS[:, :20]
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        (ROWS[1:], {}, r"shape \(89, 3\)"),
+        (NARROW, {}, "components have 20 columns"),
+        (NARROW, {"mask_var": np.arange(40) < 3}, "of which mask_var takes 3 of 40"),
+        (ROWS, {"mask_var": "none"}, "mask_var is 'none', but"),
+        (ROWS, {"key": "svd"}, "key is 'svd', but"),
+        (ROWS, {"model": WordEmbedding()}, "WordEmbedding has no components_"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, options, said):
+    model = TruncatedSVD(3).fit(rows)
+    options = {**options}
+    with pytest.raises(ValueError, match=said):
+        write_embedding(
+            path if on_disk else made(), options.pop("model", model), model.transform(rows), **options
+        )
+
+
+def test_results_go_into_files_of_anndata_alone(store, tmp_path):
     model = TruncatedSVD(3).fit(ROWS)
-    coordinates = model.transform(ROWS)
-    for place in (made(), path):
-        with pytest.raises(ValueError, match=r"shape \(89, 3\)"):
-            write_embedding(place, model, coordinates[1:])
-        narrow = TruncatedSVD(3).fit(ROWS[:, :20])
-        with pytest.raises(ValueError, match="components have 20 columns"):
-            write_embedding(place, narrow, coordinates)
-        with pytest.raises(ValueError, match="of which mask_var takes 3 of 40"):
-            write_embedding(place, narrow, coordinates, mask_var=np.arange(40) < 3)
-        with pytest.raises(ValueError, match="mask_var is 'none', but var has no column"):
-            write_embedding(place, model, coordinates, mask_var="none")
-        with pytest.raises(ValueError, match="key is 'svd', but names of coordinates are 'X_' and a name"):
-            write_embedding(place, model, coordinates, key="svd")
-        with pytest.raises(ValueError, match="WordEmbedding has no components_: fit a SketchedPCA"):
-            write_embedding(place, WordEmbedding(), coordinates)
-    with pytest.raises(StoreError, match="is a store of dspectral and no file of AnnData"):
-        write_embedding(store.where.url, model, coordinates)
-    with pytest.raises(StoreError, match=r"no AnnData file at .*none\.zarr"):
-        write_embedding(tmp_path / "none.zarr", model, coordinates)
+    for place, said in (
+        (store.where.url, "is a store of dspectral and no file of AnnData"),
+        (tmp_path / "none.zarr", r"no AnnData file at .*none\.zarr"),
+    ):
+        with pytest.raises(StoreError, match=said):
+            write_embedding(place, model, model.transform(ROWS))
 
 
 def test_a_file_that_is_open_for_reading_is_named(tmp_path):

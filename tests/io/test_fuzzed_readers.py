@@ -110,16 +110,3 @@ def test_posts_and_articles_have_a_longest_file(name, read, tmp_path, monkeypatc
     (tmp_path / name).write_bytes(b"<REUTERS>" * 1000)
     with pytest.raises(ValueError, match=f"{name}: a file of more than 1,000 bytes"):
         read(tmp_path)
-
-
-def test_vectors_that_are_no_numbers_or_too_many_are_refused(tmp_path):
-    for content, said in (
-        (b"1 2\na nan 1\n", "the vector of 'a' has NaN"),
-        (b"1 2\na 1e39 1\n", "the vector of 'a' has NaN, infinity or beyond"),
-        (b"99999999999999 99999\na 1\n", "promises 99999999999999 words of 99999 numbers"),
-        (b"1" * 5000 + b" 3\n", "the first line must be"),
-    ):
-        path = tmp_path / "a.vec"
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"a.vec: .*{said}"):
-            read_word2vec(str(path))

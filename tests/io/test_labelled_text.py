@@ -26,12 +26,6 @@ def same(store, X, Y):
     assert (store.labels.compute() != Y).nnz == 0
 
 
-def test_a_store_without_labels_says_so(tmp_path):
-    store = write_counts(labelled()[0], str(tmp_path / "a"))
-    assert store.labels is None
-    assert store.n_labels is None
-
-
 def test_lazy_labels_with_other_cuts_are_cut_as_the_rows_are(tmp_path):
     X, Y = labelled()
     lazy = da.from_array(Y.toarray(), chunks=(4, -1))
@@ -43,6 +37,7 @@ def test_appended_rows_bring_their_labels_and_must_have_some(tmp_path):
     path = str(tmp_path / "a")
     write_counts(X, path, labels=Y)
     store = write_counts(X, path, labels=Y, append=True)
+    assert write_counts(X, f"{path}-plain").labels is None
     same(store, sparse.vstack([X, X]), sparse.vstack([Y, Y]))
     for labels in (None, Y[:, :3]):
         with pytest.raises(StoreError, match="labels to append with"):
@@ -145,16 +140,6 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path, text, options, mes
         build_labelled_store(str(tmp_path / "a.txt"), str(tmp_path / "a"), **options)
 
 
-def test_labels_must_be_given_to_be_written(tmp_path):
-    X, Y = labelled()
-    with pytest.raises(ValueError, match="there are 25 rows, but labels of 24"):
-        write_counts(X, str(tmp_path / "a"), labels=Y[:24])
-    with pytest.raises(ValueError, match="there must be labels"):
-        write_labelled_text(X, str(tmp_path / "a.txt"))
-    with pytest.raises(ValueError, match="there are 25 rows, but labels of 3"):
-        write_labelled_text(X, str(tmp_path / "a.txt"), Y[:3])
-
-
 @settings(max_examples=40, deadline=None, derandomize=True)
 @example(value=0.0, style="zero")  # times any power of ten it is zero
 @given(value=st.floats(-(2.0**100), 2.0**100, width=32), style=st.sampled_from(["r", "e", "f"]))
@@ -181,8 +166,18 @@ def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path)
     assert (tmp_path / "a.txt").read_text() == "1 2 3\n2 1:2\n"
 
 
-def test_what_could_not_be_read_again_is_not_written(tmp_path):
-    with pytest.raises(ValueError, match="an entry is NaN or infinite"):
-        write_labelled_text(np.array([[np.nan]]), tmp_path / "a.txt", np.ones((1, 1)))
-    with pytest.raises(ValueError, match="format is 'libsvm', but it must be 'extreme' or 'svmlight'"):
-        write_labelled_text(np.ones((1, 1)), tmp_path / "a.txt", np.ones((1, 1)), format="libsvm")
+@pytest.mark.parametrize(
+    ("X", "Y", "options", "said"),
+    [
+        (np.eye(2), None, {}, "there must be labels"),
+        (np.eye(2), np.ones((3, 1)), {}, "there are 2 rows, but labels of 3"),
+        (np.full((1, 1), np.nan), np.ones((1, 1)), {}, "an entry is NaN or infinite"),
+        (np.ones((1, 1)), np.ones((1, 1)), {"format": "libsvm"}, "format is 'libsvm'"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tmp_path, X, Y, options, said):
+    with pytest.raises(ValueError, match=said):
+        write_labelled_text(X, tmp_path / "a.txt", Y, **options)
+    if len(X) == 2 and Y is not None:
+        with pytest.raises(ValueError, match=said):
+            write_counts(X, str(tmp_path / "a"), labels=Y)

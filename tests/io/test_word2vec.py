@@ -64,6 +64,10 @@ def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
+        ("v.txt", b"1 2\na nan 1\n", "the vector of 'a' has NaN"),
+        ("v.txt", b"1 2\na 1e39 1\n", "the vector of 'a' has NaN, infinity or beyond"),
+        ("v.txt", b"99999999999999 99999\na 1\n", "promises 99999999999999 words of 99999 numbers"),
+        ("v.txt", b"1" * 5000 + b" 3\n", "the first line must be"),
         ("v.txt", b"a b 1\n", "first line must be the numbers of words and of dimensions"),
         ("v.txt", b"", "first line must be the numbers of words and of dimensions"),
         ("v.txt", b"2 2\na 1 2\nb 1\n", "line 3: expected a word and 2 numbers"),

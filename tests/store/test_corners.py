@@ -1,6 +1,3 @@
-from functools import partial
-
-import dask.array as da
 import fsspec
 import numpy as np
 import pytest
@@ -8,7 +5,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 from scipy import sparse
 
 from dspectral import NgramHashing, VocabularySettings, build_corpus, build_store, open_store, write_counts
-from dspectral.store import matrix
 from dspectral.store.blocks import read_block, write_block
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
@@ -79,26 +75,6 @@ def test_a_relative_path_is_found_from_any_directory(tmp_path, monkeypatch):
         assert store.counts.compute().toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-def rows_of(X, kind):
-    return {"dense": X, "csr": sparse.csr_array(X), "dask": da.from_array(X, chunks=(2, 4))}[kind]
-
-
-@pytest.mark.parametrize("kind", ["dense", "csr", "dask"])
-def test_blocks_of_other_rows_are_not_taken_for_those_of_these(url, monkeypatch, kind):
-    X = np.arange(1.0, 41.0).reshape(10, 4)
-    write = partial(write_counts, store=url, block_rows=2)
-    with monkeypatch.context() as patched:
-        patched.setattr(matrix, "finish", stop)
-        with pytest.raises(KeyboardInterrupt):
-            write(rows_of(X, kind))
-    store = write(rows_of(2 * X, kind))
-    assert store.counts.compute().toarray().tolist() == (2 * X).tolist()
-
-
-def stop(*_arguments):
-    raise KeyboardInterrupt
-
-
 def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
     def find(*_arguments, **_options):
         raise AssertionError("a list of all files")
@@ -121,17 +97,6 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
     next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
     with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks 1 chunk\(s\); save it again"):
         record.array(0)
-
-
-@pytest.mark.parametrize("dtype", ["?", "b", "H", "i", "Q", "e", "d", "g"])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_numbers_of_every_type_are_written_alike(dtype, lazy):
-    X = (np.arange(24).reshape(8, 3) % 2).astype(dtype)
-    rows = da.from_array(X, chunks=(4, -1)) if lazy else X
-    store = write_counts(rows, f"memory://types/{np.dtype(dtype).name}-{lazy}", labels=rows, block_rows=4)
-    assert store.counts.compute().dtype == np.float32
-    np.testing.assert_array_equal(store.counts.compute().toarray(), X)
-    np.testing.assert_array_equal(store.labels.compute().toarray(), X != 0)
 
 
 @pytest.mark.parametrize(

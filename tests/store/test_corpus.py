@@ -4,7 +4,6 @@ import gzip
 from collections import Counter
 from functools import partial
 
-import dask
 import pytest
 
 from dspectral.cooccurrence.contexts import ContextCounts
@@ -13,7 +12,6 @@ from dspectral.inputs.sequences import as_corpus
 from dspectral.store.corpus import open_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
-from dspectral.store.from_text import corpus_build
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.location import StoreError
@@ -87,25 +85,3 @@ def test_text_without_a_word_is_refused(text, tmp_path):
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(ValueError, match=r"no (word|document) at all in .*a\.txt"):
         build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus"))
-
-
-def test_a_build_that_was_stopped_goes_on(path, tmp_path, monkeypatch):
-    store = str(tmp_path / "corpus")
-    written = []
-
-    def write_array(zarr_store, name, values):
-        if len(written) == 5:
-            raise KeyboardInterrupt
-        written.append(name)
-        original(zarr_store, name, values)
-
-    original = corpus_build.write_array
-    monkeypatch.setattr("dspectral.store.from_text.corpus_build.write_array", write_array)
-    with dask.config.set(scheduler="sync"), pytest.raises(KeyboardInterrupt):
-        build_corpus(path, store, block_bytes=60)
-    with pytest.raises(StoreError, match="not finished"):
-        open_corpus(store)
-    monkeypatch.setattr("dspectral.store.from_text.corpus_build.write_array", original)
-    finished = build_corpus(path, store, block_bytes=60)
-    whole = build_corpus(path, str(tmp_path / "other"), block_bytes=60)
-    assert sentences_of(finished) == sentences_of(whole)

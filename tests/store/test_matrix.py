@@ -67,15 +67,18 @@ def test_a_task_carries_its_own_block_alone(url):
     assert bytes_a_block(3) <= bytes_a_block(30) + 50
 
 
-@pytest.mark.parametrize("kind", ["csr_matrix", "csc", "coo", "dense", "int64", "dask"])
-def test_every_kind_of_matrix_makes_the_same_store(tmp_path, kind):
+TYPES = ["B", "H", "i", "q", "Q", "e", "d", "g"]
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc", "coo", "dense", "dask", *TYPES])
+def test_every_kind_of_matrix_and_type_of_number_makes_the_same_store(tmp_path, kind):
     X = {
         "csr_matrix": sparse.csr_matrix(ROWS),
         "csc": ROWS.tocsc(),
         "coo": ROWS.tocoo(),
         "dense": ROWS.toarray(),
-        "int64": ROWS.astype(np.int64),
         "dask": in_chunks(ROWS.toarray(), 20, 20, 20),
+        **{dtype: ROWS.toarray().astype(dtype) for dtype in TYPES},
     }[kind]
     expected = write_counts(ROWS, str(tmp_path / "expected"), block_rows=20)
     made = write_counts(X, str(tmp_path / "made"), block_rows=20)

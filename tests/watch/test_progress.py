@@ -14,12 +14,29 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral.engine import events
+from dspectral.engine import events, run_tasks
 from dspectral.engine.events import emit, emit_to_all
-from dspectral.watch import Progress, display, progress
+from dspectral.watch import Progress, bars, display, progress
 from dspectral.watch.bars import count_of, headings_of, html_of, line_of_end
 from dspectral.watch.record import Phase, Record
-from tests.watch.terminals import Terminal, plain, wait_for
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def wait_for(condition):
+    """Wait until something is so, which takes a moment; the deadline only ends a test that hangs."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def plain(text):
+    """A text without what moves the cursor and colors words."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
 @pytest.fixture(autouse=True)
@@ -49,20 +66,9 @@ def fit(rows):
 
 def began(**changes):
     values = {"fit": "f", "of": "TruncatedSVD", "run": "r", "name": "sketch", "number": 2, "n_passes": 4}
-    values |= {
-        "n_blocks": 80,
-        "n_merges": 79,
-        "fan_in": 2,
-        "n_rows": 800,
-        "n_bytes": 8_000_000,
-    }
+    values |= {"n_blocks": 80, "n_merges": 79, "fan_in": 2, "n_rows": 800, "n_bytes": 8_000_000}
     values |= {"block_group": "sketch-block-" + "0" * 32, "merge_groups": ()}
     return events.PassBegan(**(values | changes))
-
-
-def test_nothing_is_shown_unless_it_is_asked_for(capsys):
-    fit(rows_that(lambda: True))
-    assert capsys.readouterr() == ("", "")
 
 
 def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
@@ -94,16 +100,6 @@ def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_
     assert re.search(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy", text)
 
 
-def test_after_the_context_nothing_is_written_and_its_thread_is_gone():
-    stream = io.StringIO()
-    with progress(stream=stream):
-        fit(rows_that(stream.getvalue))
-    written = stream.getvalue()
-    fit(rows_that(lambda: True))
-    assert stream.getvalue() == written
-    assert "progress" not in {thread.name for thread in threading.enumerate()}
-
-
 def test_errors_and_interrupts_pass_through_and_end_the_display():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error), progress(stream=io.StringIO()):
@@ -133,8 +129,11 @@ def test_it_can_be_switched_on_and_off():
     progress(True, stream=stream)
     fit(rows_that(stream.getvalue))
     progress(False)
-    assert "TruncatedSVD: 1 pass" in stream.getvalue()
+    written = stream.getvalue()
+    fit(rows_that(lambda: True))
+    assert "TruncatedSVD: 1 pass" in written == stream.getvalue()
     assert display._SHOWN == []
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_fits_of_several_threads_are_shown_at_once():
@@ -152,14 +151,6 @@ def test_a_lazy_transform_that_is_computed_is_shown():
     model, stream = fit(rows_that(lambda: True)), io.StringIO()
     with progress(stream=stream), dask.config.set(scheduler="threads", num_workers=1):
         model.transform(rows_that(lambda: "tasks 0/" in stream.getvalue())).compute()
-
-
-def test_builds_are_shown(tmp_path):
-    stream = io.StringIO()
-    (tmp_path / "three.txt").write_text("the cat sat\n")
-    with progress(stream=stream):
-        dspectral.build_store(str(tmp_path / "three.txt"), str(tmp_path / "three.zarr"))
-    assert "build_store: 1 pass, " in stream.getvalue()
 
 
 def test_what_events_say_becomes_headings_phases_and_an_end():
@@ -293,3 +284,106 @@ def test_a_step_of_a_program_stands_before_its_fit():
         fit(rows_that(stream.getvalue))
     assert stream.getvalue().startswith("[0:00:00] sketch the rows")
     assert "1 pass," not in stream.getvalue()
+
+
+def shown(*phases, step="fit", seconds=0.0):
+    """The rows of a step of some seconds whose phases begin now, and its line."""
+    rows = bars.Rows(io.StringIO())
+    since = time.monotonic() - seconds
+    rows.keep([step], list(phases), since)
+    return rows, bars.line_of(rows.tasks)
+
+
+def test_tasks_outside_of_fits_are_counted_while_they_run():
+    stream = io.StringIO()
+    with display.Progress(None, stream, quiet_seconds=0.0), dask.config.set(scheduler="sync"):
+        dask.compute(*[dask.delayed(wait_for)(stream.getvalue) for _ in range(3)])
+    assert "tasks 0/3" in stream.getvalue()
+
+
+def test_lines_come_now_and_then_where_there_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(display, "LINE_SECONDS", (60.0, 60.0))
+    stream = io.StringIO()
+    with display.Progress(None, stream) as shown, shown.step("hash"):
+        wait_for(stream.getvalue)
+        time.sleep(0.1)  # five more looks
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_a_terminal_gets_bars_that_are_cleared_and_nothing_is_cut(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    name = (
+        "read all of the documents that have labels, and those that have none, from every file of the folder"
+    )
+    with display.Progress(None, stream) as shown, shown.step(name):
+        wait_for(lambda: "labels" in stream.getvalue())
+    text = plain(stream.getvalue())
+    assert set(name.split()) <= set(text.split())
+    assert "…" not in text
+    assert max(map(len, re.split(r"[\r\n]+", text))) <= 80
+    after = stream.getvalue().rpartition("\x1b[2K")[2]  # the last line is erased
+    assert plain(after).strip() == ""
+
+
+def test_what_is_printed_stays_on_standard_output(capsys):
+    stream = Terminal()
+    with display.Progress(None, stream) as shown, shown.step("hash"):
+        wait_for(stream.getvalue)
+        sys.stdout.write("A word.\n")
+    assert capsys.readouterr().out == "A word.\n"
+
+
+def test_a_quick_step_says_nothing():
+    stream = io.StringIO()
+    with display.Progress(None, stream, quiet_seconds=3.0) as shown, shown.step("hash"):
+        run_tasks(abs, [-1], name="hash-block")
+    assert stream.getvalue() == ""
+
+
+def test_the_groups_of_a_scheduler_are_counted_and_one_that_is_gone_shows_nothing():
+    group = SimpleNamespace(states={"memory": 2, "released": 1, "processing": 1, "waiting": 2})
+    scheduler = SimpleNamespace(task_groups={"a": group, "b": group})
+    client = SimpleNamespace(run_on_scheduler=lambda function: function(scheduler))
+    with display.Progress(client, io.StringIO()) as shown:
+        assert shown._other_tasks() == [Phase("tasks", 6, 12)]
+        group.states = {"memory": 3, "erred": 1}
+        assert shown._other_tasks() == []
+        client.run_on_scheduler = raise_closed
+        assert shown._other_tasks() == []
+
+
+def raise_closed(_function):
+    raise OSError("closed")
+
+
+@pytest.mark.parametrize(
+    ("phases", "line"),
+    [
+        ([], "[0:00:05] fit"),
+        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 % · b 0/2, 0 %"),
+        ([Phase("a", 4, 4), Phase("b", 1, 2)], "[0:00:05] fit: a 4/4, 100 %, 0:00:00 · b 1/2, 50 %, 0:00:00"),
+        ([Phase("a", 11, 245, 6)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:00"),
+    ],
+)
+def test_a_line_names_every_phase(phases, line):
+    assert shown(*phases, seconds=5.4)[1] == line
+
+
+def test_a_phase_that_begins_again_is_another_pass():
+    rows, _line = shown(Phase("sketch", 80, 80))
+    since = rows.tasks[0].start_time
+    rows.keep(["fit"], [Phase("sketch", 2, 80)], since)
+    assert "sketch 2/80, 2 %" in bars.line_of(rows.tasks)
+
+
+def test_the_time_left_follows_from_the_tasks_done():
+    now = [100.0]
+    rows, _line = shown(Phase("sketch", 0, 10))
+    rows._bars.get_time = lambda: now[0]
+    row = rows.tasks[-1]
+    row._get_time, row.start_time = rows._bars.get_time, now[0]
+    for done in range(1, 5):
+        now[0] += 30.0
+        rows._fill(row.id, Phase("sketch", done, 10))
+    assert bars.times(row) == "0:02:00, 0:03:00 left"

@@ -2,8 +2,7 @@
 
 import io
 import json
-import sys
-import textwrap
+import tracemalloc
 from pathlib import Path
 
 import dask.bag as db
@@ -21,7 +20,6 @@ from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
 from dspectral.text.words import cut_words
 from dspectral.types import Documents
-from tests import forked
 from tests.store.from_text.texts import COMPRESS, put
 
 LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
@@ -78,6 +76,9 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     assert found.places == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
     with pytest.raises(ValueError, match="row group 0, row 1: a text of more than 29 bytes"):
         read(path, Longest(29), field="text")
+    path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
+    with pytest.raises(ValueError, match=r"row group 0: a text \(of 2, which have .* bytes on average\)"):
+        read(path, Longest(1 << 10), field="text")  # and is not read
     names = [
         put(f"whole-{i}.txt", text).replace("//", "///")
         for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
@@ -87,12 +88,6 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     assert (skipped, found.places) == (["to be", "", ""], [names[1]])
     with pytest.raises(ValueError, match=r"whole-1.txt: a file of more than 5 bytes"):
         read(names, Longest(5), unit="file")
-
-
-def test_row_groups_whose_texts_must_be_too_long_are_refused_before_they_are_read(tmp_path):
-    path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
-    with pytest.raises(ValueError, match=r"row group 0: a text \(of 2, which have .* bytes on average\)"):
-        read(path, Longest(1 << 10), field="text")
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 64])
@@ -195,16 +190,16 @@ def test_texts_in_memory_have_the_same_limit(given, tmp_path):
 
 
 def test_text_files_and_explorations_have_the_same_limit(tmp_path):
-    (tmp_path / "a.txt").write_text("\n".join(LINES))
-    with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
-        _ = TextFiles(tmp_path / "a.txt", max_document_bytes=20).blocks
-    files = TextFiles(tmp_path / "a.txt", max_document_bytes=20, long_documents="skip")
+    path = str(tmp_path / "a.txt")
+    Path(path).write_text("\n".join(LINES))
+    for use in (lambda **how: TextFiles(path, **how).blocks, lambda **how: explore(path, **how)):
+        with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
+            use(max_document_bytes=20)
+    files = TextFiles(path, max_document_bytes=20, long_documents="skip")
     with pytest.warns(UserWarning, match="were read as empty"):
         rows = NgramHashing().fit_transform(files).compute()
     assert (rows.sum(axis=1) > 0).tolist() == [True, False, False, False, True]
     assert files.n_long_documents == 2
-    with pytest.raises(ValueError, match="line 2: a line of more than 20 bytes"):
-        explore(str(tmp_path / "a.txt"), max_document_bytes=20)
 
 
 def test_spans_inside_one_long_line_do_not_read_on(tmp_path):
@@ -242,31 +237,13 @@ def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
     assert [shuffled[i] for i in order] == words
 
 
-MEMORY = """
-    import sys
-    import dask, dspectral
-    from workflows._form.resident import peak_bytes, reset_peak
-    dask.config.set(scheduler="sync")
-    build = getattr(dspectral, sys.argv[1])
-    build(dspectral.Texts(["the cat sat"]), "memory://warm")  # what is compiled and imported is in memory from here on
-    reset_peak()
-    before = peak_bytes()
-    try:
-        made = build(sys.argv[2], "memory://made", max_document_bytes=1 << 20, long_documents=sys.argv[3])
-    except ValueError as error:
-        print(error)
-    print((peak_bytes() - before) >> 20)
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is asked of Linux")
-@pytest.mark.parametrize(("build", "treatment"), [("build_store", "skip"), ("build_corpus", "error")])
-def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path, build, treatment):
+def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path):
     path = tmp_path / "zeros.txt.gz"
-    path.write_bytes(COMPRESS[".gz"](b"\0" * (96 << 20)))
-    code = textwrap.dedent(MEMORY)
-    done = forked.run([sys.executable, "-c", code, build, str(path), treatment], timeout=300)
-    assert done.returncode == 0, done.stderr
-    *said, mebibytes = done.stdout.splitlines()
-    assert int(mebibytes) < 48
-    assert bool(said) == (treatment == "error")
+    path.write_bytes(COMPRESS[".gz"](bytes(32 << 20)))
+    tracemalloc.start()
+    try:
+        assert read(str(path), Longest(1 << 18, "skip"))[0] == [""]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20

@@ -12,7 +12,6 @@ ROOM = 32 << 20
 """Bytes that are freed before each block."""
 PROGRAM = """
 import sys
-from functools import partial
 
 import dask
 import numpy as np
@@ -20,39 +19,31 @@ import numpy as np
 from dspectral.engine.memory import resident_bytes
 from dspectral.store.from_text import corpus_build
 
-ROOM, folder = int(sys.argv[1]), sys.argv[2]
-few, pins, kept = 64, [], []
+room, folder = int(sys.argv[1]), sys.argv[2]
+pins, kept, cut_words = [], [], corpus_build.cut_words
 
 
 def leave_room():
     # Arrays in use lie between those that are freed, so that the heap does not end with free bytes.
-    rooms = []
-    for _ in range(few):
-        rooms.append(np.ones(ROOM // few, dtype=np.uint8))
-        pins.append(np.ones(1 << 17, dtype=np.uint8))
+    rooms = [(np.ones(room // 64, np.uint8), pins.append(np.ones(1 << 17, np.uint8))) for _ in range(64)]
     rooms.clear()
     kept.append(resident_bytes())
 
 
-def seeing(function, *arguments, **keywords):
+def seeing(*arguments, **keywords):
     kept[-1] -= resident_bytes()
-    found = function(*arguments, **keywords)
+    found = cut_words(*arguments, **keywords)
     leave_room()
     return found
 
 
-def build(name):
-    corpus_build.build_corpus(text, f"{folder}/{name}.zarr", block_bytes=1 << 13)
-
-
-text = f"{folder}/text.txt"
-with open(text, "w") as file:
+with open(f"{folder}/text.txt", "w") as file:
     file.write("the cat sat on the mat\\n" * 600)
 with dask.config.set(scheduler="sync"):
-    build("first")  # which loads all machine code
-    corpus_build.cut_words = partial(seeing, corpus_build.cut_words)
+    corpus_build.build_corpus(f"{folder}/text.txt", f"{folder}/first", block_bytes=1 << 13)  # loads machine code
+    corpus_build.cut_words = seeing
     leave_room()
-    build("second")
+    corpus_build.build_corpus(f"{folder}/text.txt", f"{folder}/second", block_bytes=1 << 13)
 print(*kept[:-1])
 """
 
@@ -61,10 +52,8 @@ print(*kept[:-1])
 def test_what_tasks_have_freed_is_given_back_before_each_block(tmp_path):
     # As workers are told that have memory to spare: arrays of up to 4 MiB stay in the heap.
     heap = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(program), str(ROOM), str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, str(ROOM), str(tmp_path)],
         env={**os.environ, **heap, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
         check=True,
         capture_output=True,
