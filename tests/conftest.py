@@ -37,6 +37,11 @@ SLOW = (
 """Tests that start clusters, processes and whole programs: ``make test-all`` runs them, ``make test`` does not."""
 
 
+def pytest_configure(config):
+    """Register the marker of tests/cluster, whose table is read without its conftest."""
+    config.addinivalue_line("markers", "fault(what, phase): part of the long form, and a row of its table")
+
+
 def pytest_collection_modifyitems(items):
     folder = Path(__file__).parent
     for item in items:

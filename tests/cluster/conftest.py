@@ -19,7 +19,6 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "fault(what, phase): part of the long form, and a row of its table")
     config.stash.setdefault(MEASURED, {})
 
 

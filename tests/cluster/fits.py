@@ -126,50 +126,22 @@ def shaky(places, **options):
     )
 
 
-def one_pass(counts, _corpus):
-    return SketchedPCA(4, solver="frequent_directions", sketch_size=24).fit(counts)
-
-
-def three_passes(counts, _corpus):
-    return TruncatedSVD(4, solver="krylov", n_passes=3, random_state=1).fit(counts)
-
-
-def hybrid(counts, _corpus):
-    classes = np.arange(counts.n_rows) % 3
-    return HybridLSI(3, alpha=0.4).fit(counts, classes)
-
-
-def many_labels(counts, _corpus):
-    return MomentMultiLabelClassifier(3, n_em_iter=1).fit(counts)
-
-
-def regions(counts, _corpus):
-    return LocalLSI(2, method="rds").fit(counts)
-
-
 def tree(_counts, corpus):
-    words = corpus.words
-    vectors = np.random.default_rng(6).standard_normal((len(words), 5))
-    return TreePCA(length=8, vectors=(words, vectors)).fit(corpus)
-
-
-def embedding(_counts, corpus):
-    return WordEmbedding(4, window=2, random_state=0).fit(corpus)
-
-
-def anchors(_counts, corpus):
-    return AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=2).fit(corpus)
+    vectors = np.random.default_rng(6).standard_normal((len(corpus.words), 5))
+    return TreePCA(length=8, vectors=(corpus.words, vectors)).fit(corpus)
 
 
 FITS = {
-    "SketchedPCA": one_pass,
-    "TruncatedSVD": three_passes,
-    "HybridLSI": hybrid,
-    "MomentMultiLabelClassifier": many_labels,
-    "LocalLSI": regions,
+    "SketchedPCA": lambda counts, _: SketchedPCA(4, solver="frequent_directions", sketch_size=24).fit(counts),
+    "TruncatedSVD": lambda counts, _: TruncatedSVD(4, solver="krylov", n_passes=3, random_state=1).fit(
+        counts
+    ),
+    "HybridLSI": lambda counts, _: HybridLSI(3, alpha=0.4).fit(counts, np.arange(counts.n_rows) % 3),
+    "MomentMultiLabelClassifier": lambda counts, _: MomentMultiLabelClassifier(3, n_em_iter=1).fit(counts),
+    "LocalLSI": lambda counts, _: LocalLSI(2, method="rds").fit(counts),
     "TreePCA": tree,
-    "WordEmbedding": embedding,
-    "AnchorHMM": anchors,
+    "WordEmbedding": lambda _, corpus: WordEmbedding(4, window=2, random_state=0).fit(corpus),
+    "AnchorHMM": lambda _, corpus: AnchorHMM(3, spelling=0.0, min_count=2, n_em_iter=2).fit(corpus),
 }
 """Of each estimator, how it is fitted to an opened store and an opened corpus."""
 

@@ -12,7 +12,6 @@ from dask.callbacks import Callback
 from distributed import Client, LocalCluster
 
 import dspectral
-from dspectral.decomposition import Moments
 from dspectral.engine import as_message, events, fitting, listening
 from dspectral.engine import summarize as summarize_blocks
 from dspectral.engine.events import has_listeners
@@ -69,64 +68,40 @@ def test_a_fit_tells_its_pass_blocks_merges_and_certificate_in_order(rows, sched
         check_sketch(heard_of(lambda: sketch(rows)))
 
 
+def messages_of(client, ready):
+    """What the scheduler was told once it is what is waited for: messages are sent without waiting."""
+    for _ in range(100):
+        found = [message for _, message in client.get_events(events.TOPIC) or ()]
+        if ready([message["event"] for message in found]):
+            break
+        threading.Event().wait(0.05)
+    return found
+
+
 def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(client, rows):
+    sketch(rows)
+    assert not client.get_events(events.TOPIC)  # unless somebody asks
     heard = heard_of(lambda: sketch(rows))
     check_sketch(heard)
     began = of_kind(heard, events.PassBegan)[0]
     wanted = {"FitBegan", "PassBegan", "PassEnded", "Certified", "FitEnded", "Merged"}
-    found = {}
-    for _ in range(100):  # messages are sent without waiting
-        messages = [
-            message for _, message in client.get_events(events.TOPIC) or () if message["fit"] == began.fit
-        ]
-        found = {message["event"] for message in messages}
-        if found == wanted and sum(message["event"] == "Merged" for message in messages) == 7:
-            break
-        threading.Event().wait(0.05)
-    assert found == wanted
+    messages = messages_of(client, lambda kinds: set(kinds) == wanted and kinds.count("Merged") == 7)
+    assert {message["event"] for message in messages} == wanted
+    assert {message["fit"] for message in messages} == {began.fit}
     assert all("worker" in message for message in messages if message["event"] == "Merged")
     (told_began,) = [message for message in messages if message["event"] == "PassBegan"]
     assert told_began["block_group"] == f"sketch-block-{began.run}"
+    assert began.merge_groups == tuple(f"merge-level-{level}-{began.run}" for level in (1, 2, 3))
     assert (told_began["number"], told_began["n_passes"], told_began["fan_in"]) == (1, 1, 2)
-
-
-def test_a_scheduler_is_told_nothing_unless_somebody_asked(client, rows):
-    before = len(client.get_events(events.TOPIC) or ())
-    sketch(rows)
-    assert len(client.get_events(events.TOPIC) or ()) == before
     with dask.config.set({"dspectral.dashboard": True}):
         assert has_listeners()
         sketch(rows)
-    for _ in range(100):
-        if len(client.get_events(events.TOPIC) or ()) > before:
-            break
-        threading.Event().wait(0.05)
-    assert len(client.get_events(events.TOPIC)) > before
+    assert messages_of(client, lambda kinds: len(kinds) > len(messages))[len(messages) :]
 
 
 def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):
     monkeypatch.setattr("dspectral.engine.merge_tree.emit_from_worker", None)  # a call would fail
     sketch(rows)
-
-
-def test_the_names_of_task_groups_are_those_of_the_scheduler(client, rows):
-    seen = []
-
-    def look(event):
-        if isinstance(event, events.PassEnded):
-            seen.append(client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_groups)))
-
-    heard = []
-    with listening(heard.append), listening(look):
-        summarize_blocks(rows, of=_slow_moments, name="slow")
-    (began,) = of_kind(heard, events.PassBegan)
-    assert began.merge_groups == tuple(f"merge-level-{level}-{began.run}" for level in (1, 2, 3))
-    assert began.number is None
-    assert began.of == ""
-
-
-def _slow_moments(block):
-    return Moments.of(block)
 
 
 def test_a_fit_within_a_fit_names_its_parent():
@@ -167,16 +142,20 @@ def test_builds_tell_their_passes_and_the_bytes_of_the_text(tmp_path):
     assert {event.n_bytes for event in numbered_ones} == {text.stat().st_size}
 
 
-def test_an_error_ends_pass_and_fit_and_is_named():
-    X = np.ones((4, 3))
-    heard = []
-    with listening(heard.append), pytest.raises(ValueError, match="boom"), fitting("Own", n_passes=1):
-        summarize_blocks(X, of=_boom, name="own")
-    assert [event.error for event in of_kind(heard, events.PassEnded, events.FitEnded)] == ["ValueError"] * 2
-
-
-def _boom(_block):
+def boom(_block):
     raise ValueError("boom")
+
+
+def test_an_error_ends_pass_and_fit_and_is_named_and_callbacks_of_dask_are_called_too():
+    heard, keys = [], []
+    callback = Callback(posttask=lambda key, *_: keys.append(key))
+    with callback, listening(heard.append):
+        sketch(da.from_array(np.diag([4.0, 3.0, 2.0, 1.0]), chunks=(1, 4)))
+    assert len(keys) >= 7
+    with listening(heard.append), pytest.raises(ValueError, match="boom"), fitting("Own", n_passes=1):
+        summarize_blocks(np.ones((4, 3)), of=boom, name="own")
+    ended = of_kind(heard, events.PassEnded, events.FitEnded)
+    assert [event.error for event in ended] == ["", "", "ValueError", "ValueError"]
 
 
 def test_fits_in_two_threads_are_not_mixed_up(rows):
@@ -247,10 +226,3 @@ def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
         message = json.loads(json.dumps(as_message(event)))
         assert message["event"] == kind.__name__
         assert message.keys() == {*fields, "event", "time", "sender", "order"}
-
-
-def test_dask_s_own_callbacks_are_called_as_well(rows):
-    keys = []
-    with Callback(posttask=lambda key, *_: keys.append(key)):
-        heard_of(lambda: sketch(rows))
-    assert len(keys) >= 15

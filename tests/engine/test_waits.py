@@ -99,34 +99,39 @@ def test_a_task_that_runs_long_is_told_and_ends_nothing():
     assert len(heard) == 6
 
 
-def test_workers_that_all_paused_end_the_pass_after_a_minute_with_a_limit_that_would_do():
+@pytest.mark.parametrize(
+    ("seen", "end", "told", "said"),
+    [
+        (
+            state(worker(status="paused", held=420 * MB)),
+            60,
+            "1 of 1 workers paused",
+            r"1 of 1 workers paused.*400.54 MiB.*at least 700 MB.*sketch_size",
+        ),
+        (
+            state(worker("a", silent=100.0), worker("b"), ttl=200.0),
+            405,
+            "have not been heard of (a for 100 s)",
+            r"after 200 s of silence \(distributed.scheduler.worker-ttl\)",
+        ),
+        (
+            OSError("no route"),
+            300,
+            "tcp://here:1 has not answered for 30 s: no route",
+            "has not answered for 300 s",
+        ),
+    ],
+    ids=["paused", "silent", "no scheduler"],
+)
+def test_a_wait_is_told_with_its_reason_and_ends_the_pass_at_its_limit(seen, end, told, said):
     watched = Watched()
-    full = state(worker(status="paused", held=420 * MB))
-    watched.told(full, until=60)
-    with pytest.raises(
-        ClusterError, match=r"1 of 1 workers paused.*400.54 MiB.*at least 700 MB.*sketch_size"
-    ):
-        watched.look(60, full)
-
-
-def test_a_worker_that_is_silent_while_another_waits_is_left_to_its_time_to_live():
-    watched = Watched()
-    stopped = state(worker("a", silent=100.0), worker("b"), ttl=200.0)
-    heard = watched.told(stopped, until=400)
-    assert "1 of 2 workers have not been heard of (a for 100 s)" in heard[0][1].sentence
-    assert "after 200 s of silence (distributed.scheduler.worker-ttl)" in heard[0][1].sentence
-    with pytest.raises(ClusterError, match="a for 100 s"):
-        watched.look(405, stopped)
-
-
-def test_a_scheduler_that_does_not_answer_is_told_with_its_address_and_ends_the_pass():
-    watched = Watched()
-    watched.look(0, state(worker(task=BLOCK)))
-    watched.watch.fail(OSError("no route"))
-    heard = watched.told(None, until=295)
-    assert "tcp://here:1 has not answered for 30 s: no route" in heard[0][1].sentence
-    with pytest.raises(ClusterError, match=r"tcp://here:1 has not answered for 300 s"):
-        watched.look(300)
+    if isinstance(seen, OSError):
+        watched.look(0, state(worker(task=BLOCK)))
+        watched.watch.fail(seen)
+        seen = None
+    assert told in watched.told(seen, until=end - 5)[0][1].sentence
+    with pytest.raises(ClusterError, match=said):
+        watched.look(end, seen)
 
 
 @pytest.mark.parametrize(

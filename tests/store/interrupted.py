@@ -1,8 +1,6 @@
 """A writer that stops at a place and waits there, for a parent that kills it."""
 
 import time
-from functools import partial
-from pathlib import Path
 
 import dask
 import dask.array as da
@@ -12,40 +10,27 @@ from scipy import sparse
 from dspectral.store import arrays, blocks
 from dspectral.store.from_text import counting
 from dspectral.store.from_text.build import build_store
-from dspectral.store.matrix import write_counts
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
 from tests.strategies import zipf_counts
 
-N_BLOCKS = 8
+
+def generated():
+    """Lazy rows of 8 blocks."""
+    meta = sparse.csr_array((0, 0), dtype=np.float32)
+    return da.map_blocks(_make, chunks=((30,) * 8, (50,)), dtype=np.float32, meta=meta)
 
 
-def generated(log):
-    """Lazy rows of 8 blocks; each time that one is made a line is added to the log."""
-    return da.map_blocks(
-        partial(_make, log=str(log)),
-        chunks=((30,) * N_BLOCKS, (50,)),
-        dtype=np.float32,
-        meta=sparse.csr_array((0, 0), dtype=np.float32),
-    )
-
-
-def _make(block_id, log):
-    with Path(log).open("a", encoding="utf-8") as file:
-        file.write(f"{block_id[0]}\n")
+def _make(block_id):
     return zipf_counts(30, 50, 9, seed=block_id[0])
 
 
 def write(kind, store, source):
-    """Write a store of one kind; the source is the log of a matrix, or a file of text."""
+    """Build a store of one kind of a file of text."""
+    how = {"hashing": HashingSettings(n_features=64)} if kind == "hashing" else {}
+    how = how or {"vocabulary": VocabularySettings((1, 2))}
     with dask.config.set(scheduler="sync"):
-        if kind == "matrix":
-            return write_counts(generated(source), str(store))
-        if kind == "hashing":
-            return build_store(
-                str(source), str(store), hashing=HashingSettings(n_features=64), block_bytes=400
-            )
-        return build_store(str(source), str(store), vocabulary=VocabularySettings((1, 2)), block_bytes=400)
+        return build_store(str(source), str(store), block_bytes=400, **how)
 
 
 def write_until(stop, reached, *arguments):

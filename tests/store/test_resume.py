@@ -10,7 +10,7 @@ import dask
 import numpy as np
 import pytest
 
-from dspectral.store.blocks import find_block, read_block
+from dspectral.store.blocks import find_block
 from dspectral.store.counts import open_store
 from dspectral.store.from_text import planned_text
 from dspectral.store.from_text.build import build_store
@@ -20,7 +20,7 @@ from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
 from tests.schedulers import forks, scheduled
 from tests.store.contents import contents
-from tests.store.interrupted import N_BLOCKS, generated, write, write_until
+from tests.store.interrupted import generated, write, write_until
 
 
 @pytest.fixture(scope="module")
@@ -74,25 +74,6 @@ def spans_read(monkeypatch):
     return seen
 
 
-def test_a_killed_write_of_a_matrix_goes_on_where_it_was(tmp_path, killed_at):
-    store, log = tmp_path / "store", tmp_path / "log"
-    killed_at("blocks/0000-000003/indices", "matrix", store, log)
-    started = log.read_text(encoding="utf-8").split()
-    infos = finished_blocks(store)
-    whole = generated(tmp_path / "other-log").compute(scheduler="sync").toarray()
-    assert {info.name[-1] for info in infos} == {*started} - {"3"}
-    for info in infos:
-        first = 30 * int(info.name[-1])
-        assert np.array_equal(read_block(Location(str(store)), info).toarray(), whole[first : first + 30])
-    with pytest.raises(StoreError, match=r"store at .* is not finished: the call that began it goes on"):
-        open_store(str(store))
-    write("matrix", store, log)
-    assert sorted(log.read_text(encoding="utf-8").split()) == sorted([*map(str, range(N_BLOCKS)), "3"])
-    write("matrix", tmp_path / "expected", log)
-    assert contents(store) == contents(tmp_path / "expected")
-    assert np.array_equal(open_store(str(store)).counts.compute().toarray(), whole)
-
-
 @pytest.mark.parametrize(
     ("kind", "stop"),
     [
@@ -132,7 +113,7 @@ def make_stores(folder, text, matrix):
 def expected(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("expected")
     with dask.config.set(scheduler="sync"):
-        return make_stores(folder / "sync", text, generated(folder / "log"))
+        return make_stores(folder / "sync", text, generated())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +121,7 @@ def expected(tmp_path_factory, text):
     [("threads", 4), ("processes", 2), pytest.param("distributed", 2, marks=pytest.mark.slow)],
 )
 def test_every_scheduler_writes_the_same_bytes(tmp_path, text, expected, kind, n):
-    rows, marker = generated(tmp_path / "log"), tmp_path / "killed"
+    rows, marker = generated(), tmp_path / "killed"
     if kind == "distributed":
         rows = rows.map_blocks(partial(kill_once, marker=str(marker)), dtype=np.float32)
     with scheduled(kind, n):
