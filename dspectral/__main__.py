@@ -1,7 +1,6 @@
 """The command ``dspectral``: lists the programs, and runs one.
 
-Programs are the modules of one folder that have a ``main``: ``dspectral/programs/`` where the package is installed,
-and ``workflows/`` beside it in a checkout of the repository. They are read and not imported before one is asked for.
+Programs are the modules with a ``main`` in ``dspectral/programs/``, or in ``workflows/`` of a checkout.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Numba at work: loops compiled in turn, their machine code kept on disk, and those who listen told.
-
-Only the first call of a loop imports this module, as Numba takes longer to import than most programs take to begin.
-"""
+"""Numba at work: loops compiled in turn, their machine code kept on disk, and those who listen told."""
 
 import time
 import warnings

@@ -1,8 +1,4 @@
-"""Small HTML cards for notebooks: facts in a table and a spectrum in a picture.
-
-Cards have no scripts, no style sheets and no colors that only one theme can show: text takes the color of the
-notebook. Whatever is shown is escaped here and nowhere else.
-"""
+"""Small HTML cards for notebooks, escaped, without scripts and colors: a table and a spectrum."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -228,7 +228,8 @@ def _draw(
     noise: float,
     present: bool,
 ) -> CSRRows:
-    states = _states(generator, n_rows, n_states)  # the same for words and labels: both begin with them
+    # The same states for words and labels: both begin with them.
+    states = np.searchsorted(np.cumsum(popularity(n_states))[:-1], generator.random(n_rows), side="right")
     if present:
         # After the states, labels take numbers that the words of the same block never reach.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
@@ -244,8 +245,3 @@ def _draw(
     if present:
         drawn.data[:] = 1
     return drawn
-
-
-def _states(generator: np.random.Generator, n_rows: int, n_states: int) -> NDArray[np.int64]:
-    cuts = np.cumsum(popularity(n_states))[:-1]
-    return np.searchsorted(cuts, generator.random(n_rows), side="right")

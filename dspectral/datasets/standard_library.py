@@ -83,7 +83,8 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
         except (SyntaxError, ValueError):
             result.unread.append(name.as_posix())
             continue
-        texts = [text for text in map(_clean, found) if _n_words(text) >= LEAST_WORDS]
+        texts = [" ".join(text.split()) for text in found]
+        texts = [text for text in texts if len(re.findall(r"[^\W\d_]{2,}", text)) >= LEAST_WORDS]
         result.texts.extend(texts)
         result.labels.extend([name.parts[0].removesuffix(".py")] * len(texts))
     return result
@@ -219,11 +220,3 @@ def _around(tree: ast.AST, lines: list[int]) -> Iterator[ast.AST]:
         if bisect_right(lines, first) < bisect_right(lines, last):
             yield node
             waiting.extend(ast.iter_child_nodes(node))
-
-
-def _clean(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _n_words(text: str) -> int:
-    return len(re.findall(r"[^\W\d_]{2,}", text))

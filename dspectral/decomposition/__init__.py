@@ -1,8 +1,4 @@
-"""Singular value decomposition and principal components, in passes over row blocks.
-
-``SketchedPCA`` and ``TruncatedSVD`` are imported when they are asked for, with scikit-learn: a worker that only
-summarizes blocks need not hold it.
-"""
+"""Singular value decomposition and principal components; estimators are imported when asked for, with scikit-learn."""
 
 from lazy_loader import attach_stub
 

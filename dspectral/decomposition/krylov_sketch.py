@@ -1,8 +1,4 @@
-"""Sketches of sparse blocks both of whose sides are large: block Krylov iteration, and a bound that is measured.
-
-Of a block with many more columns than rows, all that is made orthogonal and multiplied again and again is as long as
-its rows are many, and fits the cache; only the rows of the sketch are as long as the columns, and written once.
-"""
+"""Sketches of sparse blocks both of whose sides are large: block Krylov iteration, and a bound that is measured."""
 
 import math
 from collections.abc import Callable

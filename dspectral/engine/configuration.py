@@ -1,9 +1,4 @@
-"""Settings of a machine rather than of a method, read from Dask's configuration.
-
-They can be set in a YAML file, by an environment variable or in a program, as every setting of Dask::
-
-    dask.config.set({"dspectral.fan-in": 4, "dspectral.memory-limit": "4 GiB"})
-"""
+"""Settings of a machine rather than of a method, read from Dask's configuration."""
 
 import dask
 from dask.utils import parse_bytes, parse_timedelta

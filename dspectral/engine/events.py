@@ -1,18 +1,13 @@
 """Events of fits, builds and passes: what they hold, their lines in the log, and who gets them.
 
 An event is a named tuple of plain values, and ``str(event)`` is its line in the log. It goes to every listener of the
-thread in which it happens (:func:`listening`) and of all threads; to Python's ``logging``, under the logger
-``dspectral`` (INFO for fits, passes, certificates and compilation, DEBUG for blocks and merges); and, if somebody
-listens or ``dspectral.dashboard`` is true, to the event log of the scheduler of a ``dask.distributed`` client.
+thread in which it happens (:func:`listening`) and of all threads; to Python's ``logging``, under ``dspectral`` (DEBUG
+for blocks and merges, else INFO); and, if somebody listens or ``dspectral.dashboard`` is true, but for blocks to the
+event log of the scheduler of a ``dask.distributed`` client, without waiting: sort those of a ``sender`` by ``order``.
 
 A fit emits, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
 :class:`Merged` and :class:`Redone`, and :class:`PassEnded`; then :class:`Certified` if it has a certificate; and
-:class:`FitEnded`, also after an error. :class:`Compiling`, :class:`Compiled`, :class:`Retried` and :class:`Waiting`
-may stand anywhere between them.
-
-Messages in the scheduler's log are what :func:`as_message` makes. They are sent without waiting, so sort those of one
-``sender`` by ``order``; what comes from a worker has its address under ``worker``. Blocks are not in the log, since
-the scheduler itself knows its tasks: those of a pass are in the task groups whose names :class:`PassBegan` holds.
+:class:`FitEnded`, also after an error. The others may stand anywhere between them.
 """
 
 import itertools

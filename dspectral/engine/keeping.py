@@ -1,13 +1,8 @@
 """Passes that are kept: finished summaries in a folder, under names made of content, so that nothing is made twice.
 
 The name of a block's summary is a digest of the block's content, the name of a merged one a digest of the names that
-it was merged from. Trees grow from the left, so that rows which come later leave the names of finished subtrees as
-they are. Names lie in a folder for each function with its settings, the machine and the versions: whatever may change
-a bit is in the name, and a file is either the right one or not found.
-
-The client lists the folder of a pass once and builds the tasks for what is missing. A task writes its summary where
-making it again would take at least :data:`WORTH` times as long as writing it, and the last summary of a pass always:
-so little time goes into writing, and little work is lost.
+it was merged from, in a folder for each function with its settings, the machine and the versions: a file is either the
+right one or not found. Trees grow from the left, so that rows which come later leave finished subtrees as they are.
 """
 
 import inspect

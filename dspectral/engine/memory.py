@@ -220,7 +220,9 @@ def memory_of(client: Client | None) -> Memory | None:
     if client is None:
         value = dask.config.get("dspectral.worker-memory", None)
         limit = memory_here() if value is None else as_bytes("dspectral.worker-memory", value)
-        return Memory(0, _n_threads_here(), limit, resident_bytes())
+        is_sync = dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
+        n_threads = 1 if is_sync else int(dask.config.get("num_workers", None) or CPU_COUNT)
+        return Memory(0, n_threads, limit, resident_bytes())
     # A scheduler that does not answer is for the pass to speak of.
     found = query_or_none(client, client.run_on_scheduler, _of_scheduler)
     return None if found is None else Memory(*found)
@@ -236,13 +238,6 @@ def _of_scheduler(dask_scheduler: Scheduler) -> tuple[int, int, int, int] | None
     # The median: a worker that has just ended a task is larger than it will stay.
     middle = max(LIBRARIES, int(taken[len(taken) // 2]))
     return len(workers), max(int(one.nthreads) for one in workers), min(limits, default=0), middle
-
-
-def _n_threads_here() -> int:
-    """Return how many tasks run at once where this process does the work."""
-    if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
-        return 1
-    return int(dask.config.get("num_workers", None) or CPU_COUNT)
 
 
 def _joined_bytes(array: da.Array, spans: Sequence[range]) -> int:

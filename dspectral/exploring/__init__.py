@@ -1,7 +1,4 @@
-"""A page about any text: its words, topics, classes and documents, found out of core.
-
-:func:`explore` does the steps and :class:`Exploration` is the page. Its public names are imported when they are used.
-"""
+"""A page about any text: its words, topics, classes and documents, found out of core by :func:`explore`."""
 
 from lazy_loader import attach_stub
 

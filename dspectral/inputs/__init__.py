@@ -1,8 +1,4 @@
-"""The doors of the estimators: rows, sequences, labeled rows, class labels and parameters.
-
-Names are imported when they are asked for: :mod:`~dspectral.inputs.rows` and
-:mod:`~dspectral.inputs.labels` import scikit-learn, which a worker that only summarizes blocks need not hold.
-"""
+"""The doors of the estimators: rows, sequences, labels and parameters, imported when they are asked for."""
 
 from lazy_loader import attach_stub
 

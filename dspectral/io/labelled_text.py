@@ -166,10 +166,8 @@ def build_labelled_store(
         Bytes of text behind a block of rows.
     append : bool, default=False
         Whether to add the documents behind those of a finished store.
-    storage_options : dict, optional
-        Options of the store's file system.
-    source_options : dict, optional
-        Options of the sources' file systems.
+    storage_options, source_options : dict, optional
+        Options of the file systems of the store and of the sources.
 
     Returns
     -------
@@ -223,17 +221,14 @@ def build_labelled_store(
         blocks = build_spans(spans, draft, read, write, find, name="parse-block")
         refuse_changed(draft.where, spans, options)
         # A first line that promises other documents is told only now: counting before would be a pass of its own.
-        _check_promise(heads, sum(block.n_rows for block in blocks), sources)
+        n_rows, promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
+        if not n_rows:
+            raise ValueError(f"no document at all in {sources}")
+        if heads and promised != n_rows:
+            raise ValueError(
+                f"the first line(s) of {sources} promise {promised} documents, but {n_rows} follow"
+            )
         return finish(draft, blocks)
-
-
-def _check_promise(heads: Sequence[Head], n_rows: int, sources: str | Sequence[str]) -> None:
-    """Refuse text without a document, and first lines that say another number of documents."""
-    if not n_rows:
-        raise ValueError(f"no document at all in {sources}")
-    promised = sum(head.n_documents for head in heads)
-    if heads and promised != n_rows:
-        raise ValueError(f"the first line(s) of {sources} promise {promised} documents, but {n_rows} follow")
 
 
 def write_labelled_text(

@@ -1,8 +1,7 @@
-"""Compiled loops over the entries of CSR blocks, behind :mod:`dspectral.linalg.sparse_products`.
+"""Compiled loops over the entries of CSR blocks, behind :mod:`dspectral.linalg.sparse_products`; indices are unchecked.
 
-Products are added to an array that is given, in the order of the rows, so that sums have the same bits at each call;
-indices are not checked. ``gather`` of a matrix and ``scatter`` of its transpose add the same terms in the same order:
-they have the same bits too.
+Products are added to an array in the order of the rows, for the same bits at each call; ``gather`` of a matrix and
+``scatter`` of its transpose have the same bits too.
 """
 
 from typing import Any

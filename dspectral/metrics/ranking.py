@@ -1,8 +1,4 @@
-"""How well labels are ranked, a document at a time.
-
-Every function returns one number for each document, NaN where the score is not defined: blocks of documents can be
-scored one by one and the numbers averaged afterwards, and the mean is exact.
-"""
+"""How well labels are ranked, one number for each document, NaN where undefined: blocks can be averaged afterwards."""
 
 from typing import Any, TypeAlias
 

@@ -1,8 +1,4 @@
-"""Pictures of spectra, certificates, trees and words, drawn by Matplotlib.
-
-Each function takes ``ax=`` and returns the axes that it has drawn on. Matplotlib is imported when the first of them
-is asked for.
-"""
+"""Pictures of spectra, certificates, trees and words; Matplotlib is imported when the first of them is asked for."""
 
 from lazy_loader import attach_stub
 

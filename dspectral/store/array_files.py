@@ -1,9 +1,4 @@
-"""The files of an array of one dimension, byte for byte those that Zarr writes, made without its many requests.
-
-Zarr looks for and writes the groups above each array that it makes, some ten requests for an array of a few numbers. A
-block has five arrays or more, so that these requests are most of what a small block costs. Metadata come from Zarr
-itself, once for each type of numbers; only lengths differ from array to array.
-"""
+"""The files of an array of one dimension, byte for byte those that Zarr writes, without its ten requests for each."""
 
 import json
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 """Arrays of a store, compressed, each chunk with a checksum; and digests of their content.
 
-A checksum of Zarr holds for one chunk of bytes. A block that was exchanged for another one, a size or a sum that was
-edited, has right checksums everywhere. So the mark of a block repeats a digest of its arrays, and the root one of
-all marks.
+A block that was exchanged for another one has right checksums everywhere: its mark repeats a digest of its arrays.
 """
 
 import asyncio

@@ -1,8 +1,4 @@
-"""One row block in Zarr: an AnnData-compatible CSR group that counts once its finished mark is written.
-
-The mark is the group's attributes, written last and at once: a block whose writing was cut short has arrays
-but none, and is written again.
-"""
+"""One row block in Zarr: an AnnData-compatible CSR group that counts once its mark, its attributes, is written last."""
 
 from typing import Any, NamedTuple
 

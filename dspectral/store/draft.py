@@ -1,7 +1,6 @@
-"""The protocol of every write: a plan first, blocks with marks, the root's metadata last.
+"""The protocol of every write: a plan first, blocks with marks, the root's metadata last; nothing is written twice.
 
-Nothing that is finished is written again. Until the root is written a new store does not open, and one that
-is being appended to opens as it was.
+Until the root is written a new store does not open, and one that is being appended to opens as it was.
 """
 
 from collections.abc import Iterator, Sequence

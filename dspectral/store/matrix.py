@@ -132,7 +132,10 @@ def _labels_of(rows: da.Array, labels: RowsLike) -> da.Array:
 def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
     """Write the blocks that are not finished, those of rows in memory in threads; return the marks of all."""
     n_blocks = parts[0].numblocks[0]
-    there = _find_blocks(draft, n_blocks)
+    there: list[BlockInfo | None] = [None] * n_blocks
+    if draft.resumed:  # before the graph is made: rows of blocks of an earlier call are not computed again
+        names = [draft.name(i) for i in range(n_blocks)]
+        there = run_tasks(partial(find_block, draft.where), names, name="find-block")
     # One block of each part goes into a task, which returns an array of one object: the block's mark.
     written = da.map_blocks(
         partial(_write_rows, draft=draft.for_tasks(), signed=signed),
@@ -149,15 +152,6 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
     with waiting_threads(always=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))
     return [next(new) if info is None else info for info in there]
-
-
-def _find_blocks(draft: Draft, n_blocks: int) -> list[BlockInfo | None]:
-    """Look for blocks of an earlier call before the graph is made: their rows are not computed again."""
-    if not draft.resumed:
-        return [None] * n_blocks
-    return run_tasks(
-        partial(find_block, draft.where), [draft.name(i) for i in range(n_blocks)], name="find-block"
-    )
 
 
 def _write_rows(

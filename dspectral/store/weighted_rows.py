@@ -1,9 +1,4 @@
-"""Rows that are weighted as they are read, and remember by which weighting.
-
-The digest of a weighting is part of the name of the layer of tasks that applies it. A Dask array keeps its layers
-through slices, new chunks, concatenation and other operations of :mod:`dask.array`, where an attribute of the array
-would be lost.
-"""
+"""Rows that are weighted as they are read, and remember by which weighting in the name of the layer that applies it."""
 
 import re
 from typing import Any

@@ -1,7 +1,4 @@
-"""Words of sentences: cutting lines at blanks (or around punctuation), counting and numbering them.
-
-Unlike :mod:`dspectral.text.tokens`, which leaves out what is not a word of two letters, every token counts.
-"""
+"""Words of sentences: every token, cut at blanks or around punctuation, counted and numbered."""
 
 import re
 from functools import cache

@@ -1,7 +1,4 @@
-"""Progress that people see: of fits, builds and all else that Dask computes.
-
-:func:`progress` shows it in a terminal, in a notebook, or as lines in a log; nothing is shown unless it is asked for.
-"""
+"""Progress of fits, builds and all else that Dask computes, in a terminal, a notebook or a log."""
 
 from dspectral.watch.display import Progress, progress
 

@@ -1,7 +1,4 @@
-"""Hybrid and local latent semantic indexing.
-
-Names are imported when they are asked for: a worker that summarizes blocks need not hold scikit-learn.
-"""
+"""Hybrid and local latent semantic indexing, imported when it is asked for, as it needs scikit-learn."""
 
 from lazy_loader import attach_stub
 

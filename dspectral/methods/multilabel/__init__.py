@@ -1,7 +1,4 @@
-"""Many labels by the method of moments.
-
-Names are imported when they are asked for: a worker that summarizes blocks need not hold scikit-learn.
-"""
+"""Many labels by the method of moments, imported when they are asked for, as they need scikit-learn."""
 
 from lazy_loader import attach_stub
 

@@ -1,7 +1,6 @@
-"""Summaries of the passes over words and labels: moments of the first two, and sums weighted by the states after them.
+"""Summaries of the passes over words and labels, in whitened coordinates: moments, and sums weighted by the states.
 
-Every moment of words is taken in whitened coordinates, every moment of labels against them: nothing of size
-d x d, d x d x d or k^2 x L is ever formed.
+Nothing of size d x d, d x d x d or k^2 x L is ever formed.
 """
 
 from collections.abc import Callable

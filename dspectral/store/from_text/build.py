@@ -102,10 +102,8 @@ def build_store(
         read in one pass more over the records; of texts in memory a table or list of records has it.
     keep_texts : bool, default=False
         Whether the texts are kept in the store, compressed: ``store.text(rows)``.
-    storage_options : dict, optional
-        Options of the store's file system.
-    source_options : dict, optional
-        Options of the sources' file systems.
+    storage_options, source_options : dict, optional
+        Options of the file systems of the store and of the sources.
 
     Returns
     -------

@@ -84,10 +84,8 @@ def build_corpus(
         Most bytes of a document, as for :func:`build_store`.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of a longer document, as for :func:`build_store`.
-    storage_options : dict, optional
-        Options of the corpus's file system.
-    source_options : dict, optional
-        Options of the sources' file systems.
+    storage_options, source_options : dict, optional
+        Options of the file systems of the corpus and of the sources.
 
     Returns
     -------

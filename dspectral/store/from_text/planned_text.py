@@ -218,7 +218,9 @@ def _build_span(
     """Write the blocks of one numbered span that are not finished; return the marks of all."""
     number, span = item
     # Blocks of a span are written in order, so that the finished ones are the first ones.
-    done = _finished_parts(draft, number, find)
+    done: list[B] = []
+    while (block := find(draft.name(number, len(done)))) is not None:
+        done.append(block)
     if done and done[-1].last:
         return done
     blocks: list[B] = []
@@ -244,13 +246,6 @@ def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
         waiting.append(content)
     if waiting:
         yield waiting.pop(), True
-
-
-def _finished_parts(draft: Draft, number: int, find: Callable[[str], B | None]) -> list[B]:
-    parts: list[B] = []
-    while (block := find(draft.name(number, len(parts)))) is not None:
-        parts.append(block)
-    return parts
 
 
 def give_back() -> None:
