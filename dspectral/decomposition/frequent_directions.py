@@ -6,8 +6,13 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.decomposition.krylov_sketch import sketch_large_sparse
-from dspectral.decomposition.shrinking import Sketched, shrink_gram, shrink_stack, shrink_values
+from dspectral.decomposition.block_sketches import (
+    Sketched,
+    shrink_gram,
+    shrink_stack,
+    shrink_values,
+    sketch_large_sparse,
+)
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg import sparse_products
@@ -179,7 +184,9 @@ class FrequentDirections(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
-        """Return what the sketch of a block needs: rows are worth one where they take as many bytes."""
+        """Return what the summary of a block needs: itself, and a basis of 1.4 times its size or the block."""
+        # Rows are worth a sketch where they take as many bytes: in less of them the basis, which is as large, is most
+        # work.
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
         # Small sketches are made of Gram matrices, and need no basis.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dspectral.decomposition.krylov_sketch import largest_eigenvalue_bound
+from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import (

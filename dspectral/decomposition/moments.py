@@ -99,21 +99,8 @@ class GramProduct(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize, *, factor: FloatArray) -> Need:
-        """Return what the summary of a block needs.
-
-        Parameters
-        ----------
-        block : BlockSize
-            Size of the block.
-        factor : ndarray, shape (d, r)
-            Matrix Z.
-
-        Returns
-        -------
-        Need
-            The product, and that of the block with Z. To write the one and add it to others costs as much as to
-            multiply about twice as many bytes of rows.
-        """
+        """Return what the summary of a block needs: the product, and that of the block with Z."""
+        # To write the product and add it to others costs as much as to multiply about twice as many bytes of rows.
         summary = factor.nbytes + 8 * block.n_columns
         return Need(summary, summary + block.n_rows * factor.shape[1] * factor.itemsize, 2 * factor.nbytes)
 

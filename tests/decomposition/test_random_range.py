@@ -2,20 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
-from dspectral.decomposition.random_range import RandomRange, random_signs, signs_matrix, times_signs
+from dspectral.decomposition.random_range import RandomRange
 
 
 def of_rank(k, n=60, d=25, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, k)) @ rng.standard_normal((k, d))
-
-
-def test_the_product_is_that_with_the_signs_made_dense():
-    A = sparse.random_array((20, 30), density=0.2, rng=0, format="csr")
-    signs = random_signs(30, 7, seed=3)
-    np.testing.assert_allclose(times_signs(A, signs, 7), (A @ signs_matrix(signs, 7)).toarray())
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)

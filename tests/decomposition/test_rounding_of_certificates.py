@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD
+from dspectral.decomposition.block_sketches import sketch_large_sparse
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.krylov_sketch import sketch_large_sparse
 from dspectral.linalg.block_sums import total_of
 
 

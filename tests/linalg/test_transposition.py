@@ -42,18 +42,6 @@ def test_nothing_of_one_piece_is_left_in_the_next():
     np.testing.assert_array_equal(expected.toarray(), A.toarray()[11:14].T)
 
 
-def test_a_product_in_pieces_is_the_sum_over_its_pieces(monkeypatch):
-    # Pieces of 10, 10 and 3 rows, the first with the fewest entries: the memory that they share must fit each of them.
-    A = sparse.csr_array(sparse.vstack([rows_of((10, 50), density=0.02), rows_of((13, 50), density=0.6)]))
-    Z = np.random.default_rng(1).standard_normal((50, 40), dtype=np.float32)
-    whole = gram_times(A, Z)
-    monkeypatch.setattr("dspectral.linalg.sparse_products.CACHED_BYTES", 10 * Z[0].nbytes)
-    pieces = [row_slice(A, start, min(start + 10, 23)) for start in (0, 10, 20)]
-    expected = sum(transpose_times(piece, np.asarray(piece @ Z)) for piece in pieces)
-    np.testing.assert_allclose(gram_times(A, Z), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(gram_times(A, Z), whole, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [32, 47])
 def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, monkeypatch):

@@ -85,16 +85,6 @@ def test_entries_that_are_not_finite_are_refused_in_memory_and_lazily(bad):
             weights.transform(lazy(rows)).compute()
 
 
-def test_repeated_entries_of_a_row_are_one_count():
-    twice = sparse.csr_array((np.ones(4), np.array([2, 0, 2, 1]), np.array([0, 3, 4])), shape=(2, 3))
-    once = twice.toarray()
-    for tf in ("sqrt", "binary"):
-        weights = TfidfWeighting(tf=tf).fit(twice)
-        np.testing.assert_array_equal(weights.document_frequency_, [1, 1, 1])
-        np.testing.assert_allclose(as_array(weights.transform(twice)), as_array(weights.transform(once)))
-    assert twice.nnz == 4
-
-
 def test_zeros_that_are_stored_count_as_zeros():
     stored = sparse.csr_array((np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2))
     weights = TfidfWeighting(tf="sublinear").fit(stored)

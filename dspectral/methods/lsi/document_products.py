@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,84 +100,58 @@ class CrossProduct(NamedTuple):
         return add_fields(self, *others)
 
 
-class DocumentProducts(Protocol):
-    """Products with ``R'K R``; ``reads`` is the number of times that one product reads each block."""
+class DocumentProducts:
+    """Products with ``R'K R``, for K the identity, that of classes, or ``I + alpha`` times a sparse similarity.
 
-    reads: int
+    That of classes is 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, for z_i the classes of document i. `reads` is
+    the number of times that one product reads each block: twice for a similarity.
 
-    def gram(self) -> Moments:
-        """Return ``R'K R`` itself, with the number and the sum of the rows."""
-        ...
+    Shapes: `X` (n, d), `classes` (n, n_classes), `similarity` (n, n).
+    """
 
-    def product(self, Z: FloatArray) -> GramProduct:
-        """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
-        ...
-
-
-class IdentityProducts:
-    """Products for K the identity. Shapes: `X` (n, d)."""
-
-    reads = 1
-
-    def __init__(self, X: CheckedRows) -> None:
-        self._X = X
-
-    def gram(self) -> Moments:
-        """Return ``R'R``."""
-        return summarize(self._X, of=Moments.of, name="gram")
-
-    def product(self, Z: FloatArray) -> GramProduct:
-        """Return ``R'R Z``."""
-        return summarize(self._X, of=partial(GramProduct.of, factor=Z), name="product")
-
-
-class ClassProducts:
-    """Products for K 1 on its diagonal and ``alpha z_i'z_j`` elsewhere, z_i the classes of document i."""
-
-    reads = 1
-
-    def __init__(self, X: CheckedRows, classes: CheckedRows, alpha: float) -> None:
-        streams = labelled_streams(X, classes)
-        self._words, self._classes, self._alpha = streams.words, streams.labels, alpha
+    def __init__(
+        self,
+        X: CheckedRows,
+        alpha: float = 0.0,
+        *,
+        classes: "CheckedRows | None" = None,
+        similarity: sparse.csr_array | None = None,
+    ) -> None:
+        self._X, self._alpha, self._similarity = X, alpha, similarity
+        self._streams = None if classes is None else labelled_streams(X, classes)
         self._sums: NDArray[np.float64] | None = None
+        self.reads = 1 if similarity is None else 2
 
     def gram(self) -> Moments:
-        """Return ``R'W R + alpha M'M``."""
+        """Return ``R'K R`` itself, ``R'W R + alpha M'M`` for classes; a similarity would need all rows at once."""
+        if self._streams is None:
+            return summarize(self._X, of=Moments.of, name="gram")
         of = partial(ClassGramProduct.of, alpha=self._alpha)
-        part = summarize(self._words, self._classes, of=of, name="gram")
+        part = summarize(self._streams.words, self._streams.labels, of=of, name="gram")
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
 
     def product(self, Z: FloatArray) -> GramProduct:
-        """Return ``R'W R Z + alpha M'(M Z)``."""
+        """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
+        if self._similarity is not None:
+            return self._through_documents(self._similarity, Z)
+        if self._streams is None:
+            return summarize(self._X, of=partial(GramProduct.of, factor=Z), name="product")
         of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
-        part = summarize(self._words, self._classes, of=of, name="product")
+        part = summarize(self._streams.words, self._streams.labels, of=of, name="product")
         if self._sums is None:  # the class sums of the first pass serve all later ones
             self._sums = part.sums
         # Right to left: n_classes x r in between, and never the d x d matrix M'M.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
 
-
-class SimilarityProducts:
-    """Products for K the identity plus ``alpha`` times a sparse matrix (n, n): two reads each."""
-
-    reads = 2
-
-    def __init__(self, X: CheckedRows, similarity: sparse.csr_array, alpha: float) -> None:
-        self._X, self._similarity, self._alpha = X, similarity, alpha
-
-    def gram(self) -> Moments:
-        """Refuse: ``R'K R`` would need all rows at once."""
-        raise NotImplementedError
-
-    def product(self, Z: FloatArray) -> GramProduct:
+    def _through_documents(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
         project = partial(_times, Z=Z)
         with numbered(is_pass=True):
             lazily = map_rows(self._X, project, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
             projected = collect_rows(lazily)
         # R Z is taken in one pass and R' times the mixed rows in another: K couples documents of different blocks.
-        mixed = projected + self._alpha * np.asarray(self._similarity @ projected, dtype=Z.dtype)
+        mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
         part = summarize(streams.words, streams.labels, of=CrossProduct.of, name="product")
         return GramProduct(part.n_rows, part.total, part.energy, part.product)

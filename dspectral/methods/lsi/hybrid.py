@@ -19,13 +19,7 @@ from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg.dense import fixed_signs
-from dspectral.methods.lsi.document_products import (
-    ClassProducts,
-    DocumentProducts,
-    IdentityProducts,
-    SimilarityProducts,
-    hybrid_spectrum,
-)
+from dspectral.methods.lsi.document_products import DocumentProducts, hybrid_spectrum
 from dspectral.methods.lsi.similarities import (
     Factor,
     TermSimilarity,
@@ -250,21 +244,21 @@ class HybridLSI(
             matrix = checked_similarity(similarity, X.shape[0], "document_similarity", "documents")
             self.admissible_alpha_ = largest_weight(eigenvalue_range(matrix)[0])
             self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
-            return SimilarityProducts(X, matrix, self.alpha_) if self.alpha_ else IdentityProducts(X)
+            return DocumentProducts(X, self.alpha_, similarity=matrix if self.alpha_ else None)
         if y is None:
             self.alpha_ = 0.0 if self.alpha == "auto" else check_real("alpha", self.alpha)
             if self.alpha_ != 0:
                 raise ValueError(
                     f"alpha is {self.alpha}, but nothing says which documents are alike: give classes"
                 )
-            return IdentityProducts(X)
+            return DocumentProducts(X)
         self.admissible_alpha_ = 1.0
         self.alpha_ = self._weight(1.0, "K, of class similarities,")
         if self.alpha_ == 0:
-            return IdentityProducts(X)
+            return DocumentProducts(X)
         known = class_rows(y, X.shape[0])
         self.classes_ = known.classes
-        return ClassProducts(X, unit_class_rows(known.indicator), self.alpha_)
+        return DocumentProducts(X, self.alpha_, classes=unit_class_rows(known.indicator))
 
     def _set(self, found: Spectrum, root: Factor | None, reads: int) -> None:
         # Right singular vectors are in the coordinates of L; components are L V, so that rows fold in by a product.

@@ -230,10 +230,11 @@ class LocalLSI(
         rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
+        auto = max(1, min(COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
         self.components_, n_gathered = local_spaces(
             X,
             regions,
-            self._n_components(X.shape[1], regions),
+            auto if self.n_components == "auto" else self.n_components,
             seed=self.random_state_,
             bytes_of_row=row_bytes(given, X),
         )
@@ -268,11 +269,6 @@ class LocalLSI(
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
         return recipe
-
-    def _n_components(self, n_columns: int, regions: list[Region]) -> int:
-        if self.n_components != "auto":
-            return self.n_components
-        return max(1, min(COMPONENTS, n_columns, max(len(region.rows) for region in regions)))
 
     def _regions(
         self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe

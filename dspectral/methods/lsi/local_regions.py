@@ -49,16 +49,6 @@ def groups_of_regions(sizes: Sequence[int], bytes_of_row: float) -> Iterator[sli
     yield slice(start, len(sizes))
 
 
-def refuse_large_regions(sizes: Sequence[int], bytes_of_row: float) -> None:
-    """Refuse regions that cannot be decomposed within a limit on memory that somebody has set."""
-    limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes))
-    if limit is not None and needed > limit:
-        raise MemoryError(
-            f"the largest local region has {max(sizes):,} documents, whose decomposition takes {needed:,} bytes of "
-            f"memory, but dspectral.memory-limit is {limit:,}: set it to {needed:,}, or lower gamma"
-        )
-
-
 T = TypeVar("T")
 
 
@@ -162,7 +152,12 @@ def local_spaces(
     of = partial(LocalSpaces.of, n_components=n_components, seed=seed)
     spaces: list[NDArray[np.float64]] = []
     sizes = [len(region.rows) for region in regions]
-    refuse_large_regions(sizes, bytes_of_row)
+    limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes))
+    if limit is not None and needed > limit:  # one that somebody has set
+        raise MemoryError(
+            f"the largest local region has {max(sizes):,} documents, whose decomposition takes {needed:,} bytes of "
+            f"memory, but dspectral.memory-limit is {limit:,}: set it to {needed:,}, or lower gamma"
+        )
     groups = list(groups_of_regions(sizes, bytes_of_row))
     # A group is as many regions as memory takes together. A document of several regions is gathered into each; the
     # blocks are read once for each group, and regions are decomposed side by side.

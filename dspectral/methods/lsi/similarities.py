@@ -1,7 +1,7 @@
 """Similarities between terms or documents: from word vectors, their largest admissible weight, factors of I + w W."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -18,18 +18,6 @@ HIGHEST_DEGREE = 500
 """Largest degree of a polynomial factor."""
 _PRECISION = 1e-9
 """Coefficients of a polynomial below this number, relative to the smallest root, are left out."""
-
-
-class Factor(Protocol):
-    """A square matrix L with ``L L' = S``; all such L give the same spectrum."""
-
-    def times(self, Y: FloatArray) -> FloatArray:
-        """Return ``L Y``, for Y of shape (d, r)."""
-        ...
-
-    def transpose_times(self, Y: FloatArray) -> FloatArray:
-        """Return ``L' Y``."""
-        ...
 
 
 class DenseFactor(NamedTuple):
@@ -69,6 +57,10 @@ class PolynomialFactor(NamedTuple):
     def transpose_times(self, Y: FloatArray) -> FloatArray:
         """Return ``L' Y``, the same."""
         return self.times(Y)
+
+
+Factor: TypeAlias = DenseFactor | PolynomialFactor
+"""A square matrix L with ``L L' = S``; all such L give the same spectrum."""
 
 
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
@@ -218,6 +210,8 @@ def term_similarity(
     >>> found.matrix.toarray().round(2).tolist(), found.n_known
     ([[0.0, 0.99, 0.0], [0.99, 0.0, 0.0], [0.0, 0.0, 0.0]], 2)
     """
+    if n_neighbours < 1:
+        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or len(vectors) != len(words):
         raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
@@ -234,29 +228,11 @@ def term_similarity(
         )
     of_terms = np.zeros((len(rows), vectors.shape[1]))
     of_terms[known] = vectors[rows[known]]
-    matrix = cosine_similarities(of_terms, n_neighbours=n_neighbours, threshold=threshold)
-    return TermSimilarity(list(terms), matrix, int(known.sum()))
-
-
-def cosine_similarities(
-    vectors: FloatArray, *, n_neighbours: int = 10, threshold: float = 0.0
-) -> sparse.csr_array:
-    """Connect each row to those at the smallest angles.
-
-    ``2 d^2 m`` operations; 512 rows of cosines are held at a time. Shapes: `vectors` (d, m); returns (d, d).
-
-    >>> cosine_similarities(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), n_neighbours=1).toarray()
-    array([[0., 0., 0.],
-           [0., 0., 1.],
-           [0., 1., 0.]])
-    """
-    if n_neighbours < 1:
-        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
-    # Rows of zeros stay zero: their cosines are 0, which is below every threshold.
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, sizes, out=np.zeros_like(vectors, dtype=np.float64), where=sizes > 0)
+    # Rows of zeros stay zero: their cosines are 0, which is below every threshold. 2 d^2 m operations.
+    sizes = np.linalg.norm(of_terms, axis=1, keepdims=True)
+    unit = np.divide(of_terms, sizes, out=np.zeros_like(of_terms), where=sizes > 0)
     n_neighbours = min(n_neighbours, len(unit) - 1)
-    rows, columns, values = [], [], []
+    starts, columns, values = [], [], []
     # Each row keeps its n largest cosines, a selection without a sort; below, max(A, A') makes neighbors mutual.
     for start in range(0, len(unit), _ROWS):
         cosines = unit[start : start + _ROWS] @ unit.T
@@ -265,12 +241,12 @@ def cosine_similarities(
         best = np.argpartition(-cosines, n_neighbours - 1, axis=1)[:, :n_neighbours]
         found = np.take_along_axis(cosines, best, axis=1)
         row, place = np.nonzero(found > max(threshold, 0.0))
-        rows.append(start + row)
+        starts.append(start + row)
         columns.append(best[row, place])
         values.append(found[row, place])
-    parts = [np.concatenate(part) for part in (rows, columns, values)]
+    parts = [np.concatenate(part) for part in (starts, columns, values)]
     one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
-    return sparse.csr_array(one_way.maximum(one_way.T))
+    return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(known.sum()))
 
 
 def matrix_of(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:

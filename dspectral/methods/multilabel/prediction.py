@@ -279,14 +279,8 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         )  # fmt: skip
 
     def _map(
-        self,
-        function: Callable[[Any], Rows],
-        X: RowsLike,
-        n_columns: int,
-        name: str,
-        *,
-        sparse_output: bool = False,
+        self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any
     ) -> Any:
         X = checked_documents(self, X, reset=False)
         dtype = self.log_words_.dtype
-        return map_rows(X, function, n_columns=n_columns, dtype=dtype, sparse_output=sparse_output, name=name)
+        return map_rows(X, function, n_columns=n_columns, dtype=dtype, name=name, **options)

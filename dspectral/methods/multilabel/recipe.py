@@ -72,12 +72,7 @@ class Settings(NamedTuple):
         names = ("n_states", "smoothing", "n_em_iter", "alpha")
         given = {name: getattr(recipe if name == "alpha" else estimator, name) for name in names}
         auto = {name for name, value in given.items() if isinstance(value, str) and value == "auto"}
-        first = {
-            "n_states": N_STATES,
-            "smoothing": SMOOTHINGS[0],
-            "n_em_iter": EM_PASSES[0],
-            "alpha": ALPHAS[0],
-        }
+        first = dict(zip(names, (N_STATES, SMOOTHINGS[0], EM_PASSES[0], ALPHAS[0]), strict=True))
         values = {name: first[name] if name in auto else value for name, value in given.items()}
         n_states = check_integer("n_states", values["n_states"], at_least=1)
         rank = n_states if estimator.correction_rank is None else estimator.correction_rank

@@ -5,8 +5,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +16,6 @@ from dspectral.linalg.block_sums import scaled_rows
 from dspectral.methods.lsi import LocalRecipe, local_regions
 from dspectral.methods.lsi.linear_svm import products
 from dspectral.methods.lsi.local import INITIAL_C
-from tests.strategies import cuts
 
 N, D, K, L = 90, 30, 4, 3
 RNG = np.random.default_rng(0)
@@ -76,21 +73,6 @@ def test_it_is_the_plain_algorithm(settings, kind, several):
     expected = scores > 0 if several else np.argmax(scores, axis=1)
     found = local.predict(kind(new))
     np.testing.assert_array_equal(found.toarray() if several else found, expected)
-
-
-@settings(max_examples=3, deadline=None, derandomize=True)
-@given(cut=cuts(N), sparse_blocks=st.booleans(), method=st.sampled_from(["rds", "lrw"]))
-def test_no_cut_changes_the_answer(cut, sparse_blocks, method):
-    chunks = tuple(int(size) for size in np.diff(cut))
-    rows = lazy(ROWS, chunks) if sparse_blocks else da.from_array(ROWS, chunks=(chunks, -1))
-    local = LocalLSI(K, **{**LRW, "method": method, "recipe": RECIPE._replace(tol=1e-6)})
-    whole, found = clone(local).fit(ROWS, CLASSES), clone(local).fit(rows, CLASSES)
-    np.testing.assert_allclose(found.coef_, whole.coef_, atol=1e-4)
-    scores = found.decision_function(rows)
-    assert isinstance(scores, da.Array)
-    np.testing.assert_allclose(scores.compute(), whole.decision_function(ROWS), atol=1e-4)
-    np.testing.assert_allclose(found.transform(rows).compute(), whole.transform(ROWS), atol=1e-6)
-    np.testing.assert_array_equal(found.predict(rows).compute(), whole.predict(ROWS))
 
 
 @pytest.mark.parametrize("group_rows", [1 << 20, 40])

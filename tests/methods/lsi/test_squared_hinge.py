@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.optimize import approx_fprime
+from scipy.optimize import approx_fprime, minimize
 
-from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
+from dspectral.methods.lsi.linear_svm import AskTellLBFGS, Relevancy, SquaredHinge, TopScores
 from tests.strategies import cuts, split
 
 N, D, L = 25, 6, 3
@@ -47,3 +47,33 @@ def test_the_highest_rows_are_those_of_a_stable_sort_however_it_is_cut(borders, 
         expected = np.argsort(-scores[:, j], kind="stable")[: limits[j]]
         np.testing.assert_array_equal(found.rows[j], expected)
         np.testing.assert_array_equal(found.scores[j], scores[expected, j])
+
+
+OTHER = np.random.default_rng(0)
+A, S = OTHER.standard_normal((60, 12)) * 3.0 ** -np.arange(12), np.sign(OTHER.standard_normal(60))
+
+
+def squared_hinge(x, C=30.0):
+    short = np.maximum(1 - S * (A @ x), 0)
+    return x @ x / 2 + C * short @ short, x - 2 * C * A.T @ (S * short)
+
+
+def test_it_finds_the_least_value_as_scipy_does():
+    value, gradient = squared_hinge(np.zeros(12))
+    descent = AskTellLBFGS(np.zeros(12), value, gradient, step=1 / (1 + 60 * np.sum(A**2)))
+    values = []
+    while descent.left > 1e-8:
+        descent.tell(*squared_hinge(descent.trial))
+        values.append(descent.value)
+        assert len(values) < 200
+    assert np.all(np.diff(values) <= 1e-9)
+    expected = minimize(squared_hinge, np.zeros(12), jac=True, method="BFGS", options={"gtol": 1e-10})
+    np.testing.assert_allclose(descent.x, expected.x, atol=1e-7)
+
+
+def test_a_step_too_far_is_taken_back():
+    descent = AskTellLBFGS(np.array([1.0]), 0.5, np.array([1.0]), step=10.0)
+    assert descent.trial == pytest.approx([-9.0])
+    descent.tell(40.5, np.array([-9.0]))
+    assert descent.x == [1.0]
+    assert descent.trial == pytest.approx([0.0])

@@ -2,12 +2,11 @@
 
 from itertools import pairwise
 
-import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import MomentMultiLabelClassifier, write_counts
+from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import sample_labelled_documents
 from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.methods.multilabel.choosing import add_gains, first_of_the_best, held_out_scores
@@ -65,16 +64,6 @@ def test_copies_of_a_document_are_in_one_quarter_and_the_quarters_hold_all(depen
     for quarter in quarters:
         assert not set(sample.hashes[quarter]) & set(sample.hashes[~quarter])
     assert len(set(sample.hashes)) == len(np.unique((words.toarray() > 0), axis=0))
-
-
-def test_what_is_chosen_does_not_depend_on_how_the_documents_lie(dependent, tmp_path):
-    words, labels = dependent
-    expected = MomentMultiLabelClassifier(K).fit(words, labels)
-    assert expected.n_held_out_ == np.sum(np.diff(labels.indptr) > 0)
-    lazy = da.from_array(words.toarray(), chunks=(170, -1)).map_blocks(sparse.csr_array)
-    store = write_counts(words, str(tmp_path / "a.zarr"), labels=labels, block_rows=230)
-    for X, y in ((words.toarray(), labels.toarray()), (lazy, labels), (store, None)):
-        assert facts(MomentMultiLabelClassifier(K).fit(X, y)) == pytest.approx(facts(expected))
 
 
 def test_the_default_is_near_the_best_of_a_grid_and_far_from_the_worst():

@@ -82,16 +82,6 @@ def test_states_predict_the_labels_that_they_were_drawn_with(small):
         assert np.nanmean(document_auc(scores, small[1])) > 0.85
 
 
-def test_a_step_of_em_does_not_lower_the_likelihood(small):
-    likelihoods = [
-        MomentMultiLabelClassifier(K, smoothing=0, n_em_iter=n_em_iter, label_weight=0, recipe=COUNTS)
-        .fit(*small)
-        .log_likelihood_
-        for n_em_iter in range(4)
-    ]
-    assert (np.diff(likelihoods[1:]) > -1e-6).all()  # 0 and 1 begin with the same states
-
-
 @pytest.mark.parametrize("label_weight", [0.0, 1.0, 16.0])
 def test_steps_of_em_are_those_of_the_formula(small, label_weight):
     words, labels = (part.toarray().astype(np.float64) for part in small)
@@ -198,7 +188,7 @@ def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
         best.data.reshape(-1, 3).sum(axis=1), np.sort(shares, axis=1)[:, -3:].sum(axis=1), rtol=1e-5
     )
     np.testing.assert_allclose(model.top_labels(small[0], L + 1).toarray(), shares, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(model.predict_proba(small[0]), shares, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(small[0]), shares, rtol=1e-6, atol=1e-12)
     assert (np.diff(model.top_labels(small[0]).indptr) == 10).all()
     predicted = model.predict(small[0])
     assert set(np.diff(predicted.indptr)) == {round(small[1].nnz / 600)}

@@ -183,19 +183,6 @@ def test_the_sketch_alone_weighs_each_word_alike():
     assert not np.allclose(found, SENT.embed(["please jazz"])[0], atol=1e-3)  # jazz is rarer
 
 
-def test_both_parts_are_what_the_representation_is_by_default():
-    texts, _ = sentences(10, seed=5)
-    np.testing.assert_array_equal(SENT.second_half(texts).toarray(), SENT.embed(texts))
-
-
-def test_rarity_and_directions_stand_side_by_side_at_unit_length():
-    texts, _ = sentences(10, seed=5)
-    found = SENT.second_half(texts, "idf+sent").toarray()
-    rarity, both = (SENT.second_half(texts, kind).toarray() for kind in ("idf", "sent"))
-    np.testing.assert_allclose(found, np.hstack([rarity, both]) / 2**0.5)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-6)
-
-
 def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
     texts, labels = sentences(24, seed=6)
     among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
@@ -225,12 +212,6 @@ def test_a_representation_that_is_worse_than_counts_is_left_out():
     assert IntentClassifier(noise, **asked).fit(texts, intents).half_ == "sent"
 
 
-def test_single_settings_of_several_halves_are_compared_too():
-    texts, labels = sentences(24, seed=6)
-    model = IntentClassifier(SENT, recipe=IntentRecipe("auto"), C=1.0, weights=1.0).fit(texts, labels)
-    assert np.isfinite(model.score_)
-
-
 def test_where_nothing_can_be_held_out_both_parts_stay():
     model = IntentClassifier(SENT, recipe=IntentRecipe("auto")).fit(["jazz", "flight"], ["music", "travel"])
     assert model.half_ == "sent"
@@ -243,16 +224,6 @@ def test_a_half_that_there_is_not_is_refused_by_name():
     with pytest.raises(ValueError, match="kind is 'idf'"):
         IntentClassifier(words, recipe=IntentRecipe("idf")).fit(texts, labels)
     assert IntentClassifier(words, recipe=IntentRecipe("auto")).fit(texts, labels).half_ in ("sent", "none")
-
-
-def test_the_sum_of_a_half_with_the_plus_features_is_fitted():
-    texts, labels = sentences(24, seed=6)
-    model = IntentClassifier(
-        SentenceRepresentation(4, n_features=2**12), recipe=IntentRecipe("idf"), plus=True
-    )
-    model.fit(texts, labels)
-    assert model.half_ == "idf"
-    assert model.predict(texts[:3]).shape == (3,)
 
 
 def rows_and_labels():
