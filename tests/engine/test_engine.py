@@ -60,7 +60,10 @@ def expected():
         return {name: bits(estimator.fit(lazy(rows_of))) for name, estimator in ESTIMATORS.items()}
 
 
-@pytest.fixture(scope="module", params=["sync", "4 threads", "2 processes", "distributed"])
+SLOW = pytest.param("distributed", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=["sync", "4 threads", "2 processes", SLOW])
 def scheduler(request):
     """Whatever can run a graph, in force while the tests of one parameter run."""
     number, _, kind = request.param.rpartition(" ")

@@ -48,6 +48,7 @@ print(*kept[:-1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc_trim is of glibc")
 def test_what_tasks_have_freed_is_given_back_before_each_block(tmp_path):
     # As workers are told that have memory to spare: arrays of up to 4 MiB stay in the heap.
