@@ -58,25 +58,30 @@ def test_runs_are_full_consecutive_and_the_same_for_those_who_come_before(sizes,
     assert longer[: len(spans) - 1] == spans[:-1]
 
 
-def test_runs_have_no_more_bytes_than_a_block_of_an_array_in_memory_or_than_the_configuration_says():
-    def lengths():
-        return [len(span) for span in spans_of([sized([BLOCK_BYTES // 3] * 7)], 1 << 40)]
+SEVEN = [sized([BLOCK_BYTES // 3] * 7)]
 
-    assert lengths() == [3, 3, 1]
-    with dask.config.set({"dspectral.joined-bytes": "44 MiB"}):
-        assert lengths() == [2, 2, 2, 1]
-    with dask.config.set({"dspectral.joined-bytes": 0}):
-        assert lengths() == [1] * 7
+
+@pytest.mark.parametrize(
+    ("streams", "target", "setting", "lengths"),
+    [
+        (SEVEN, 1 << 40, None, [3, 3, 1]),  # no more bytes than a block of an array in memory
+        (SEVEN, 1 << 40, "44 MiB", [2, 2, 2, 1]),
+        (SEVEN, 1 << 40, 0, [1] * 7),
+        ([sized([10] * 6), sized([20] * 6)], 60, None, [2, 2, 2]),  # by their bytes together
+        ([sized([10] * 6), da.ones((6, 1), chunks=1)], 60, None, [1] * 6),  # one says nothing
+    ],
+)
+def test_runs_have_no_more_bytes_than_the_target_and_the_configuration_say(streams, target, setting, lengths):
+    with dask.config.set({} if setting is None else {"dspectral.joined-bytes": setting}):
+        assert [len(span) for span in spans_of(streams, target)] == lengths
+
+
+def test_a_setting_that_is_no_size_is_refused():
     with (
         dask.config.set({"dspectral.joined-bytes": "much"}),
-        pytest.raises(ValueError, match=r"dspectral\.joined-bytes is 'much', but it must be"),
+        pytest.raises(ValueError, match=r"dspectral\.joined-bytes is 'much', but"),
     ):
-        lengths()
-
-
-def test_streams_are_joined_by_their_bytes_together_and_not_at_all_if_one_says_nothing():
-    assert [len(span) for span in spans_of([sized([10] * 6), sized([20] * 6)], 60)] == [2, 2, 2]
-    assert [len(span) for span in spans_of([sized([10] * 6), da.ones((6, 1), chunks=1)], 60)] == [1] * 6
+        spans_of(SEVEN, 1)
 
 
 def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):

@@ -19,13 +19,6 @@ from dspectral.inputs import checked_rows
 from dspectral.inputs.sequences import TokenCorpus
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (12, 5))
-TYPES = [
-    "bool",
-    *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)),
-    "float16",
-    "float32",
-    ">f4",
-]
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 KINDS = {
     "array": np.asarray,
@@ -47,15 +40,13 @@ def door(X, **how):
     return checked_rows(SketchedPCA(), X, **{"reset": True, **how})
 
 
-@pytest.mark.parametrize("dtype", [*TYPES, "float64", "longdouble"])
-def test_every_type_of_number_gives_the_same_components_lazily_and_in_memory(dtype):
+@pytest.mark.parametrize("dtype", ["bool", "int64", ">f4", "float64", "longdouble"])
+def test_every_kind_of_rows_gives_the_same_components_lazily_and_in_memory(dtype):
     X = COUNTS.astype(dtype)
-    expected = TruncatedSVD(3).fit(X.astype("float32" if dtype == "float32" else "float64"))
+    expected = TruncatedSVD(3).fit(X.astype("float64"))
     for kind, make in KINDS.items():
-        if (dtype in ("float16", ">f4") and ("cs" in kind or "coo" in kind)) or (
-            dtype == "float32" and kind == "nested list"
-        ):
-            continue  # SciPy has no such matrices, and lists hold double precision
+        if dtype == ">f4" and ("cs" in kind or "coo" in kind):
+            continue  # SciPy has no such matrices
         found = TruncatedSVD(3).fit(make(X))
         assert found.components_.dtype == expected.components_.dtype
         np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)
