@@ -71,7 +71,7 @@ def build_corpus(
     lowercase : bool, default=False
         Whether the case of the text is lowered first.
     tokens : {"blanks", "words", "language", "characters"}, callable or str, default="blanks"
-        Rule by which sentences are cut into tokens: at blanks; into words and punctuation; the same, but one U+FFFC for
+        Rule by which sentences are cut into tokens: at blanks; into words and punctuation; the same, but one U+241A for
         each string of 40 characters or more that is no language, such as a line of base64; or into pairs of neighboring
         letters, for languages that are written without blanks. Or a function from a sentence to a list of tokens: one
         at the top level of a module, its name ``"module:function"``, or an object with a name and a version, such as a
