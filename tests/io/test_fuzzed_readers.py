@@ -1,14 +1,22 @@
 """Random bytes, mutated files and bombs for every reader: a result or one sentence, within a bound of memory."""
 
+import bz2
 import gzip
+import io
+import itertools
+import json
+import tempfile
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from dspectral import TextFiles, read_word2vec
+from dspectral import TextFiles, build_corpus, build_store, read_word2vec, write_word2vec
 from dspectral.io import (
     build_labelled_store,
     labelled_documents,
@@ -20,8 +28,148 @@ from dspectral.io import (
     word2vec,
 )
 from dspectral.store.from_text import lines, sources
-from tests.bad_inputs.judging import outcome
-from tests.bad_inputs.readers import FORMATS, mutated
+from tests.bad_inputs import outcome
+
+LINES = [f'the cat number {i} sat on häuser, maybe "so"; it\'s' for i in range(12)]
+
+
+def parquet_bytes():
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": LINES, "label": ["a", "b"] * 6}), file, row_group_size=5)
+    return file.getvalue()
+
+
+def word2vec_bytes(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "v")
+        write_word2vec(str(path), ["the", "cat", "häuser"], np.eye(3, 4), binary=binary)
+        return path.read_bytes()
+
+
+def csv_bytes():
+    return (
+        "id,text\n" + "".join(f'{i},"{t.replace(chr(34), chr(34) * 2)}"\n' for i, t in enumerate(LINES))
+    ).encode()
+
+
+def text_reader(**options):
+    def read(path):
+        return TextFiles(path, block_bytes=64, max_document_bytes=1 << 16, **options).hashed().compute()
+
+    return read
+
+
+def store_reader(build, **options):
+    numbers = itertools.count()
+
+    def read(path):
+        return build(path, f"memory://fuzz-{build.__name__}-{next(numbers)}-{path}", **options)
+
+    return read
+
+
+REUTERS = b"""<!DOCTYPE lewis SYSTEM "lewis.dtd">
+<REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" NEWID="1"><DATE>1</DATE><TOPICS><D>cocoa</D></TOPICS>
+<TEXT><TITLE>COCOA &amp; MORE</TITLE><BODY>Showers continued.&#3;</BODY></TEXT></REUTERS>
+<REUTERS TOPICS="YES" LEWISSPLIT="TEST" NEWID="2"><TOPICS><D>earn</D></TOPICS>
+<TEXT><TITLE>EARN</TITLE><BODY>Profits rose.</BODY></TEXT></REUTERS>
+"""
+JSONL = "".join(json.dumps({"text": t, "label": "ab"[i % 2]}) + "\n" for i, t in enumerate(LINES)).encode()
+NEWS = b"From: a@b\nSubject: cats\nLines: 2\n\nThe cat sat.\n--\nsigned\n"
+SVM = b"0,1 1:0.5 3:2e1\n1 2:1 # remark\n 1:3\n2 qid:3 1:1\n"
+PLAIN = "\n".join(LINES).encode()
+TSV = b"id\ttext\n" + b"".join(b"1\t%b\n" % line.encode() for line in LINES)
+EXTREME = b"3 5 4\n0,1 1:0.5 3:2\n1 2:1\n 1:3\n"
+RECORDS = b"text\tlabel\nthe cat\ta\na dog\tb\n"
+CONLL = b"# id\nthe\tD\ncat\tN\n\nsat\tV\n"
+BROWN = b"0\tthe\t5\n10\tcat\t2\n11\tdog\t1\n"
+svm, extreme = (store_reader(build_labelled_store, format=name) for name in ("svmlight", "extreme"))
+corpus = store_reader(build_corpus, field="text", tokens="words", lowercase=True)
+fields = text_reader(field="text")
+
+
+def records(path):
+    return list(read_labelled_records(path, text="text", label="label"))
+
+
+def newsgroups(path):
+    return list(read_newsgroups(str(Path(path).parent.parent)))
+
+
+def reuters(path):
+    return list(read_reuters(str(Path(path).parent), split="train"))
+
+
+FORMATS = {
+    "txt": ("a.txt", lambda: PLAIN, text_reader()),
+    "txt file": ("a.txt", lambda: PLAIN, text_reader(unit="file")),
+    "txt replaced": ("a.txt", lambda: PLAIN, text_reader(errors="replace", long_documents="truncate")),
+    "utf-16": ("a.txt", lambda: PLAIN.decode().encode("utf-16"), text_reader(encoding="utf-16")),
+    "shift_jis": ("a.txt", lambda: "日本\nok".encode("shift_jis"), text_reader(encoding="shift_jis")),
+    "jsonl": ("a.jsonl", lambda: JSONL, fields),
+    "csv": ("a.csv", csv_bytes, fields),
+    "tsv": ("a.tsv", lambda: TSV, fields),
+    "parquet": ("a.parquet", parquet_bytes, fields),
+    "gz": ("a.txt.gz", lambda: gzip.compress(PLAIN), text_reader()),
+    "bz2": ("a.txt.bz2", lambda: bz2.compress(PLAIN), text_reader()),
+    "zst": ("a.txt.zst", lambda: zstandard.compress(PLAIN), text_reader()),
+    "csv.gz": ("a.csv.gz", lambda: gzip.compress(csv_bytes()), fields),
+    "store": ("a.txt", lambda: PLAIN, store_reader(build_store)),
+    "corpus": ("a.jsonl", lambda: JSONL, corpus),
+    "svmlight": ("a.svm", lambda: SVM, svm),
+    "svmlight.gz": ("a.svm.gz", lambda: gzip.compress(SVM), svm),
+    "extreme": ("a.txt", lambda: EXTREME, extreme),
+    "word2vec text": ("a.vec", lambda: word2vec_bytes(binary=False), read_word2vec),
+    "word2vec binary": ("a.bin", lambda: word2vec_bytes(binary=True), read_word2vec),
+    "word2vec.gz": ("a.vec.gz", lambda: gzip.compress(word2vec_bytes(binary=False)), read_word2vec),
+    "conll": ("a.conll", lambda: CONLL, read_conll),
+    "conll.gz": ("a.conll.gz", lambda: gzip.compress(CONLL), read_conll),
+    "brown": ("a.paths", lambda: BROWN, read_brown_paths),
+    "newsgroups": ("rec.autos/1", lambda: NEWS, newsgroups),
+    "reuters": ("reut2-000.sgm", lambda: REUTERS, reuters),
+    "records jsonl": ("a.jsonl", lambda: JSONL, records),
+    "records tsv": ("a.tsv", lambda: RECORDS, records),
+    "records gz": ("a.jsonl.gz", lambda: gzip.compress(JSONL), records),
+}
+PIECES = [
+    b"\n", b"\0", b'"', b"\t", b":", b"99999999999999999999", b"-1", b"nan", b"1e999", b"\xff\xfe", b"\xef\xbb\xbf",
+    b"<", b"\r\n\r\n", b" ", b"inf", b",", b"[" * 100,
+]  # fmt: skip
+
+
+def mutated(rng, good):
+    """A good file with some of its bytes changed, or random bytes."""
+    kind = rng.integers(10)
+    if kind == 0:
+        return bytes(rng.integers(256, size=rng.integers(400), dtype=np.uint8))
+    if kind == 1:
+        letters = np.frombuffer(b"0123456789 \t\n\r:,;.\"'{}[]<>/&#-+eE\\\0\xff\xc3", dtype=np.uint8)
+        return bytes(rng.choice(letters, size=rng.integers(300)))
+    if kind == 2:
+        return good[: rng.integers(len(good) + 1)]
+    if kind == 3:
+        return good * 2
+    data = bytearray(good)
+    for _ in range(1 << rng.integers(5)):
+        if data:
+            change(rng, data)
+    return bytes(data)
+
+
+def change(rng, data):
+    """Change a byte, take some away or put some in."""
+    at, act = int(rng.integers(len(data))), rng.integers(5)
+    if act == 0:
+        data[at] = rng.integers(256)
+    elif act == 1:
+        data[at] ^= 1 << rng.integers(8)
+    elif act == 2:
+        del data[at : at + 1 + int(rng.integers(8))]
+    elif act == 3:
+        data[at:at] = bytes(rng.integers(256, size=rng.integers(1, 6), dtype=np.uint8))
+    else:
+        data[at:at] = PIECES[rng.integers(len(PIECES))]
+
 
 BOMB_BYTES = {".gz": 24 << 20, ".zst": 96 << 20}
 """Of a .zst file little is read at once, which may stand for some MiB."""
