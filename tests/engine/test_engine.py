@@ -63,7 +63,7 @@ def expected():
 SLOW = pytest.param("distributed", marks=pytest.mark.slow)
 
 
-@pytest.fixture(scope="module", params=["sync", "4 threads", "2 processes", SLOW])
+@pytest.fixture(scope="module", params=["4 threads", "2 processes", SLOW])
 def scheduler(request):
     """Whatever can run a graph, in force while the tests of one parameter run."""
     number, _, kind = request.param.rpartition(" ")
