@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -121,12 +121,6 @@ class CenteredGram:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
         return product
 
-    def random_range(self, r: int, seed: int) -> FloatArray:
-        """Return ``A'G`` for a Gaussian ``G``. Shapes: returns (c, r)."""
-        # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
-        G = np.random.default_rng(seed).standard_normal((self.rows.shape[0], r), dtype=np.float32)
-        return sparse_products.transpose_times(self.rows, G.astype(self.rows.dtype))
-
 
 def largest_eigenvalue_bound(
     multiply: Callable[[FloatArray, NDArray[np.float64]], NDArray[np.float64]],
@@ -194,7 +188,18 @@ def sketch_in_row_space(
     kept, _ = shrink_values(values, capacity, dtype)
     weights = vectors[:, : len(kept)].astype(np.float64) * np.sqrt(kept / values[: len(kept)])
     sketch = rows.combined(weights, n_columns)
-    left = largest_eigenvalue_bound(_WhatIsLeft(rows, weights).times, gram.rows.shape[0], seed, np.float64)
+    # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', whether or not W is exactly as
+    # long as it should be. Above 1 is rounding; taken for 1 it makes P larger, and the bound with it. H is without a
+    # difference of numbers that are near each other.
+    inside, R = eigh_descending(weights.T @ weights)
+    middle = (R / (1.0 + np.sqrt(1.0 - np.minimum(inside, 1.0)))) @ R.T
+
+    def root(q: FloatArray) -> NDArray[np.float64]:
+        return q - weights @ (middle @ (weights.T @ q))
+
+    left = largest_eigenvalue_bound(
+        lambda q, less: root(rows.summed_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
+    )
     # Rows are sums in double precision, rounded once: with E the rounding, B'B is off by 2 |B| |E| at most. All else is
     # measured in double precision, whatever the steps before have cost.
     lengths = np.einsum("ij,ij->i", sketch, sketch, dtype=np.float64)
@@ -251,27 +256,6 @@ class _RowGram:
         return tall.T
 
 
-class _WhatIsLeft:
-    """Operator ``P C P`` with ``P^2 = I - W W'``."""
-
-    def __init__(self, rows: _RowGram, weights: NDArray[np.float64]) -> None:
-        self.rows, self.weights = rows, weights
-        # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', whether or not W is exactly
-        # as long as it should be. Above 1 is rounding; taken for 1 it makes P larger, and the bound with it.
-        values, R = eigh_descending(weights.T @ weights)
-        values = np.minimum(values, 1.0)
-        # (1 - sqrt(1 - v)) / v without a difference of numbers that are near each other
-        self.middle = (R / (1.0 + np.sqrt(1.0 - values))) @ R.T
-
-    def times(self, q: Any, less: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product with q, less a matrix."""
-        return self._root(self.rows.summed_in_double(self._root(q))) - less
-
-    def _root(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``P q``."""
-        return q - self.weights @ (self.middle @ (self.weights.T @ q))
-
-
 def sketch_large_sparse(
     rows: CSRRows,
     capacity: int,
@@ -292,7 +276,11 @@ def sketch_large_sparse(
     # few is multiplied by BLAS, from the side of its columns.
     if NARROWER * rows.shape[0] <= len(gram.columns) and not is_filled(gram.rows):
         return sketch_in_row_space(gram, rows.shape[1], capacity, width, seed=seed, n_steps=n_steps)
-    space = KrylovSpace.start(gram.random_range(min(width, *gram.rows.shape), seed))
+    # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
+    shape = gram.rows.shape[0], min(width, *gram.rows.shape)
+    start = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32).astype(rows.dtype)
+    space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start))
+    del start
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)
     best = space.close(gram @ space.newest)

@@ -55,29 +55,17 @@ def sketch_block(
             found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
             if _keeps_the_bound(found, rows, capacity, mean):
                 return found
-        return _in_pieces(rows, capacity, mean)
+        return _in_pieces(rows, capacity, exact_side, mean)
     if mean is not None:
         rows = rows - mean.astype(rows.dtype)
     if n_columns <= exact_side:
         return shrink_gram(gram_of(rows), capacity, rows.dtype, n_terms=n_rows)
-    return _in_dense_pieces(rows, capacity, exact_side)
-
-
-def _in_dense_pieces(rows: FloatArray, capacity: int, step: int) -> Sketched:
-    """Sketch a dense block piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
-    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
-    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
-    # being a view of it.
-    sketch, error = rows[:0], 0.0
-    for start in range(0, len(rows), step):
-        sketch, lost = shrink_stack([sketch, rows[start : start + step]], capacity)
-        error += lost
-    return Sketched(np.array(sketch), error)
+    return _in_pieces(rows, capacity, exact_side)
 
 
 def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
     """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
-    # (l + 1) error <= ||A||^2 - ||B||^2 is all that the proof of the merge tree's bound uses.
+    # That is all that the proof of the merge tree's bound uses.
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)
@@ -86,15 +74,19 @@ def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArra
     return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
 
 
-def _in_pieces(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
-    """Sketch a sparse block exactly, a few rows at a time: slow, for spectra that the iteration does not resolve."""
-    step = max(EXACT_SIDE, 2 * capacity)
-    sketch, error = np.zeros((0, rows.shape[1]), dtype=rows.dtype), 0.0
+def _in_pieces(rows: Rows, capacity: int, step: int, mean: NDArray[np.float64] | None = None) -> Sketched:
+    """Sketch a block exactly, piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
+    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
+    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
+    # being a view of it. Sparse blocks come here whose spectrum the iteration does not resolve: it is slow for them.
+    sketch: FloatArray = np.zeros((0, rows.shape[1]), dtype=rows.dtype) if is_sparse(rows) else rows[:0]
+    error = 0.0
     for start in range(0, rows.shape[0], step):
-        piece = _sketch_few_sparse_rows(rows[start : start + step], capacity, mean)
-        sketch, lost = shrink_stack([sketch, piece.rows], capacity)
-        error += lost + piece.error
-    return Sketched(sketch, error)
+        piece = rows[start : start + step]
+        found = _sketch_few_sparse_rows(piece, capacity, mean) if is_sparse(piece) else Sketched(piece, 0.0)
+        sketch, lost = shrink_stack([sketch, found.rows], capacity)
+        error += lost + found.error
+    return Sketched(np.array(sketch), error)
 
 
 def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:

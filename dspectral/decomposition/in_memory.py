@@ -92,7 +92,11 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
         all_values, vectors = eigh_descending(side.times(np.eye(m)).astype(np.float64), min(m, k + 1))
         basis, left = vectors[:, :k].astype(dtype), float(all_values[k:].sum())
     else:
-        basis = _by_arpack(side, k, seed, dtype)
+        operator, random = LinearOperator((m, m), matvec=side.times, dtype=dtype), np.random.default_rng(seed)
+        # What it draws where rows have fewer directions; before SciPy 1.17 nobody could say.
+        drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
+        found = eigsh(operator, k=k, v0=random.standard_normal(m).astype(dtype), **drawn)
+        basis = np.ascontiguousarray(found[1])
         left = largest_eigenvalue_bound(partial(side.outside, basis), m, seed, dtype)
     # The basis spans eigenvectors up to the rounding of the rows, and squared lengths are off by its square: they are
     # taken again, in double precision, from what the axes are made of anyway.
@@ -110,15 +114,6 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     peaks = np.abs(axes).argmax(axis=0)
     tall[side.columns] = axes * np.sign(axes[peaks, np.arange(rank)])
     return Exact(tall.T, values, mean, energy, left + floor + of_sums)
-
-
-def _by_arpack(side: "_ShorterSide", k: int, seed: int, dtype: Any) -> FloatArray:
-    m, random = side.length, np.random.default_rng(seed)
-    operator = LinearOperator((m, m), matvec=side.times, dtype=dtype)
-    # What it draws where rows have fewer directions; before SciPy 1.17 nobody could say.
-    drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
-    _, vectors = eigsh(operator, k=k, v0=random.standard_normal(m).astype(dtype), **drawn)
-    return np.ascontiguousarray(vectors)
 
 
 class _ShorterSide:

@@ -4,7 +4,7 @@ import operator
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
@@ -13,7 +13,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
 from dspectral.linalg.panels import column_gram
-from dspectral.types import CSRRows, FloatArray, IntArray, Rows, is_sparse
+from dspectral.types import FloatArray, IntArray, Rows, is_sparse
 
 SIGNS = 4
 """Entries of each row: with them a random range is as good as a dense normal one."""
@@ -27,22 +27,6 @@ def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
     return np.random.default_rng(operator.index(seed)).integers(
         2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
     )
-
-
-def times_signs(A: CSRRows, signs: NDArray[np.int32], n_columns: int) -> FloatArray:
-    """Return ``A Omega``. Shapes: `A` (n, d), `signs` (d, 4); returns (n, n_columns)."""
-    out = np.zeros((A.shape[0], n_columns), dtype=A.dtype)
-    _gather_signs(read_only(A.data), read_only(A.indices), read_only(A.indptr), read_only(signs), out)
-    return out
-
-
-def signs_matrix(signs: NDArray[np.int32], n_columns: int, dtype: DTypeLike = np.float64) -> CSRRows:
-    """Return Omega as a sparse matrix. Shapes: `signs` (d, 4); returns (d, n_columns)."""
-    data = (1 - 2 * (signs & 1)).astype(dtype).ravel()
-    indptr = SIGNS * np.arange(len(signs) + 1, dtype=np.int64)
-    Omega = sparse.csr_array((data, (signs >> 1).ravel(), indptr), shape=(len(signs), n_columns))
-    Omega.sum_duplicates()
-    return Omega
 
 
 @compiled
@@ -100,7 +84,10 @@ class RandomRange(NamedTuple):
         # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
         signs = random_signs(csr.shape[1], size, seed)
-        product = sparse_products.transpose_times(csr, times_signs(csr, signs, size))
+        times_signs = np.zeros((csr.shape[0], size), dtype=csr.dtype)
+        data, indices, indptr = read_only(csr.data), read_only(csr.indices), read_only(csr.indptr)
+        _gather_signs(data, indices, indptr, read_only(signs), times_signs)
+        product = sparse_products.transpose_times(csr, times_signs)
         return cls(csr.shape[0], total_of(csr), energy, product, seed)
 
     def merge(self, *others: Self) -> Self:
@@ -124,7 +111,13 @@ class RandomRange(NamedTuple):
         # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
         # the small R'R give those of R R'.
         size, dtype = self.product.shape[1], self.product.dtype
-        Omega = signs_matrix(random_signs(len(self.product), size, self.seed), size, dtype)
+        signs = random_signs(len(self.product), size, self.seed)
+        data, indptr = (
+            (1 - 2 * (signs & 1)).astype(dtype).ravel(),
+            SIGNS * np.arange(len(signs) + 1, dtype=np.int64),
+        )
+        Omega = sparse.csr_array((data, (signs >> 1).ravel(), indptr), shape=(len(signs), size))
+        Omega.sum_duplicates()
         Y = self.product
         if off_diagonal is not None:
             Y = Y.copy()

@@ -8,15 +8,7 @@ from sklearn.svm import LinearSVC
 
 from dspectral.registry import saved
 
-SAVED = {
-    "sklearn.compose": (ColumnTransformer,),
-    "sklearn.linear_model": (LogisticRegression, Ridge),
-    "sklearn.pipeline": (FeatureUnion, Pipeline),
-    "sklearn.preprocessing": (MaxAbsScaler, Normalizer, StandardScaler),
-    "sklearn.svm": (LinearSVC,),
-}
-"""By the public module, which is part of the name in files."""
-
-for module, classes in SAVED.items():
-    for kind in classes:
-        saved(kind, f"{module}.{kind.__name__}")
+TRANSFORMERS = ColumnTransformer, FeatureUnion, Pipeline, MaxAbsScaler, Normalizer, StandardScaler
+for kind in (*TRANSFORMERS, LogisticRegression, Ridge, LinearSVC):
+    # By the public module, the first two parts of its own, which is part of the name in files.
+    saved(kind, ".".join([*kind.__module__.split(".")[:2], kind.__name__]))

@@ -216,12 +216,12 @@ def train_linear_svms(
         # The machines start at zero, where every row falls short of its margin by 1: the size of the gradient there is
         # the scale of the tolerance.
         points = [np.zeros(size + 1) for size in sizes]
-        first = _evaluate(data, training, points, spaces, relevancy)
+        values, gradients, energy = _evaluate(data, training, points, spaces, relevancy)
         # The largest curvature is at most 1 + 2 C (|X|^2 + n), so the first step along the gradient is never too long.
-        steepest = 1.0 / (1.0 + 2.0 * training.C * (first.energy + data.n_rows))
+        steepest = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
         descents = [
             AskTellLBFGS(point, value, gradient, step=steepest)
-            for point, value, gradient in zip(points, first.values, first.gradients, strict=True)
+            for point, value, gradient in zip(points, values, gradients, strict=True)
         ]
         # Each class stops by its own gradient at zero: classes of other sizes have gradients of other sizes.
         limits = [training.tol * descent.left for descent in descents]
@@ -229,10 +229,9 @@ def train_linear_svms(
         # Each turn is one pass, which evaluates every class at its own trial point. A class that is done keeps its
         # best point (it is evaluated again, but not told), until the slowest is done as well.
         while _worst(descents, limits) > 1.0 and n_passes < training.max_iter:
-            found = _evaluate(data, training, [descent.trial for descent in descents], spaces, relevancy)
-            for descent, value, gradient, limit in zip(
-                descents, found.values, found.gradients, limits, strict=True
-            ):
+            trials = [descent.trial for descent in descents]
+            values, gradients, _ = _evaluate(data, training, trials, spaces, relevancy)
+            for descent, value, gradient, limit in zip(descents, values, gradients, limits, strict=True):
                 if descent.left > limit:
                     descent.tell(value, gradient)
             n_passes += 1
@@ -319,14 +318,6 @@ class AskTellLBFGS:
         self.trial = self.x + direction
 
 
-class _Evaluation(NamedTuple):
-    """Objective and gradient of each class at a point, and the energy of the rows."""
-
-    values: list[float]
-    gradients: list[NDArray[np.float64]]
-    energy: float
-
-
 def _worst(descents: list[AskTellLBFGS], limits: list[float]) -> float:
     """Return the largest gradient that a class has left, divided by what is allowed for it."""
     return max(
@@ -351,8 +342,8 @@ def _evaluate(
     points: list[NDArray[np.float64]],
     spaces: Spaces | None,
     relevancy: Relevancy | None,
-) -> _Evaluation:
-    """Return objective and gradient of each class at its point, from one pass over the rows."""
+) -> tuple[list[float], list[NDArray[np.float64]], float]:
+    """Return objective and gradient of each class at its point, from one pass, and the energy of the rows."""
     axes, offsets = _to_columns(points, spaces)
     of = partial(SquaredHinge.of, axes=axes, offsets=offsets, relevancy=relevancy)
     part = summarize(data.words, data.labels, of=of, name="hinge")
@@ -363,4 +354,4 @@ def _evaluate(
         # The last entry of a point is its intercept, which is penalized as well: LIBLINEAR's choice.
         values.append(float(point @ point) / 2.0 + training.C * float(part.loss[j]))
         gradients.append(point + training.C * np.append(slope, part.offsets[j]))
-    return _Evaluation(values, gradients, part.energy)
+    return values, gradients, part.energy
