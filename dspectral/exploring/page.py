@@ -39,6 +39,29 @@ from dspectral.types import FloatArray
 
 N_FREQUENT = 60
 PACKAGES = ("dspectral", "numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
+
+
+def _two_digits(shown: str) -> str:
+    """Return a number of Dask's and its unit without decimals, but for one below 10.
+
+    >>> _two_digits("837.52 MiB"), _two_digits("2.74 MiB"), _two_digits("1m 14s")
+    ('838 MiB', '2.7 MiB', '1m 14s')
+    """
+    number, _, unit = shown.partition(" ")
+    known = float(number) if number.replace(".", "").isdigit() else None
+    return shown if known is None else f"{known:.{1 if known < 10 and '.' in number else 0}f} {unit}"
+
+
+def shown_bytes(n: int) -> str:
+    """Return a number of bytes as a reader takes it."""
+    return _two_digits(format_bytes(n))
+
+
+def shown_time(seconds: float) -> str:
+    """Return seconds as a reader takes them."""
+    return _two_digits(format_time(seconds))
+
+
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -51,7 +74,7 @@ ENVIRONMENT.policies["json.dumps_kwargs"] = {
     "ensure_ascii": False,
     "allow_nan": False,
 }
-ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": format_bytes, "time": format_time}
+ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": shown_bytes, "time": shown_time}
 
 
 @dataclass(repr=False)
@@ -158,18 +181,18 @@ class Exploration:
             The first line of the page.
         """
         size = self.size
-        stored = "" if size["bytes"] is None else f" ({format_bytes(size['bytes'])} as stored)"
+        stored = "" if size["bytes"] is None else f" ({shown_bytes(size['bytes'])} as stored)"
         texts, tokens, rows = (
             sum(stage.passes for stage in self.stages if stage.reads == reads)
             for reads in (TEXT, TOKENS, ROWS)
         )
         memory = (
-            f" and at most {format_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
+            f" and at most {shown_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
         )
         return (
             f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
             f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
-            f"{format_time(self.seconds)}{memory}."
+            f"{shown_time(self.seconds)}{memory}."
         )
 
 
