@@ -79,7 +79,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> Verdict:
         return Verdict("killed", f"its tests did not end in {MINUTES:g} minutes", 60 * MINUTES)
     seconds = time.perf_counter() - start
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))] or ["", ""]
-    if done.returncode in (PASSED, FAILED):
+    if done.returncode in (PASSED, FAILED) or done.returncode < 0:  # a signal ends whoever ran the wrong line
         return Verdict("SURVIVED" if done.returncode == PASSED else "killed", lines[0][:150], seconds)
     # Nothing was collected, or it cannot be imported: that says nothing about the tests.
     return Verdict("BROKEN", f"pytest ended with {done.returncode}: {lines[0]} {done.stderr[-300:]}", seconds)

@@ -76,9 +76,8 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     """Return the leading right singular vectors of rows, up to their rank, exact but for rounding.
 
     With m the shorter of n and the columns that occur, ARPACK takes a few hundred products with both sides, or, where
-    m or ``4 k`` is at most 800, the m x m Gram matrix is decomposed. Memory: twice the rows, and ``3 k`` numbers for
-    each row or column of the shorter side, and ``k`` for each of the longer. Shapes: `rows` (n, d), float32 or
-    float64.
+    m is at most 800 or ``4 k``, the m x m Gram matrix is decomposed. Memory: twice the rows, ``3 k`` numbers for each
+    row or column of the shorter side, and ``k`` for each of the longer. Shapes: `rows` (n, d), float32 or float64.
     """
     mean, energy = total_of(rows) / max(1, rows.shape[0]), energy_of(rows)
     of_sums = rounding_of_sums(rows.shape[0], energy)

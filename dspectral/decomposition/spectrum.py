@@ -1,4 +1,8 @@
-"""The spectrum of out-of-core rows: one recipe for each solver, all ending in the same few numbers."""
+"""The spectrum of out-of-core rows: a recipe for each solver, all ending in the same few numbers.
+
+``krylov`` and ``nystrom`` are here, over :class:`GramProduct` and :class:`KrylovSpace`; ``gram`` over :class:`Moments`,
+the sketches over :class:`FrequentDirections`, and ``in_memory`` in the file of its name.
+"""
 
 import math
 from collections.abc import Callable
@@ -69,7 +73,7 @@ class Plan(NamedTuple):
 
 
 def chosen_solver(plan: Plan, n_columns: int) -> str:
-    """Return the solver that a plan means; ``"auto"`` depends on the number of columns."""
+    """Return the solver for rows that are not small; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
     check_integer("n_passes", plan.n_passes, at_least=1)
     if plan.solver != "auto":
@@ -301,7 +305,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
 
 
 def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
-    """Decompose rows that are all here, in double precision; what was found can grow if one pass was asked for."""
+    """Decompose rows that are all here, in their precision; what was found can grow if one pass was asked for."""
     n_rows = rows.shape[0]
     same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
     axes, values, mean, energy, left = exact_directions(

@@ -272,6 +272,7 @@ def _computing(
     """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
     client = None if in_memory or runs_in_task() else client_in_force()
     if has_number(is_pass=is_pass) and scratch_of_plan():
+        # `dspectral.plan` lets a fit run until its first pass is known, and goes on from what this carries.
         raise FirstPass(begun, need, graph)
     if need is not None:
         admit(need, client, begun.name)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from inspect import unwrap
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -211,3 +211,15 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_store(X: object) -> bool:
     """Report whether X is a corpus whose sentences are read from a store."""
     return getattr(getattr(X, "sentences", None), "in_memory", True) is False  # a Delayed has every attribute
+
+
+class SparseOutput:
+    """Accept ``set_output``, which pipelines hand to every step, for rows that stay sparse."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep scikit-learn from wrapping what ``transform`` returns."""
+        super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
+
+    def set_output(self, *, transform: str | None = None) -> Self:  # noqa: ARG002  as scikit-learn calls it
+        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse."""
+        return self

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.rows import SparseOutput
 from dspectral.registry import saved
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
@@ -18,18 +19,6 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
-
-
-class SparseOutput:
-    """Accept ``set_output``, which pipelines hand to every step, for rows that stay sparse."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping what ``transform`` returns."""
-        super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
-
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse."""
-        return self
 
 
 @saved

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
-from dspectral.inputs.rows import checked_rows
-from dspectral.preprocessing.hashing import SparseOutput
+from dspectral.inputs.rows import SparseOutput, checked_rows
 from dspectral.registry import saved
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of

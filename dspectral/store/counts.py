@@ -38,6 +38,8 @@ TOTALS = ("column_sums", "document_frequency")
 class CountStore(OpenedCounts):
     """Sparse counts in Zarr, cut into row blocks; only metadata is in memory.
 
+    ``weighted``, ``tfidf`` and ``count`` are those of every opened matrix of counts, in ``store/rows.py``.
+
     Attributes
     ----------
     where : Location

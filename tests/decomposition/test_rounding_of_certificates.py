@@ -145,3 +145,15 @@ def test_the_certificate_of_a_krylov_space_counts_rounding_where_nothing_is_left
         gaps.append(truth - exactly(model.singular_values_)[0] ** 2)
         assert gaps[-1] <= model.certificate_.absolute
     assert max(gaps) > 0
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_a_value_that_was_rounded_up_hides_nothing_of_one_that_was_rounded_down(seed):
+    rng = np.random.default_rng(seed)
+    n, values = int(rng.integers(2, 30)), rng.uniform(0.5, 3, 2).astype(np.float32)
+    model = TruncatedSVD(2, solver="nystrom", random_state=0).fit(
+        sparse.csr_array(np.repeat(np.diag(values), n, axis=0))
+    )
+    truth = sorted((n * energy([value]) for value in values), reverse=True)
+    gaps = [true - found**2 for true, found in zip(truth, exactly(model.singular_values_), strict=True)]
+    assert 0 < max(gaps) <= model.certificate_.absolute

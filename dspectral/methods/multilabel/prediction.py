@@ -164,7 +164,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Scores, those below 0 taken for 0, divided by their sum; for many labels :meth:`top_labels` takes less
+            Scores, those below 0 as good as 0, divided by their sum; for many labels :meth:`top_labels` takes less
             memory.
         """
         return self._map(self._scorer.shares, X, len(self.classes_), "share")
