@@ -23,7 +23,7 @@ from dspectral import (
     build_store,
     metrics,
 )
-from dspectral.inputs.labels import class_rows
+from dspectral.inputs.labels import class_rows, label_matrix
 from dspectral.io import build_labelled_store, read_conll
 from tests.bad_inputs import faults, outcome
 
@@ -76,6 +76,8 @@ LABELS = np.arange(12) % 2
         (lambda: WordEmbedding(2).fit(3), "X is of type int"),
         (lambda: TreePCA(length=4).fit(da.zeros((4, 8)).map_blocks(sparse.csr_array, meta=EMPTY)), "X is a Array"),
         (lambda: class_rows([{}, {}], 2), "a class is {}"),
+        (lambda: class_rows([[1, 2], [3]], 2), "its rows differ in length"),
+        (lambda: label_matrix([[1, 2], [3]]), "its rows differ in length"),
         (lambda: class_rows(np.zeros((2, 0)), 2), "indicator matrix without a column"),
         (lambda: metrics.precision_at(np.eye(2), np.eye(2), "x"), "k is 'x'"),
         (lambda: metrics.precision_at({}, np.eye(2), 1), "scores is of type dict"),

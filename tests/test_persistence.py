@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, Normalizer, StandardScaler
@@ -112,7 +113,7 @@ def test_a_subclass_is_found_where_it_is_imported_or_given(path):
     save(model, path)
     assert_same(load(path), model)
     assert_same(load(path).first(), model.first())
-    edited(path, lambda head: head.update({"class": "elsewhere.MyPCA"}))
+    edited(path, lambda head, _: head.update({"class": "elsewhere.MyPCA"}))
     with pytest.raises(ValueError, match=r"names the class 'elsewhere\.MyPCA', which is not imported"):
         load(path)
     assert type(load(path, classes=[MyPCA])) is MyPCA
@@ -155,7 +156,7 @@ def test_a_subclass_in_a_pipeline_that_is_not_imported_is_named_in_another_proce
 
 def test_a_file_that_names_a_module_does_not_import_it(path, pca):
     save(pca, path)
-    edited(path, lambda head: head.update({"class": "antigravity.MyPCA"}))
+    edited(path, lambda head, _: head.update({"class": "antigravity.MyPCA"}))
     with pytest.raises(ValueError, match="is not imported"):
         load(path)
     assert "antigravity" not in sys.modules
@@ -282,7 +283,7 @@ def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position)
     pca.extra_ = np.random.Generator(kind(3))
     save(pca, path)
 
-    def move(head):
+    def move(head, _arrays):
         name = "pos" if kind is np.random.MT19937 else "buffer_pos"
         text = json.dumps(head["attributes"]["extra_"])
         changed = re.sub(rf'(\["{name}", )\d+', rf"\g<1>{position}", text)
@@ -299,7 +300,7 @@ def edited(path, change):
     record = read_record(where)
     arrays = [record.array(i) for i in range(record.attributes.get("n", 100)) if exists(path, i)]
     head = json.loads(json.dumps(record.attributes["dspectral_model"]))
-    change(head)
+    change(head, arrays)
     write_record(where, {"dspectral_model": head}, arrays)
 
 
@@ -311,22 +312,33 @@ def exists(path, number):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda head: head.update({"class": "Certificate"}), "names the class 'Certificate'"),
+        (lambda head, _: head.update({"class": "Certificate"}), "names the class 'Certificate'"),
         (
-            lambda head: head["attributes"]["certificate_"].update({"class": "Popen"}),
+            lambda head, _: head["attributes"]["certificate_"].update({"class": "Popen"}),
             "names the class 'Popen'",
         ),
         (
-            lambda head: head["attributes"]["mean_"].update({"kind": "pickle"}),
+            lambda head, _: head["attributes"]["mean_"].update({"kind": "pickle"}),
             "unknown kind of value, 'pickle'",
         ),
-        (lambda head: head.update({"format": 3}), "format 3"),
+        (lambda head, _: head.update({"format": 3}), "format 3"),
     ],
 )
 def test_a_model_that_names_something_else_is_refused(path, pca, change, message):
     save(pca, path)
     edited(path, change)
     with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("indices", 3), ("indices", -1), ("indptr", 10**6), ("indptr", -1)]
+)
+def test_a_sparse_matrix_that_points_outside_is_refused(path, pca, part, value):
+    pca.extra_ = sparse.csr_array(np.ones((4, 3)))
+    save(pca, path)
+    edited(path, lambda _, arrays: np.put(arrays[-2 if part == "indices" else -1], 1, value))
+    with pytest.raises(ValueError, match=f"the model at .*{re.escape(path)} holds a damaged sparse matrix"):
         load(path)
 
 

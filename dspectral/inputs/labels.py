@@ -41,7 +41,14 @@ def label_matrix(y: Any) -> Any:
     refuse_other_containers(y, "y")
     if np.ma.isMaskedArray(y):
         raise ValueError("y is a masked array, but missing labels have no meaning here: fill them first")
-    return y if is_sparse(y) else np.asarray(y)
+    if is_sparse(y):
+        return y
+    try:
+        return np.asarray(y)
+    except ValueError as error:
+        raise ValueError(
+            "y is no array: its rows differ in length, or are not rows, but must be one label or one row a document"
+        ) from error
 
 
 def label_array(y: Any) -> Any:
@@ -66,7 +73,7 @@ def label_array(y: Any) -> Any:
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
     if len({isinstance(label, str) for label in known}) > 1:
         raise ValueError("classes are numbers and strings at once: give labels of one kind")
-    plain = np.array(known)
+    plain = label_matrix(known)
     if len(known) == len(values) and plain.ndim == 1:  # numbers stay numbers
         return plain
     labels = np.empty(len(values), dtype=object)

@@ -65,7 +65,8 @@ def test_one_pass_finds_all_sums(url, monkeypatch):
     monkeypatch.setattr(
         "dspectral.store.anndata.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw)
     )
-    opened = open_store(url)
+    opened = open_anndata(Location.of(url), block_bytes=800)
+    assert opened.n_blocks > 2
     assert passes == []
     assert (opened.energy, opened.column_sums.sum()) == ((ROWS.data**2).sum(), ROWS.sum())
     assert opened.document_frequency.sum() == ROWS.nnz

@@ -13,7 +13,14 @@ from dspectral import (
     build_store,
     write_counts,
 )
-from dspectral.methods.sentences.cross_validation import fit_svm, folds, scores_of_classes, scores_of_others
+from dspectral.methods.sentences.cross_validation import (
+    Choice,
+    best_choice,
+    fit_svm,
+    folds,
+    scores_of_classes,
+    scores_of_others,
+)
 from dspectral.methods.sentences.sentence_features import HALVES
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
@@ -127,6 +134,18 @@ def test_by_default_as_for_a_single_choice_one_machine_is_fitted(monkeypatch, gi
     assert len(fitted) == 1
     assert (model.half_, model.choice_) == ("sent", (1.0, 1.0, 0.0, 0.0))
     assert np.isnan(model.score_)
+
+
+def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
+    rows, labels = rows_and_labels()
+    noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
+    choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (2.0, 0.5, 2.0)]
+    asked = {"n_folds": 4, "seed": 0}
+    alone = [best_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
+    assert 0 < np.argmax(alone) < 8
+    assert len(set(alone)) > 2
+    found = best_choice([rows, noise], labels, choices, SETTINGS, **asked)
+    assert found == (choices[int(np.argmax(alone))], max(alone))
 
 
 @pytest.mark.parametrize(
