@@ -42,6 +42,11 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "fault(what, phase): part of the long form, and a row of its table")
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Name bytes by their argument: what compressors write holds the time of day, and processes must agree on names."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items):
     folder = Path(__file__).parent
     for item in items:
