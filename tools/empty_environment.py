@@ -1,8 +1,9 @@
 """Install the wheel into an empty environment, and run there what a stranger runs first.
 
-Builds the wheel, makes an environment with nothing but pip, installs the wheel from the package index, and runs in an
-empty folder, away from this repository: the Python blocks of README.md, the command ``dspectral`` with ``list``,
-``demo`` and ``explore``, and the first notebook. Prints what each step took; the first that fails ends it.
+Builds sdist and wheel twice and compares their bytes, makes an environment with nothing but pip, asks twine about
+both, installs the wheel from the package index, and runs in an empty folder, away from this repository: the Python
+blocks of README.md, the command ``dspectral`` with ``list``, ``demo`` and ``explore``, and the first notebook. Prints
+what each step took; the first that fails ends it.
 
     python tools/empty_environment.py                 # in a folder that is gone afterwards
     python tools/empty_environment.py --keep out/empty
@@ -41,15 +42,24 @@ def main() -> None:
 
 def check(folder: Path) -> None:
     """Install, and run everything, within one folder."""
-    with step("build the wheel"):
-        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-        subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    (wheel,) = folder.glob("*.whl")
+    with step("build sdist and wheel, twice"):
+        for name in ("dist", "again"):
+            build = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder / name)]
+            subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = folder.glob("dist/*.whl")
+    built = sorted(folder.glob("dist/*"))
+    if any(file.read_bytes() != (folder / "again" / file.name).read_bytes() for file in built):
+        sys.exit(f"two builds of one tree differ: {', '.join(file.name for file in built)}")
     with step("make an empty environment and install the wheel"):
         venv.create(folder / "venv", with_pip=True)
         python = str(folder / "venv" / "bin" / "python")
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, str(wheel)], check=True)
+    with step("twine check"):
+        venv.create(folder / "twine", with_pip=True)
+        checker = str(folder / "twine" / "bin" / "python")
+        subprocess.run([checker, *install[1:], "twine"], check=True)
+        subprocess.run([checker, "-m", "twine", "check", "--strict", *map(str, built)], check=True)
     work = folder / "work"
     work.mkdir()
     (work / "text.txt").write_text(TEXT, encoding="utf-8")
