@@ -21,6 +21,7 @@ from workflows.benchmarks.multilabel_scale import Shape
 LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
 SIZE = 320
 COMMANDS = {
+    "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
     "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
     "large_corpus": "--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3 --components 8"
     " --states 3 --workers 1 --scratch {folder}/scratch",
@@ -32,6 +33,7 @@ COMMANDS = {
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
+    "cuts": {"default": "accuracy", "one pass": "accuracy"},
     "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
     "multilabel_scale": {"moments": "third_pass_seconds", "low-rank, 1 turn(s)": "scoring_cpu_seconds"},

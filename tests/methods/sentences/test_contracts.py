@@ -71,7 +71,7 @@ def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_c
         exact = model.fit(counts)
     assert (exact.solver_, exact.n_passes_) == ("in_memory", 2)
     for rows in (counts, counts[order]):
-        for n_blocks in (1, 30, 100):
+        for n_blocks in (1, 2, 9, 30, 100):
             lazy = da.from_array(rows.toarray(), chunks=(300 // n_blocks, -1)).map_blocks(sparse.csr_array)
             found = clone(model).fit(lazy)
             assert (found.solver_, found.n_passes_) == ("krylov", 4)
