@@ -103,8 +103,8 @@ OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", 
 LATE = {
     "dspectral._compiled": {"dspectral._machine_code"},
     "dspectral.engine.cluster": {"dspectral._machine_code"},
-    "dspectral.engine.keeping": {"dspectral._machine_code"},
-    "dspectral.engine.kept_parts": {"dask", "fsspec"},
+    "dspectral.engine.keeping": {"fsspec"},
+    "dspectral.engine.fits": {"dask"},
     "dspectral.engine.events": {"dask"},
 }
 """Modules that the first call of a loop (Numba) or a fit imports, because they take long to import."""

@@ -10,7 +10,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
-from dspectral.engine.cluster import DONE
+from dspectral.engine.cluster_pass import DONE
 from dspectral.engine.events import TOPIC
 from dspectral.watch.record import FitState, Memory, PassState, Record
 

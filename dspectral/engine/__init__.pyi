@@ -9,11 +9,11 @@ from .events import listening as listening
 from .fits import emits_events as emits_events
 from .fits import expect_passes as expect_passes
 from .fits import fitting as fitting
+from .fits import keep as keep
 from .fits import numbered as numbered
 from .fits import only_planned as only_planned
 from .fits import scratch_of_plan as scratch_of_plan
-from .kept_parts import forget as forget
-from .kept_parts import keep as keep
+from .keeping import forget as forget
 from .memory import column_groups as column_groups
 from .merge_tree import projected_memory as projected_memory
 from .merge_tree import tree_depth as tree_depth

@@ -22,8 +22,6 @@ from dspectral.engine.blas import blas_kinds
 from dspectral.engine.configuration import wait_warning, wants_same_bits
 from dspectral.engine.events import LOGGER, Client, Scheduler
 
-DONE = ("memory", "released", "forgotten", "erred")
-"""States of a scheduler's tasks that need not run any more."""
 SILENT = 30.0
 """Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
@@ -57,11 +55,11 @@ def query(
 ) -> Any:
     """Return the answer of a cluster to a question, by default within ``dspectral.wait-warning``."""
     seconds = wait_warning() if seconds is None else seconds
-    asked = submit(client, question, *arguments, **options)
+    answer = submit(client, question, *arguments, **options)
     try:
-        return asked.result(seconds)
+        return answer.result(seconds)
     except TimeoutError as error:
-        asked.cancel()
+        answer.cancel()
         raise TimeoutError(f"no answer within {seconds:.3g} s") from error
 
 
@@ -165,7 +163,15 @@ def workers_are_here(client: Client) -> bool:
     return bool(workers) and all(is_here(address, host) for address, (host, _) in workers.items())
 
 
-def is_here(address: str, host: str | None) -> bool:
+def kinds_of_machines(client: Client | None) -> list[str]:
+    """Return the kinds of machines that compute, as far as workers say theirs."""
+    if client is not None:
+        compare_machines(client)
+    workers = _KNOWN[client].workers if client in _KNOWN else {}
+    return sorted({str(one) for _host, one in workers.values()} or {str(facts())})
+
+
+def is_here(address: str, host: str) -> bool:
     """Report whether a worker is one that this process reaches on this machine, and at no other end of a tunnel."""
     try:
         return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback

@@ -2,11 +2,9 @@
 
 import asyncio
 import concurrent.futures
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -16,7 +14,7 @@ from dask.core import flatten
 from dask.utils import format_bytes
 
 from dspectral.engine.blas import aligned
-from dspectral.engine.cluster import DONE, ClusterError, first_of, submit, workers_are_here
+from dspectral.engine.cluster import ClusterError, first_of, submit, workers_are_here
 from dspectral.engine.configuration import wait_limit, wait_warning
 from dspectral.engine.events import (
     TOPIC,
@@ -36,9 +34,11 @@ from dspectral.engine.events import (
     task_label,
 )
 
+DONE = ("memory", "released", "forgotten", "erred")
+"""States of a scheduler's tasks that need not run any more."""
 PAUSE = 0.1
 """Seconds between two looks at a client that connects again."""
-INTERVAL, SELDOM = 0.5, 5.0
+OFTEN, SELDOM = 0.5, 5.0
 """Seconds between two questions where somebody listens, and where nobody does."""
 FROM_WORKERS = {kind.__name__: kind for kind in (Merged, Compiling, Compiled, Retried)}
 """Events that workers send."""
@@ -52,6 +52,25 @@ MEMORY_KNOBS = (
 )
 _QUEUES: "WeakKeyDictionary[Client, list[SimpleQueue[dict[str, Any]]]]" = WeakKeyDictionary()
 """Where the messages of workers go, for each pass that a client computes now."""
+
+
+class TaskCounts:
+    """The tasks of some groups that were done at any time, and of these the ones that must run again."""
+
+    def __init__(self, n_groups: int) -> None:
+        self.most, self.again = [0] * n_groups, [0] * n_groups
+
+    def count(self, done: Sequence[int | None]) -> int:
+        """Take in how many are done now, None if unknown; return how many were lost since the last time."""
+        n_lost = 0
+        # Only a growing gap below the high mark counts, so that a loss which several answers show is one loss, and a
+        # second loss before the first is made good is another.
+        for i, number in enumerate(done[: len(self.most)]):
+            if number is not None:
+                again = max(0, self.most[i] - number)
+                n_lost += max(0, again - self.again[i])
+                self.again[i], self.most[i] = again, max(number, self.most[i])
+        return n_lost
 
 
 class WorkerState(NamedTuple):
@@ -105,14 +124,13 @@ class Watch:
     def __init__(self, client: Client, begun: PassBegan, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._begun, self._clock = client, begun, clock
         self._first, self._limit = wait_warning(), wait_limit()
-        self.interval = min(INTERVAL if counts_blocks() else SELDOM, self._first / 4)
+        self.interval = min(OFTEN if counts_blocks() else SELDOM, self._first / 4)
         self.groups = (begun.block_group, *begun.merge_groups)
         self.fullest: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
         self._state: State | None = None
         self._silence, self._why, self._next = "", "", self._first
-        self._most: dict[str, int] = {}
-        self._again: dict[str, int] = {}
+        self._counts = TaskCounts(len(self.groups))
         self._lost: set[str] = set()
         self._emitted = (begun.n_kept, begun.n_kept_merges)
         self._messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
@@ -153,21 +171,11 @@ class Watch:
         # Who is missing now has died or left: either way what it held is computed again.
         if before is not None:
             self._lost |= {one.address for one in before.workers} - {one.address for one in state.workers}
-        n_again = 0
-        # Per group, `most` is the high mark and `again` how far below it the group is now. Only a growing gap is told,
-        # so that a loss which several answers show is told once, and a second loss before the first is made good is
-        # told too.
-        for group, done in state.counts.items():
-            again = max(0, self._most.get(group, 0) - done)
-            n_again += max(0, again - self._again.get(group, 0))
-            self._again[group] = again
-            self._most[group] = max(done, self._most.get(group, 0))
-        begun = self._begun
+        n_again = self._counts.count([state.counts.get(group) for group in self.groups])
+        begun, (n_blocks, *n_merges) = self._begun, self._counts.most
         if n_again:
             emit(Redone(begun.fit, begun.run, n_again, len(self._lost)))
-        n_merges = sum(self._most.get(group, 0) for group in begun.merge_groups)
-        n_blocks = self._most.get(begun.block_group, 0)
-        self._emit_done(begun.n_kept + n_blocks, begun.n_kept_merges + n_merges)
+        self._emit_done(begun.n_kept + n_blocks, begun.n_kept_merges + sum(n_merges))
 
     def end(self) -> None:
         """Emit that all is done."""
@@ -275,18 +283,8 @@ def address_of(client: Client) -> str:
     return str(getattr(client.scheduler, "address", None) or "an address that the client has forgotten")
 
 
-def runs_in_task() -> bool:
-    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
-    module = sys.modules.get("distributed.worker")
-    return bool(getattr(getattr(module, "thread_state", None), "key", False))
-
-
-def getter(client: Client, begun: PassBegan) -> Callable[..., Any]:
-    """Return a function that computes a graph on a cluster, as ``dask.compute(scheduler=...)`` takes it."""
-    return partial(_get, client, begun)
-
-
-def _get(client: Client, begun: PassBegan, graph: Any, keys: Any, **options: Any) -> Any:
+def compute_on(client: Client, begun: PassBegan, graph: Any, keys: Any, **options: Any) -> Any:
+    """Compute a graph on a cluster, called as ``dask.compute(scheduler=...)`` calls a scheduler."""
     start = time.monotonic()
     watch = Watch(client, begun)
     while client.status == "connecting":

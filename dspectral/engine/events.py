@@ -301,6 +301,12 @@ def worker_of_task() -> Any:
     return None
 
 
+def runs_in_task() -> bool:
+    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
+    module = sys.modules.get("distributed.worker")
+    return bool(getattr(getattr(module, "thread_state", None), "key", False))
+
+
 def emit_from_worker(event: Event) -> None:
     """Send an event from a task of a cluster to its scheduler, without waiting."""
     worker = worker_of_task()

@@ -1,20 +1,29 @@
-"""Fits and builds: which one runs, and which of its passes this is."""
+"""Fits and builds: which one runs, which of its passes this is, and where finished parts of them are kept."""
 
+import inspect
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
+from pathlib import Path
 from tempfile import mkdtemp
-from typing import ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.events import Certified, FitBegan, FitEnded, client_in_force, emit, has_listeners
-from dspectral.engine.kept_parts import keep, says_keep
 
+F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
+Place: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
+"""The URL of a folder, of which a local path is absolute, and storage options as pairs."""
+_ARGUMENT = """
+keep : str or Path, optional
+    Folder, or any URL that fsspec knows, for finished parts of the passes: if the fit is cut short, the same call goes
+    on from there, with the same bits. By default the one in force, as :func:`dspectral.keep` says."""
 
 
 class Fit:
@@ -33,6 +42,8 @@ _COUNTS: ContextVar[bool | None] = ContextVar("counts", default=None)
 Planner: TypeAlias = Callable[..., object]
 _PLANNER: ContextVar[Planner | None] = ContextVar("planner", default=None)
 _SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
+_UNSET: Place = ("", ())
+_KEPT: ContextVar[Place | None] = ContextVar("kept", default=_UNSET)
 
 
 class FirstPass(Exception):  # noqa: N818  no error: it ends a fit that is only planned, at its first pass
@@ -89,7 +100,82 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
             with fitting(type(owner).__name__, owner=owner):
                 return function(*args, **kwargs)
 
-    return says_keep(emitting) if is_method else emitting
+    return _says_keep(emitting) if is_method else emitting
+
+
+def _says_keep(method: F) -> F:
+    """Let the signature and the docstring of a method say its argument ``keep``."""
+    known = inspect.signature(method)
+    kinds = inspect.Parameter
+    more = kinds("keep", kinds.KEYWORD_ONLY, default=None, annotation=str | Path | None)
+    method.__signature__ = known.replace(parameters=[*known.parameters.values(), more])  # type: ignore[attr-defined]
+    found = re.search(r"\n\n( *)Returns\n", method.__doc__ or "")
+    if found:
+        lines = _ARGUMENT.replace("\n", f"\n{found[1]}")
+        method.__doc__ = (
+            f"{(method.__doc__ or '')[: found.start()]}{lines}{(method.__doc__ or '')[found.start() :]}"
+        )
+    return method
+
+
+def place_of(url: str | Path, storage_options: dict[str, Any] | None = None) -> Place:
+    """Return the folder that a user named; a local path is made absolute, as workers have folders of their own."""
+    place = str(url)
+    is_url = "://" in place or "::" in place
+    return place if is_url else str(Path(place).absolute()), tuple(sorted((storage_options or {}).items()))
+
+
+@contextmanager
+def keep(url: str | Path | None, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
+    """Keep finished parts of every pass in the context, so that a fit which is cut short goes on where it was.
+
+    A fit that is called again reads what is in the folder and makes only what is missing, with the same bits.
+
+    Parameters
+    ----------
+    url : str, Path or None
+        Folder that all workers see, or any URL that fsspec knows, for any number of fits; None keeps nothing.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Notes
+    -----
+    Parts are found by what they are made of: the content of the blocks, the function with all that is bound to it,
+    the code of dspectral, the versions of packages, and the kind of machine. A part that is damaged is made again with
+    a warning. Content is known of stores and corpora of dspectral, and of arrays in memory; other lazy rows are
+    refused. A part is written where making it again would take 20 times as long as writing it, and the result of each
+    pass always.
+
+    The entry ``dspectral.keep`` of Dask's configuration names a folder for all fits, and the argument ``keep`` of every
+    ``fit`` one for this fit. What is in the folder stays until :func:`forget` removes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspectral import TruncatedSVD, forget, keep
+    >>> with keep("memory://parts"):
+    ...     model = TruncatedSVD(2).fit(np.eye(3))
+    >>> forget("memory://parts").n_parts
+    1
+    """
+    token = _KEPT.set(None if url is None else place_of(url, storage_options))
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def kept_in_force() -> Place | None:
+    """Return the folder in which passes of this thread are kept."""
+    place = _KEPT.get()
+    if place is not _UNSET:
+        return place
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
+    url = dask.config.get("dspectral.keep", None)
+    if url is not None and (not isinstance(url, str | Path) or not str(url)):
+        raise ValueError(f"dspectral.keep is {url!r}, but it must be a folder or the URL of one")
+    return None if url is None else place_of(url)
 
 
 @contextmanager

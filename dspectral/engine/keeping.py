@@ -6,28 +6,35 @@ right one or not found. Trees grow from the left, so that rows which come later 
 """
 
 import inspect
+import io
+import json
+import math
 import re
+import stat
 import time
+import uuid
 import warnings
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
-from importlib.metadata import version
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, NamedTuple
 
 import numpy as np
 from dask.base import tokenize
 from numpy.typing import NDArray
+from scipy import sparse
 
-from dspectral.engine.blas import blas_kinds
-from dspectral.engine.cluster import addresses_of, code_digest, query_or_none
-from dspectral.engine.events import Client, PassBegan, client_in_force
-from dspectral.engine.fits import fit_in_force
-from dspectral.engine.kept_parts import Folder, Part, PartError, encoded, folder_in_force
+from dspectral.engine.cluster import kinds_of_machines
+from dspectral.engine.events import PassBegan, client_in_force
+from dspectral.engine.fits import kept_in_force, place_of
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.task_graph import Graph, Key, Node, Recipes, call, reachable
+from dspectral.engine.tasks import Graph, Key, Node, Recipes, call, reachable
 from dspectral.types import is_sparse
 
 WORTH = 20.0
@@ -36,13 +43,27 @@ FIRST_COST = 1e-8
 """Seconds that writing a byte takes until it was measured: 100 MB a second."""
 LEAST_BYTES = 1 << 20
 """A file takes as long to begin as so many bytes take."""
-LIBRARIES = ("numpy", "scipy", "numba")
-PATIENCE = 5.0
-"""Seconds that workers have for an answer; those that were silent for so long are not asked."""
 PURE = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy\.(u?int|float)\d+)(\.|$)")
 """Modules whose functions depend on their arguments alone."""
 KNOWN = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
 """Modules of values of which Dask makes tokens by their content."""
+SUFFIX = ".npz"
+NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
+"""End of the path of a part, or of one whose writing was cut short."""
+DAMAGED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ImportError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Errors of NumPy and JSON at a file that is not as it was written."""
+CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
+SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 _COSTS: dict[str, float] = {}
 
 
@@ -114,38 +135,182 @@ def _content_of_function(function: Any) -> object:
     return "function", name
 
 
-@cache
-def kind_of_machine() -> str:
-    """Return what else than the data may change bits: BLAS, the processor that loops are compiled for, versions."""
-    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+class Part(NamedTuple):
+    """A summary on its way up the tree, and the seconds that making it again takes."""
 
-    return "; ".join([cpu_of_loops(), blas_kinds(), *(f"{name} {version(name)}" for name in LIBRARIES)])
+    summary: Any
+    seconds: float
 
 
-def kinds_on(client: Client | None) -> list[str]:
-    """Return the kinds of the machines that compute."""
-    addresses = client and query_or_none(client, client.run_on_scheduler, addresses_of, seconds=PATIENCE)
-    if client is None or not addresses:
-        return [kind_of_machine()]
-    question: dict[str, Any] = {"workers": addresses, "on_error": "return", "seconds": PATIENCE}
-    answers = query_or_none(client, client.run, kind_of_machine, **question) or {}
-    return sorted({one for one in answers.values() if isinstance(one, str)}) or [kind_of_machine()]
+class Kept(NamedTuple):
+    """The number of parts in a folder, and their bytes."""
+
+    n_parts: int
+    n_bytes: int
+
+
+class PartError(Exception):
+    """A part is missing, damaged, or another one: a sentence, and its path."""
+
+
+class Folder(NamedTuple):
+    """The URL of a folder (a local path is absolute), and storage options as pairs: all that a task needs."""
+
+    url: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def system(self) -> tuple[Any, str]:
+        """Return the file system, and the path of the folder in it."""
+        import fsspec  # noqa: PLC0415  only what is kept needs it
+
+        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        system.invalidate_cache()  # workers write through other instances
+        return system, root.rstrip("/")
+
+    def paths(self, path: str) -> set[str]:
+        """Return the paths of the parts directly under a path."""
+        system, root = self.system()
+        try:
+            found = system.ls(f"{root}/{path}", detail=False)
+        except FileNotFoundError:
+            return set()
+        return {f"{path}/{Path(one).stem}" for one in found if one.endswith(SUFFIX)}
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, at once or not at all."""
+        system, root = self.system()
+        place = f"{root}/{path}{SUFFIX}"
+        system.makedirs(place.rpartition("/")[0], exist_ok=True)
+        if "file" not in system.protocol:
+            # One put is whole or nothing in a store of objects; elsewhere the checksums tell a half.
+            system.pipe_file(place, content)
+            return
+        aside = Path(f"{place}.{uuid.uuid4().hex}.tmp")
+        try:
+            aside.write_bytes(content)
+            aside.replace(place)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def read(self, path: str) -> Any:
+        """Read a summary; raise :class:`PartError` if it is missing or damaged."""
+        system, root = self.system()
+        try:
+            if "file" in system.protocol:
+                refuse_endless(f"{root}/{path}{SUFFIX}")
+            return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"))
+        except (OSError, *DAMAGED) as error:
+            why = f"it cannot be read, or is not as it was written ({type(error).__name__}: {error})"
+            raise PartError(f"partial {path} in {self.shown} is made again: {why}", path) from error
+
+    def clear(self) -> Kept:
+        """Remove all parts, also those that were written half, and folders that are empty then."""
+        system, root = self.system()
+        found = {
+            path: int(one["size"] or 0)
+            for path, one in system.find(root, detail=True).items()
+            if NAME.search(path) and path.removeprefix("/").startswith(root.removeprefix("/"))
+        }
+        for path in found:
+            system.rm_file(path)
+        if "file" in system.protocol:
+            for folder in {Path(path).parent for path in found}:
+                with suppress(OSError):  # something else lies there
+                    folder.rmdir()
+        return Kept(sum(path.endswith(SUFFIX) for path in found), sum(found.values()))
+
+    @property
+    def shown(self) -> str:
+        """The address without what may be secret in it."""
+        return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
+
+
+def refuse_endless(path: str, most: float = math.inf) -> None:
+    """Refuse a pipe or a device, which would be read for ever, and a file of more bytes than it may have."""
+    found = Path(path).stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ValueError(f"{path} is no regular file, but a pipe, a device or a link to one")
+    if found.st_size > most:
+        raise ValueError(f"{path} has {found.st_size} bytes, but must have at most {most:.0f}")
+
+
+def encoded(path: str, summary: object) -> bytes:
+    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON."""
+    arrays: list[NDArray[Any]] = []
+    head = json.dumps({"path": path, "summary": _plain(summary, arrays)})
+    file = io.BytesIO()
+    np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
+    return file.getvalue()
+
+
+def decoded(path: str, content: bytes) -> Any:
+    """Return the summary in a file; nothing but numbers, containers and named tuples of dspectral is ever made."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
+    found = json.loads(head.tobytes())
+    if found["path"] != path:
+        raise ValueError(f"it is {found['path']}, under another name")
+    return _made(found["summary"], arrays)
+
+
+def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
+    kind = type(thing)
+    if thing is None or kind in (bool, int, float, str):
+        return thing
+    if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
+        arrays.append(np.asarray(thing))
+        return ["array" if isinstance(thing, np.ndarray) else "scalar", len(arrays) - 1]
+    if is_sparse(thing) and thing.format in ("csr", "csc"):
+        parts: Any = (thing.shape, thing.data, thing.indices, thing.indptr)
+        name = f"sparse {kind.__name__}"
+    else:
+        name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
+        _container(name)
+        parts = thing.items() if kind is dict else thing
+    return [name, *(_plain(one, arrays) for one in parts)]
+
+
+def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return what :func:`_plain` was given."""
+    if not isinstance(plain, list):
+        return plain
+    name, *rest = plain
+    if name in ("array", "scalar"):
+        return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
+    parts = [_made(one, arrays) for one in rest]
+    if name in SPARSE:
+        shape, *own = parts
+        made = getattr(sparse, name.removeprefix("sparse "))(shape)
+        made.data, made.indices, made.indptr = own
+        return made
+    kind = _container(name)
+    return kind(parts) if name in CONTAINERS else kind(*parts)
+
+
+def _container(name: str) -> Any:
+    """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
+    module, _, qualname = name.partition(":")
+    found = CONTAINERS.get(name)
+    if found is None and module.startswith("dspectral."):
+        found = attrgetter(qualname)(import_module(module))
+    if found not in CONTAINERS.values() and not (
+        isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
+    ):
+        raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
+    return found
 
 
 class Keeper:
     """Names the summaries of one pass, finds those that are kept, and lets tasks write the others."""
 
-    def __init__(self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str], damaged: Collection[str]
+    ) -> None:
         self._folder = folder
-        self._pass = digest((code_digest(), *kinds, _known(function)))
-        self._found = folder.names(self._pass)
-        fit = fit_in_force()
-        self._n_begun = fit.n_begun if fit else 0
-        self._begin()
-
-    def _begin(self) -> None:
-        """Forget the tasks of an earlier attempt; what was found stays."""
-        self._run = uuid4().hex
+        self._pass = digest((*kinds, _known(function)))
+        self._found = {path for path in folder.paths(self._pass) if path not in damaged}
+        self._run = uuid.uuid4().hex
         self._names: dict[Key, str] = {}
         self._recipes: Recipes | None = None
         self._left: Graph = {}
@@ -165,12 +330,12 @@ class Keeper:
     def _node(self, key: Key, name: str, task: tuple[Any, ...], final: bool) -> Node:
         self._names[key] = name
         path = f"{self._pass}/{name}"
-        if name not in self._found:
-            return call(key, _made, self._folder, path, final, *task)
+        if path not in self._found:
+            return call(key, _make_part, self._folder, path, final, *task)
         # A group of its own: who counts blocks and merges counts those that are made.
         key = (f"read-kept-{self._run}", len(self._names))
         self._names[key] = name
-        return call(key, _read, self._folder, path)
+        return call(key, _read_part, self._folder, path)
 
     def needed(self, layer: Graph, root: Key) -> Graph:
         """Leave out the tasks below summaries that are kept."""
@@ -183,24 +348,16 @@ class Keeper:
         n_blocks, n_merges = made.count(begun.block_group), sum(map(made.count, begun.merge_groups))
         return begun._replace(n_kept=begun.n_blocks - n_blocks, n_kept_merges=begun.n_merges - n_merges)
 
-    def discard(self, error: PartError) -> None:
-        """Take a damaged part out, and say so."""
-        warnings.warn(
-            f"partial {error.path} in {self._folder.shown} is made again: {error.why}", stacklevel=3
-        )
-        self._found.discard(error.path.rpartition("/")[2])
-        fit = fit_in_force()
-        if fit is not None:  # the attempt that it ended was no pass
-            fit.n_begun = self._n_begun
-        self._begin()
 
-
-def keeper_of(keep: str | Path | None, function: Callable[..., Any], *, in_memory: bool) -> Keeper | None:
-    """Return who keeps the summaries of a pass."""
-    folder = folder_in_force() if keep is None else Folder.of(keep)
-    if folder is None:
+def keeper_of(
+    keep: str | Path | None, function: Callable[..., Any], damaged: Collection[str], *, in_memory: bool
+) -> Keeper | None:
+    """Return who keeps the summaries of a pass, and takes none of the ``damaged`` ones."""
+    place = kept_in_force() if keep is None else place_of(keep)
+    if place is None:
         return None
-    return Keeper(folder, function, kinds_on(None if in_memory else client_in_force()))
+    kinds = kinds_of_machines(None if in_memory else client_in_force())
+    return Keeper(Folder(*place), function, kinds, damaged)
 
 
 def _known(thing: object) -> str:
@@ -214,11 +371,11 @@ def _known(thing: object) -> str:
         ) from None
 
 
-def _read(folder: Folder, path: str) -> Part:
+def _read_part(folder: Folder, path: str) -> Part:
     return Part(folder.read(path), 0.0)
 
 
-def _made(folder: Folder, path: str, final: bool, function: Callable[..., Any], *arguments: Any) -> Part:
+def _make_part(folder: Folder, path: str, final: bool, function: Callable[..., Any], *arguments: Any) -> Part:
     """Make a summary, and write it where that is worth the time."""
     start = time.perf_counter()
     below = [one for one in arguments if isinstance(one, Part)]
@@ -238,3 +395,26 @@ def _made(folder: Folder, path: str, final: bool, function: Callable[..., Any], 
         return Part(summary, seconds)
     _COSTS[folder.url] = (time.perf_counter() - start) / n_bytes
     return Part(summary, 0.0)
+
+
+def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> Kept:
+    """Remove what :func:`keep` left in a folder, and nothing else that may be there.
+
+    Parameters
+    ----------
+    url : str or Path
+        The folder, or the URL of one.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    Kept
+        Number of parts that were removed, and their bytes.
+
+    Examples
+    --------
+    >>> forget("memory://nothing-there")
+    Kept(n_parts=0, n_bytes=0)
+    """
+    return Folder(*place_of(url, storage_options)).clear()

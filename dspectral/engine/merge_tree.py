@@ -12,11 +12,10 @@ from dask.highlevelgraph import HighLevelGraph
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.events import Merged, emit_from_worker
-from dspectral.engine.keeping import Keeper
-from dspectral.engine.kept_parts import Part
+from dspectral.engine.keeping import Keeper, Part
 from dspectral.engine.row_blocks import Shape, join, shape_said
 from dspectral.engine.summary import Summary, bytes_of
-from dspectral.engine.task_graph import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
+from dspectral.engine.tasks import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
 
 S = TypeVar("S", bound=Summary)
 

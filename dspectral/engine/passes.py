@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
@@ -22,7 +23,7 @@ from scipy import sparse
 
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster import compare_machines
-from dspectral.engine.cluster_pass import getter, runs_in_task
+from dspectral.engine.cluster_pass import compute_on
 from dspectral.engine.configuration import configured_fan_in, in_memory_bytes
 from dspectral.engine.events import (
     BlocksDone,
@@ -33,13 +34,12 @@ from dspectral.engine.events import (
     counts_blocks,
     emit,
     has_listeners,
+    runs_in_task,
 )
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, next_number, scratch_of_plan
-from dspectral.engine.keeping import Keeper, keeper_of
-from dspectral.engine.kept_parts import PartError
+from dspectral.engine.keeping import Keeper, PartError, keeper_of
 from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
 from dspectral.engine.merge_tree import block_tasks, merge_group, merge_tree, merged, merges_of
-from dspectral.engine.retrying import pinned_and_named
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
@@ -57,7 +57,7 @@ from dspectral.engine.row_blocks import (
     slices_of,
 )
 from dspectral.engine.summary import Summary, bytes_of
-from dspectral.engine.task_graph import Graph, call, result_of, value, with_retries
+from dspectral.engine.tasks import Graph, call, pinned_and_named, result_of, value, with_retries
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -129,16 +129,20 @@ def summarize(
     in_memory = all(is_in_memory(stream) for stream in streams)
     arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
     check_cuts(arrays)
-    keeper = keeper_of(keep, of, in_memory=in_memory)
+    fit, damaged = fit_in_force(), set[str]()
+    n_begun = fit.n_begun if fit else 0
     while True:
+        keeper = keeper_of(keep, of, damaged, in_memory=in_memory)
         result, begun, need = _tree_of_pass(arrays, of, fan_in, name, in_memory, keeper)
         try:
             with _computing(result.dask, begun, is_pass=True, in_memory=in_memory, need=need) as how:
                 (summary,) = dask.compute(result, **how)
-        except PartError as error:  # a part that was kept is damaged, and made again
-            if keeper is None:
-                raise
-            keeper.discard(error)
+        except PartError as error:
+            sentence, path = error.args
+            warnings.warn(sentence, stacklevel=2)
+            damaged.add(path)
+            if fit is not None:  # the attempt that it ended was no pass
+                fit.n_begun = n_begun
         else:
             return summary if keeper is None else summary.summary  # type: ignore[no-any-return]
 
@@ -331,7 +335,7 @@ def running_pass(
     start, error = time.perf_counter(), ""
     try:
         if client is not None:
-            yield {"scheduler": getter(client, begun)}
+            yield {"scheduler": partial(compute_on, client, begun)}
         elif counts_blocks():
             # Named in the call and not registered: a fit in another thread would take registered ones away.
             yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun))]}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine.configuration import joined_bytes
-from dspectral.engine.task_graph import call
+from dspectral.engine.tasks import call
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
 from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse

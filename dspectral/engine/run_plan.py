@@ -14,8 +14,7 @@ from dask.delayed import Delayed
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.configuration import as_bytes
 from dspectral.engine.events import client_in_force
-from dspectral.engine.fits import FirstPass, planning
-from dspectral.engine.kept_parts import keep
+from dspectral.engine.fits import FirstPass, keep, planning
 from dspectral.engine.memory import (
     LIBRARIES,
     Memory,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dspectral.engine.retrying import not_seen, retried
+from dspectral.engine.tasks import not_seen, retried
 from dspectral.store.array_files import LARGEST, METADATA, Form, absent, files_of
 from dspectral.store.location import Files, LocalFiles, Location, StoreError, named_when_full
 from dspectral.types import JSON

@@ -20,9 +20,9 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore
 
-from dspectral.engine.keeping import UnknownContentError
-from dspectral.engine.kept_parts import Folder, refuse_endless
-from dspectral.engine.retrying import retried
+from dspectral.engine.fits import place_of
+from dspectral.engine.keeping import UnknownContentError, refuse_endless
+from dspectral.engine.tasks import retried
 from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
@@ -135,7 +135,7 @@ class Location(NamedTuple):
     @classmethod
     def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> "Location":
         """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
-        return cls(*Folder.of(url, storage_options))
+        return cls(*place_of(url, storage_options))
 
     def known_content(self) -> object:
         """Raise an error: a place may hold other content tomorrow."""

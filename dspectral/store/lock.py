@@ -15,7 +15,7 @@ from typing import Any
 import fsspec
 from filelock import FileLock, Timeout
 
-from dspectral.engine.retrying import retried
+from dspectral.engine.tasks import retried
 from dspectral.store.location import Location, StoreError, is_local
 
 LOCK, HOLDER = "writer.lock", "writer.json"

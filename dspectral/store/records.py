@@ -7,7 +7,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
 
-from dspectral.engine.retrying import retried
+from dspectral.engine.tasks import retried
 from dspectral.store.array_files import CHUNK, compressors_of
 from dspectral.store.arrays import digest_of, is_sealed, load_array, sealed
 from dspectral.store.location import Location, StoreError, named_when_full

@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 from dask.callbacks import Callback
 
 from dspectral.engine import listening
-from dspectral.engine.cluster import DONE
+from dspectral.engine.cluster_pass import DONE
 from dspectral.engine.events import LOGGER, Client, Scheduler, client_in_force
 from dspectral.watch.bars import Notebook, Rows, headings_of, line_of, line_of_end, notebook_shell
 from dspectral.watch.record import Phase, Record

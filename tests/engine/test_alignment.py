@@ -9,7 +9,7 @@ from dspectral.decomposition.moments import Moments
 from dspectral.engine.blas import aligned
 from dspectral.engine.merge_tree import _merge
 from dspectral.engine.passes import _call
-from dspectral.engine.retrying import pinned_and_named
+from dspectral.engine.tasks import pinned_and_named
 
 
 def off(array):

@@ -33,8 +33,7 @@ from dspectral import (
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import keeping, listening
 from dspectral.engine.events import BlocksDone, PassBegan
-from dspectral.engine.keeping import UnknownContentError, digest
-from dspectral.engine.kept_parts import DAMAGED, Folder, decoded, encoded
+from dspectral.engine.keeping import DAMAGED, Folder, UnknownContentError, decoded, digest, encoded
 from tests.engine.hearing import BLOCK_ROWS, N_BLOCKS, N_COLUMNS, counts, kept_of, partials, result_and_heard
 
 ESTIMATORS = {
@@ -172,9 +171,7 @@ def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, mon
     assert [kept(X, known) for X in (store, moved, other, *weighted)] == [N_BLOCKS, N_BLOCKS, 0, 0, 0]
     assert [kept(X, known) for X in weighted] == [N_BLOCKS, N_BLOCKS]
     assert kept(store, SketchedPCA(3, solver="frequent_directions", sketch_size=9)) == 0
-    monkeypatch.setattr(keeping, "kinds_on", lambda client: ["another machine"])
-    assert kept(store, known) == 0
-    monkeypatch.setattr(keeping, "code_digest", lambda: "another version")
+    monkeypatch.setattr(keeping, "kinds_of_machines", lambda client: ["another machine"])
     assert kept(store, known) == 0
 
 

@@ -14,7 +14,7 @@ from distributed.scheduler import NoValidWorkerError
 
 from dspectral import ClusterError
 from dspectral.engine import as_message, listening, run_tasks
-from dspectral.engine.cluster_pass import State, Watch, WorkerState, getter, reason_of
+from dspectral.engine.cluster_pass import State, Watch, WorkerState, compute_on, reason_of
 from dspectral.engine.events import BlocksDone, Merged, PassBegan, Redone, Waiting
 from tests.schedulers import forked_workers
 
@@ -195,13 +195,13 @@ def test_what_a_lost_cluster_raises_is_one_sentence(error, said, after):
 
     client.get = lose
     with pytest.raises(ClusterError, match=said) as raised:
-        getter(client, BEGUN)({}, [])
+        compute_on(client, BEGUN, {}, [])
     assert raised.value.__cause__ is error
 
 
 def test_a_client_that_is_closed_is_told_before_anything_is_sent():
     with pytest.raises(ClusterError, match=r"the scheduler at an address that .* was lost"):
-        getter(LikeClient(status="closed", scheduler=None), BEGUN)({}, [])
+        compute_on(LikeClient(status="closed", scheduler=None), BEGUN, {}, [])
 
 
 def die(_item):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from dspectral.engine.retrying import retried
+from dspectral.engine.tasks import retried
 from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
     PIECE_BYTES,
