@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
@@ -160,6 +161,8 @@ def main(argv: list[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     root = arguments.tree.resolve()
+    if find_spec("dask") is None:
+        sys.exit("the journeys are run: make venv, then .venv/bin/python tools/measure_house.py")
     sys.path.insert(0, str(root))
     print("| | there | at most | to reach |\n|---|---|---|---|")
     for name, value in figures(root):
