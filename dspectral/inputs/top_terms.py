@@ -32,27 +32,36 @@ class ColumnNames(NamedTuple):
     signs: NDArray[np.float64]
 
 
+class TermLists(list[Any]):
+    """The terms of all components, a line each where printed; ``-`` stands before those of negative weight."""
+
+    def __str__(self) -> str:
+        lines = ((("-" if weight < 0 else "") + term for term, weight in terms) for terms in self)
+        return "\n".join(f"{number}: {', '.join(line)}" for number, line in enumerate(lines))
+
+
 class TopTermsMixin:
     """Say which terms weigh most in each component; a subclass says what its weights are."""
 
     def top_terms(
-        self, component: int | None = None, n: int = 10, *, terms: "Terms | None" = None
+        self, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
     ) -> list[Any]:
         """Return the terms that weigh most in each component.
 
         Parameters
         ----------
-        component : int, default=None
-            Number of one component, class or state, from 0; by default all.
         n : int, default=10
             Number of terms of a component, fewer where fewer have names.
+        component : int, default=None
+            Number of one component, class or state, from 0; by default all.
         terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
             Names of the columns, see :func:`dspectral.top_terms`; by default those that the model knows.
 
         Returns
         -------
         list of list of (str, float), or for one component list of (str, float)
-            Terms and their weights, the largest magnitude first; the sign says to which end a term pulls.
+            Terms and their weights, the largest magnitude first; the sign says to which end a term pulls. ``print``
+            shows a line for each component.
 
         Raises
         ------
@@ -66,7 +75,7 @@ class TopTermsMixin:
         if columns is not None:
             known = _among(known, columns)
         if component is None:
-            return [_largest(row, known, n) for row in weights]
+            return TermLists(_largest(row, known, n) for row in weights)
         number = check_integer("component", component, at_least=0)
         if number >= len(weights):
             raise ValueError(f"component is {number}, but there are {len(weights)}, counted from 0")
@@ -88,7 +97,7 @@ class TopTermsMixin:
 
 
 def top_terms(
-    model: object, component: int | None = None, n: int = 10, *, terms: "Terms | None" = None
+    model: object, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
 ) -> list[Any]:
     """Return the terms that weigh most in each component of a model, or of a pipeline that ends in one.
 
@@ -96,10 +105,10 @@ def top_terms(
     ----------
     model : estimator or Pipeline
         A fitted model with ``top_terms``, or a pipeline that ends in one, and whose steps before it keep the columns.
-    component : int, default=None
-        Number of one component, class or state, from 0; by default all.
     n : int, default=10
         Number of terms of a component, fewer where fewer have names.
+    component : int, default=None
+        Number of one component, class or state, from 0; by default all.
     terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
         Names of the columns: a store with a vocabulary or ``keep_terms``, what ``NgramHashing.kept_terms`` returns, a
         name for each column, a dictionary from columns to names, or a vectorizer; by default those that the model or
@@ -110,7 +119,7 @@ def top_terms(
     list of list of (str, float), or for one component list of (str, float)
         Terms and their weights, the largest magnitude first; the sign says to which end a term pulls. A hashed column
         has the sign of its most frequent term taken out; terms that share it are joined by ``/``, with a ``-`` before
-        those that pull to the other end.
+        those that pull to the other end. ``print`` shows a line for each component.
 
     Raises
     ------
@@ -125,9 +134,9 @@ def top_terms(
     >>> from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
     >>> texts = ["cats purr", "cats purr", "dogs bark", "dogs bark loud"]
     >>> model = make_pipeline(NgramHashing(2**12, (1, 1)), TfidfWeighting(), TruncatedSVD(2)).fit(texts)
-    >>> found = top_terms(model, n=2, terms=model[0].kept_terms(texts))
-    >>> [[term for term, weight in component] for component in found]
-    [['cats', 'purr'], ['bark', 'dogs']]
+    >>> print(top_terms(model, 2, terms=model[0].kept_terms(texts)))
+    0: -cats, -purr
+    1: bark, dogs
     """
     last = model
     if isinstance(model, Pipeline):
@@ -135,7 +144,7 @@ def top_terms(
         terms = _names_behind([step for _, step in before], terms)
     if not isinstance(last, TopTermsMixin):
         raise TypeError(f"{type(last).__name__} has no components over terms, and so no top terms")
-    return last.top_terms(component, n, terms=terms)
+    return last.top_terms(n, component=component, terms=terms)
 
 
 def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:

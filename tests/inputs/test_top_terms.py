@@ -37,7 +37,8 @@ def test_names_come_from_a_frame_a_list_a_dictionary_or_a_vectorizer():
     assert plain.top_terms(terms=NAMES, n=1) == [[("x", pytest.approx(1.0))], [("y", pytest.approx(1.0))]]
     assert words_of(plain.top_terms(terms=np.array(NAMES), n=1)) == [["x"], ["y"]]
     assert words_of(plain.top_terms(terms={1: "only this"})) == [[], ["only this"]]
-    assert plain.top_terms(1, 1, terms=NAMES) == [("y", pytest.approx(1.0))]
+    assert plain.top_terms(1, component=1, terms=NAMES) == [("y", pytest.approx(1.0))]
+    assert str(plain.top_terms(1, terms=NAMES)) == "0: x\n1: y"
     vectorizer = CountVectorizer().fit(["x1 y1 z1"])
     assert words_of(plain.top_terms(terms=vectorizer, n=1)) == [["x1"], ["y1"]]
 
@@ -62,7 +63,7 @@ def test_a_vocabulary_a_store_and_the_terms_it_keeps_name_columns(text):
     again = TruncatedSVD(2).fit(hashed.tfidf())
     assert words_of(again.top_terms(terms=hashed, n=2))[0] == ["dogs", "bark"]
     for (term, weight), (same, other) in zip(
-        again.top_terms(0, terms=hashed), model.top_terms(0, terms=known), strict=True
+        again.top_terms(component=0, terms=hashed), model.top_terms(component=0, terms=known), strict=True
     ):
         assert term == same
         assert weight == pytest.approx(other, abs=1e-4)  # the hashed signs are taken out
@@ -139,7 +140,7 @@ def test_a_model_without_terms_a_store_without_names_and_changed_columns_are_ref
     with pytest.raises(ValueError, match="knows no terms"):
         TruncatedSVD(1).fit(store).top_terms(terms=store)
     with pytest.raises(ValueError, match="component is 5, but there are 1"):
-        TruncatedSVD(1).fit(ROWS).top_terms(5, terms=NAMES)
+        TruncatedSVD(1).fit(ROWS).top_terms(component=5, terms=NAMES)
     stacked = make_pipeline(NgramHashing(64), TruncatedSVD(3), TruncatedSVD(2)).fit(TEXTS)
     with pytest.raises(ValueError, match="cannot name columns behind TruncatedSVD"):
         top_terms(stacked, terms=stacked[0].kept_terms(TEXTS))
