@@ -10,8 +10,7 @@ from sklearn.utils import get_tags
 from dspectral import engine
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.topics.estimator import Topics
-from dspectral.store.counts import CountStore
-from dspectral.store.documents import IDS, TEXTS, documents_at
+from dspectral.store.documents import IDS, TEXTS
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import Weighting
 from dspectral.types import FloatArray, is_sparse
@@ -135,14 +134,12 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
 
 def _with_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:
     """Add the ids and texts that a store has kept."""
-    if not isinstance(rows, CountStore):
+    if not isinstance(rows, OpenedCounts):
         return lists
     numbers = sorted({near.row for found in lists for near in found})
-    known: list[dict[int, str]] = []
-    for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")):
-        there = numbers if key in rows.provenance else []
-        known.append(dict(zip(there, documents_at(rows.where, rows.blocks, there, part), strict=True)))
-    ids, texts = known
+    ids, texts = (
+        dict(zip(numbers, rows.documents(numbers, part) or [], strict=False)) for part in (IDS, TEXTS)
+    )
     return [
         [Neighbor(*near[:2], ids.get(near.row), texts.get(near.row)) for near in found] for found in lists
     ]

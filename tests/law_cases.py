@@ -23,8 +23,8 @@ from dspectral.methods.multilabel.summaries import FirstMoments, Regression, Sec
 from dspectral.methods.tmpca.levels import KeptNodes, PairCounts, Trees
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
 from dspectral.search import Nearest
-from dspectral.store.anndata import ColumnTotals
 from dspectral.store.from_text.texts import OfPartitions
+from dspectral.store.rows import ColumnTotals
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable

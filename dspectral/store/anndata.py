@@ -1,22 +1,17 @@
 """A CSR matrix in a file of AnnData, opened as a store: slices of it are read, nothing is converted."""
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple
 
-import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import summarize
-from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import element, opened
 from dspectral.store.facts import anndata_card
 from dspectral.store.location import Location, StoreError
-from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
+from dspectral.store.rows import ENTRY_BYTES, Pieces, SummedInPass
 from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
@@ -33,28 +28,8 @@ class RowSlice(NamedTuple):
     n_columns: int
 
 
-class ColumnTotals(NamedTuple):
-    """Sums over rows. Shapes: `column_sums, document_frequency` (n_columns,)."""
-
-    column_sums: NDArray[np.float64]
-    document_frequency: NDArray[np.int64]
-    energy: float
-
-    @classmethod
-    def of(cls, rows: CSRRows) -> Self:
-        """Summarize one block; NaN and infinity raise a ValueError."""
-        # `read_slice` drops zeros and sums duplicates, so that each entry is one row that holds the column.
-        frequency = np.bincount(rows.indices, minlength=rows.shape[1])
-        return cls(total_of(rows), frequency, energy_of(rows))
-
-    def merge(self, *others: Self) -> Self:
-        """Return the sums over all rows."""
-        sums, frequencies, energies = zip(self, *others, strict=True)
-        return type(self)(np.add.reduce(sums), np.add.reduce(frequencies), math.fsum(energies))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class AnnDataCounts(OpenedCounts):
+class AnnDataCounts(SummedInPass):
     """A matrix of an AnnData file in Zarr or HDF5, as blocks of rows.
 
     Attributes
@@ -90,11 +65,10 @@ class AnnDataCounts(OpenedCounts):
         return anndata_card(self.where.url, self.shape, self.nnz, self.n_blocks)
 
     @property
-    def counts(self) -> da.Array:
-        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        read = partial(read_slice, self.where, path=self.path)
+    def pieces(self) -> Pieces:
+        """What its blocks are read from."""
         n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
-        return read_lazily(read, self.slices, self.block_rows, self.n_columns, n_bytes)
+        return Pieces(partial(read_slice, self.where, path=self.path), self.slices, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -105,25 +79,6 @@ class AnnDataCounts(OpenedCounts):
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return sum(self.block_rows), self.n_columns
-
-    @cached_property
-    def _totals(self) -> ColumnTotals:
-        return summarize(self, of=ColumnTotals.of, name="total")
-
-    @property
-    def column_sums(self) -> NDArray[np.float64]:
-        """Sum of each column, shape (n_columns,): one pass."""
-        return self._totals.column_sums
-
-    @property
-    def document_frequency(self) -> NDArray[np.int64]:
-        """Number of rows in which each column is not zero, shape (n_columns,): one pass."""
-        return self._totals.document_frequency
-
-    @property
-    def energy(self) -> float:
-        """Sum of squares of all entries: one pass."""
-        return self._totals.energy
 
     @property
     def provenance(self) -> dict[str, Any]:

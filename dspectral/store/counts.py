@@ -1,7 +1,7 @@
 """A finished store of sparse counts, opened lazily."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,11 +19,12 @@ from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block
 from dspectral.store.documents import IDS, TEXTS, documents_at, read_documents
 from dspectral.store.facts import count_store_card
 from dspectral.store.location import Location, StoreError
-from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, read_lazily
+from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
 from dspectral.store.vocabulary import Vocabulary, read_kept_terms, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import Tokenizer
+from dspectral.types import CSRRows
 
 FORMAT = 2
 KEY = "dspectral"
@@ -83,12 +84,10 @@ class CountStore(OpenedCounts):
         return count_store_card(self)
 
     @property
-    def counts(self) -> da.Array:
-        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
+    def pieces(self) -> Pieces:
+        """What its blocks are read from."""
         n_bytes = [block.n_bytes for block in self.blocks]
-        return read_lazily(
-            Sealed(read_block, self.where), self.blocks, self.block_rows, self.n_columns, n_bytes
-        )
+        return Pieces(Sealed(read_block, self.where), self.blocks, n_bytes)
 
     @property
     def labels(self) -> da.Array | None:
@@ -96,9 +95,12 @@ class CountStore(OpenedCounts):
         if self.n_labels is None:
             return None
         n_bytes = [ENTRY_BYTES * block.label_nnz for block in self.blocks]
-        return read_lazily(
-            Sealed(read_labels, self.where), self.blocks, self.block_rows, self.n_labels, n_bytes
-        )
+        return read_lazily(self.read_labels, self.blocks, self.block_rows, self.n_labels, n_bytes)
+
+    @property
+    def read_labels(self) -> Callable[[Any], CSRRows]:
+        """What reads the labels of a block."""
+        return Sealed(read_labels, self.where)
 
     @property
     def n_labels(self) -> int | None:
@@ -177,46 +179,10 @@ class CountStore(OpenedCounts):
         """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
         return read_kept_terms(self.where, totals_path(self.generation), self.provenance, self.n_columns)
 
-    @property
-    def ids(self) -> list[str] | None:
-        """The id of each row, read from the store at each call; None if the store was built without ``id_field``."""
-        if "id_field" not in self.provenance:
-            return None
-        parts = (read_documents(self.where, block, IDS) for block in self.blocks)
-        return [part.text(i).decode() for part in parts for i in range(part.n_documents)]
-
-    def text(self, rows: "int | Iterable[int]") -> Any:
-        """Return the texts behind some rows; only their blocks are read.
-
-        Parameters
-        ----------
-        rows : int or iterable of int
-            Numbers of rows, from 0.
-
-        Returns
-        -------
-        str, or list of str
-            One text for a number, a list for several.
-
-        Raises
-        ------
-        ValueError
-            If the store was built without ``keep_texts=True``.
-        IndexError
-            If there is no such row.
-
-        Examples
-        --------
-        >>> from dspectral import Texts, build_store
-        >>> store = build_store(Texts(["the cat sat", "the dog"]), "memory://texts", keep_texts=True)
-        >>> store.text(1), store.text([1, 0])
-        ('the dog', ['the dog', 'the cat sat'])
-        """
-        if not self.provenance.get("keep_texts"):
-            raise ValueError(f"store {self.where.url} keeps no texts: build it with keep_texts=True")
-        several = not isinstance(rows, int | np.integer)
-        found = documents_at(self.where, self.blocks, rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
-        return found if several else found[0]
+    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
+        """Return the ids or texts of some rows, None where none were kept."""
+        kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
+        return documents_at(self.where, self.blocks, rows, part) if kept else None
 
     def check(self) -> None:
         """Read every block and verify checksums, digests and marks, one task each; then the sums and the vocabulary.

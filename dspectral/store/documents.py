@@ -34,8 +34,10 @@ def documents_at(where: Location, blocks: Sequence[BlockInfo], rows: Iterable[in
         raise IndexError(f"row {wrong[0]} is not among the {starts[-1]} rows of store {where.url}")
     found = [""] * len(wanted)
     numbers = np.searchsorted(starts, wanted, side="right") - 1
-    for number in np.unique(numbers).tolist():
+    order = np.argsort(numbers, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+        number = numbers[places[0]]
         documents = read_documents(where, blocks[number], part)
-        for place in np.flatnonzero(numbers == number).tolist():
+        for place in places.tolist():
             found[place] = documents.text(int(wanted[place] - starts[number])).decode()
     return found

@@ -1,9 +1,13 @@
-"""Methods of every opened matrix of counts, wherever its rows are stored."""
+"""Methods of every opened matrix of counts, wherever its rows are stored, and some of its rows as such a matrix."""
 
+import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 from uuid import uuid4
 
 import dask.array as da
@@ -13,28 +17,66 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.row_blocks import say_bytes
+from dspectral.engine import summarize
+from dspectral.engine.row_blocks import BLOCK_BYTES, say_bytes
+from dspectral.linalg.block_sums import energy_of, total_of
+from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import as_anndata
+from dspectral.store.documents import IDS, TEXTS
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_index import encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows, Documents
+from dspectral.types import CSRRows, Documents, Int64s
 
 T = TypeVar("T")
 ENTRY_BYTES = 8
 """Bytes of an entry in memory: its value, and the number of its column."""
 
 
+class Pieces(NamedTuple):
+    """What the blocks of a matrix are read from: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
+
+    read: Callable[[Any], CSRRows]
+    items: Sequence[Any]
+    n_bytes: Sequence[int]
+
+
 class OpenedCounts(ABC):
     """Sparse counts that are read block by block; subclasses say where from."""
 
+    __iter__ = None
+    """Without it a loop would open each row by itself."""
+
     @property
     @abstractmethod
+    def pieces(self) -> Pieces:
+        """What its blocks are read from."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> "SelectedRows":
+        if isinstance(rows, tuple):  # as scikit-learn indexes arrays: (rows, ...)
+            rows, *others = rows
+            if any(other not in (..., slice(None)) for other in others):
+                raise IndexError("rows alone can be chosen of a store: select columns of store.counts")
+        chosen = np.atleast_1d(np.arange(len(self))[rows])
+        if not len(chosen):
+            raise IndexError(f"no row was chosen of the {len(self)} of {self!r}")
+        return SelectedRows(self, chosen)
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is read block by block: store.counts.compute() is its sparse matrix in memory"
+        )
+
+    @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
+        return read_lazily(*self.pieces[:2], self.block_rows, self.shape[1], self.pieces.n_bytes)
 
     @property
     @abstractmethod
@@ -177,10 +219,211 @@ class OpenedCounts(ABC):
         """Number of blocks of rows."""
         return len(self.block_rows)
 
+    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:  # noqa: ARG002
+        """Return the ids or texts of some rows, None where none were kept."""
+        return None
+
+    @property
+    def ids(self) -> list[str] | None:
+        """The id of each row, read at each call; None if the store was built without ``id_field``."""
+        return self.documents(range(len(self)), IDS)
+
+    def text(self, rows: "int | Iterable[int]") -> Any:
+        """Return the texts behind some rows; only their blocks are read.
+
+        Parameters
+        ----------
+        rows : int or iterable of int
+            Numbers of rows, from 0.
+
+        Returns
+        -------
+        str, or list of str
+            One text for a number, a list for several.
+
+        Raises
+        ------
+        ValueError
+            If the store was built without ``keep_texts=True``.
+        IndexError
+            If there is no such row.
+
+        Examples
+        --------
+        >>> from dspectral import Texts, build_store
+        >>> store = build_store(Texts(["the cat sat", "the dog"]), "memory://texts", keep_texts=True)
+        >>> store.text(1), store[1:].text([0])
+        ('the dog', ['the dog'])
+        """
+        several = not isinstance(rows, int | np.integer)
+        found = self.documents(rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
+        if found is None:
+            raise ValueError(f"{self!r} keeps no texts: build it with keep_texts=True")
+        return found if several else found[0]
+
     @property
     def dtype(self) -> np.dtype[np.float32]:
         """Type of the counts as they are read."""
         return np.dtype(np.float32)
+
+
+class ColumnTotals(NamedTuple):
+    """Sums over rows. Shapes: `column_sums, document_frequency` (n_columns,)."""
+
+    column_sums: NDArray[np.float64]
+    document_frequency: NDArray[np.int64]
+    energy: float
+
+    @classmethod
+    def of(cls, rows: CSRRows) -> Self:
+        """Summarize one block without stored zeros; NaN and infinity raise a ValueError."""
+        frequency = np.bincount(rows.indices, minlength=rows.shape[1])
+        return cls(total_of(rows), frequency, energy_of(rows))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sums over all rows."""
+        sums, frequencies, energies = zip(self, *others, strict=True)
+        return type(self)(np.add.reduce(sums), np.add.reduce(frequencies), math.fsum(energies))
+
+
+class SummedInPass(OpenedCounts):
+    """Counts whose sums are stored nowhere: the first that is asked for takes one pass, which finds all three."""
+
+    @cached_property
+    def _totals(self) -> ColumnTotals:
+        return summarize(self, of=ColumnTotals.of, name="total")
+
+    @property
+    def column_sums(self) -> NDArray[np.float64]:
+        """Sum of each column, shape (n_columns,): one pass."""
+        return self._totals.column_sums
+
+    @property
+    def document_frequency(self) -> NDArray[np.int64]:
+        """Number of rows in which each column is not zero, shape (n_columns,): one pass."""
+        return self._totals.document_frequency
+
+    @property
+    def energy(self) -> float:
+        """Sum of squares of all entries: one pass."""
+        return self._totals.energy
+
+
+class Gathered(NamedTuple):
+    """One block of chosen rows: some rows of each of some items, and their order behind one another, None if right."""
+
+    parts: tuple[tuple[Any, Int64s], ...]
+    order: Int64s | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(len(rows) for _, rows in self.parts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SelectedRows(SummedInPass):
+    """Some rows of a store, in any order, read as all of its rows are: ``store[:3]``, ``store[rows]``.
+
+    Where the chosen rows rise, as those of ``KFold`` do, each block is read once and what was chosen of it is a block.
+    Otherwise, as in ``train_test_split``, blocks of 64 MiB are gathered, each from all blocks that hold its rows.
+
+    Attributes
+    ----------
+    of : CountStore or AnnDataCounts
+        Where the rows are from.
+    rows : ndarray of int, shape (n_rows,)
+        Their numbers there.
+    """
+
+    of: OpenedCounts
+    rows: Int64s
+
+    def __repr__(self) -> str:
+        return f"{self.shape[0]} rows of {self.of!r}"
+
+    def __getitem__(self, rows: Any) -> "SelectedRows":
+        chosen = super().__getitem__(rows)
+        return SelectedRows(self.of, self.rows[chosen.rows])
+
+    def __getattr__(self, name: str) -> Any:
+        # What a store says of its making and of its columns holds for its rows.
+        if name in ("provenance", "kept_terms", "n_labels"):
+            return getattr(self.of, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """What its blocks are gathered from."""
+        read, items, n_bytes = self.of.pieces
+        sizes = np.asarray(self.of.block_rows)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        of_row = np.asarray(n_bytes) / np.maximum(sizes, 1)
+        numbers = np.searchsorted(starts, self.rows, side="right") - 1
+        if (np.diff(numbers) >= 0).all():
+            ends = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+            runs = list(pairwise(ends))
+        else:
+            runs = cut_runs(np.ceil(of_row[numbers]).astype(np.int64), BLOCK_BYTES)
+        found = []
+        for start, stop in runs:
+            here = numbers[start:stop]
+            order = np.argsort(here, kind="stable")
+            places = np.split(order, np.flatnonzero(np.diff(here[order])) + 1)
+            froms = [here[place[0]] for place in places]
+            parts = tuple(
+                (items[number], self.rows[start + place] - starts[number])
+                for number, place in zip(froms, places, strict=True)
+            )
+            found.append(Gathered(parts, None if len(parts) == 1 else np.argsort(order)))
+        of_runs = [int(of_row[numbers[start:stop]].sum()) for start, stop in runs]
+        return Pieces(partial(gather, read=read), found, of_runs)
+
+    @property
+    def block_rows(self) -> list[int]:
+        """Number of rows of each block."""
+        return [piece.n_rows for piece in self.pieces.items]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.rows), self.of.shape[1]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries: one pass."""
+        return int(self.document_frequency.sum())
+
+    @property
+    def hashing(self) -> HashingSettings | None:
+        """How n-grams became columns."""
+        return self.of.hashing
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The n-grams behind the columns."""
+        return self.of.vocabulary
+
+    @property
+    def labels(self) -> "da.Array | None":
+        """Dask array of the labels, cut as the rows are; None if the store holds none."""
+        read = getattr(self.of, "read_labels", None)
+        if read is None or self.n_labels is None:
+            return None
+        return read_lazily(partial(gather, read=read), self.pieces.items, self.block_rows, self.n_labels)
+
+    def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
+        """Return the ids or texts of some rows, None where the store kept none."""
+        return self.of.documents(self.rows[list(rows)], part)
+
+
+def gather(chosen: Gathered, *, read: Callable[[Any], CSRRows]) -> CSRRows:
+    """Read the chosen rows of some blocks, one block after the other. Shapes: returns (n_rows, n_columns)."""
+    parts = [read(item)[rows] for item, rows in chosen.parts]
+    joined = sparse.csr_array(parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr"))
+    gathered = joined if chosen.order is None else joined[chosen.order]
+    gathered.has_sorted_indices = gathered.has_canonical_format = True  # as those of each block were
+    return gathered
 
 
 def read_lazily(

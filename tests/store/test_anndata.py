@@ -63,7 +63,7 @@ def test_one_pass_finds_all_sums(url, monkeypatch):
     passes = []
     original = summarize
     monkeypatch.setattr(
-        "dspectral.store.anndata.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw)
+        "dspectral.store.rows.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw)
     )
     opened = open_anndata(Location.of(url), block_bytes=800)
     assert opened.n_blocks > 2
