@@ -140,7 +140,7 @@ def _tree(one: PassState | None) -> dict[str, Any] | None:
     if one is None or one.begun is None:
         return None
     begun, levels = one.begun, []
-    again = one.again if one.ended is None else [0] * len(one.totals)
+    again = one.counts.again if one.ended is None else [0] * len(one.totals)
     for level, (done, total, redone) in enumerate(zip(one.done, one.totals, again, strict=True)):
         parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
         bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]

@@ -15,10 +15,9 @@ from .fits import only_planned as only_planned
 from .fits import scratch_of_plan as scratch_of_plan
 from .keeping import forget as forget
 from .memory import column_groups as column_groups
-from .merge_tree import projected_memory as projected_memory
-from .merge_tree import tree_depth as tree_depth
+from .memory import projected_memory as projected_memory
+from .memory import tree_depth as tree_depth
 from .passes import collect_rows as collect_rows
-from .passes import is_small as is_small
 from .passes import map_rows as map_rows
 from .passes import run_tasks as run_tasks
 from .passes import summarize as summarize
@@ -26,6 +25,7 @@ from .row_blocks import Blocks as Blocks
 from .row_blocks import Stream as Stream
 from .row_blocks import bytes_said as bytes_said
 from .row_blocks import is_lazy as is_lazy
+from .row_blocks import is_small as is_small
 from .row_blocks import lazy_rows as lazy_rows
 from .row_blocks import refuse_other_containers as refuse_other_containers
 from .row_blocks import row_numbers as row_numbers

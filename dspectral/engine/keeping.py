@@ -350,13 +350,13 @@ class Keeper:
 
 
 def keeper_of(
-    keep: str | Path | None, function: Callable[..., Any], damaged: Collection[str], *, in_memory: bool
+    keep: str | Path | None, function: Callable[..., Any], damaged: Collection[str], *, is_local: bool
 ) -> Keeper | None:
     """Return who keeps the summaries of a pass, and takes none of the ``damaged`` ones."""
     place = kept_in_force() if keep is None else place_of(keep)
     if place is None:
         return None
-    kinds = kinds_of_machines(None if in_memory else client_in_force())
+    kinds = kinds_of_machines(None if is_local else client_in_force())
     return Keeper(Folder(*place), function, kinds, damaged)
 
 

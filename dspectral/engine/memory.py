@@ -1,4 +1,4 @@
-"""Memory: what a pass takes, what its processes may have, and the refusal of a pass that does not fit."""
+"""Memory: the law of what a pass takes, what its processes may have, and the refusal of a pass that does not fit."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,6 @@ from dspectral.engine.cluster import query_or_none
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
 from dspectral.engine.events import Client, Scheduler, client_in_force
 from dspectral.engine.fits import fit_in_force
-from dspectral.engine.merge_tree import tree_depth
 from dspectral.engine.row_blocks import Stream, bytes_said, in_cuts, is_in_memory, spans_of
 from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
 from dspectral.html import size_of
@@ -79,6 +78,59 @@ class PassNeed(NamedTuple):
         bound = self.bound if memory.n_workers else 0
         at_once = min(memory.n_threads, n_tasks)
         return int(memory.taken + bound + waiting + at_once * (self.blocks + self.law.work))
+
+
+def merges_of(n_blocks: int, fan_in: int) -> list[int]:
+    """Return the number of merges on each level above summaries of blocks."""
+    numbers = []
+    while n_blocks > 1:
+        n_full, n_left = divmod(n_blocks, fan_in)
+        numbers.append(n_full + (n_left > 1))
+        n_blocks = n_full + (n_left > 0)
+    return numbers
+
+
+def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
+    """Return the number of levels of merges above summaries of blocks."""
+    return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
+
+
+def projected_memory(
+    *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int | None = None, n_workers: int = 1
+) -> int:
+    """Bound the bytes that a pass needs, over all workers, beside the interpreters themselves.
+
+    Parameters
+    ----------
+    summary_bytes : int
+        Size of one summary in bytes.
+    n_blocks : int
+        Number of row blocks.
+    work_bytes : int
+        Bytes that summarizing one block or merging ``fan_in`` summaries takes, the block included.
+    fan_in : int, optional
+        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
+    n_workers : int, default=1
+        Number of tasks that run at once.
+
+    Returns
+    -------
+    int
+        Bound in bytes.
+
+    Notes
+    -----
+    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and those
+    that wait on each level; the depth is ``ceil(log(n_blocks, fan_in))``.
+
+    Examples
+    --------
+    >>> projected_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
+    250
+    """
+    fan_in = configured_fan_in() if fan_in is None else fan_in
+    depth = tree_depth(n_blocks, fan_in)
+    return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes
 
 
 _GIVEN: ContextVar[Memory | None] = ContextVar("memory", default=None)
@@ -179,9 +231,9 @@ def column_groups(
     Dask begins to spill, or 95 % where that saves half of the passes or more; this process no more than
     ``dspectral.memory-limit``.
     """
-    in_memory = is_in_memory(X)
-    arrays = [in_cuts(X, "product", in_memory=in_memory)]
-    memory, width, fan_in = memory_of(None if in_memory else client_in_force()), shape[1], configured_fan_in()
+    is_local = is_in_memory(X)
+    arrays = [in_cuts(X, "product", is_local=is_local)]
+    memory, width, fan_in = memory_of(None if is_local else client_in_force()), shape[1], configured_fan_in()
     if memory is None or not memory.limit:
         return 1
     asked_for = None if memory.n_workers else asked_memory_limit()

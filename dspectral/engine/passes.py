@@ -1,4 +1,4 @@
-"""Passes over blocks: summarize and merge them, map them, or run a task for each item of a list."""
+"""Passes over blocks: summarize and merge them up a tree, map them, or run a task for each item of a list."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
@@ -24,27 +24,30 @@ from scipy import sparse
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster import compare_machines
 from dspectral.engine.cluster_pass import compute_on
-from dspectral.engine.configuration import configured_fan_in, in_memory_bytes
+from dspectral.engine.configuration import configured_fan_in
 from dspectral.engine.events import (
     BlocksDone,
     Client,
+    Merged,
     PassBegan,
     PassEnded,
     client_in_force,
     counts_blocks,
     emit,
+    emit_from_worker,
     has_listeners,
     runs_in_task,
 )
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, next_number, scratch_of_plan
-from dspectral.engine.keeping import Keeper, PartError, keeper_of
-from dspectral.engine.memory import PassNeed, admit, need_of_pass, spans_for
-from dspectral.engine.merge_tree import block_tasks, merge_group, merge_tree, merged, merges_of
+from dspectral.engine.keeping import Keeper, Part, PartError, keeper_of
+from dspectral.engine.memory import PassNeed, admit, merges_of, need_of_pass, spans_for
 from dspectral.engine.row_blocks import (
     Blocks,
     Shape,
     Stream,
     as_array,
+    block_tasks,
+    bytes_in,
     bytes_said,
     check_cuts,
     checked_block,
@@ -53,16 +56,23 @@ from dspectral.engine.row_blocks import (
     in_cuts,
     is_in_memory,
     lazy_rows,
+    rows_in,
     say_bytes,
     slices_of,
 )
 from dspectral.engine.summary import Summary, bytes_of
-from dspectral.engine.tasks import Graph, call, pinned_and_named, result_of, value, with_retries
+from dspectral.engine.tasks import (
+    Graph,
+    Key,
+    call,
+    pinned_and_named,
+    result_of,
+    value,
+    with_retries,
+)
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
-SHORT = 800
-"""Rows or columns that dense rows have at the most to be decomposed in memory."""
 
 
 def _forget_threads() -> None:
@@ -126,16 +136,16 @@ def summarize(
     fan_in = configured_fan_in() if fan_in is None else fan_in
     if fan_in < 2:
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
-    in_memory = all(is_in_memory(stream) for stream in streams)
-    arrays = [in_cuts(stream, name, in_memory=in_memory) for stream in streams]
+    is_local = all(is_in_memory(stream) for stream in streams)
+    arrays = [in_cuts(stream, name, is_local=is_local) for stream in streams]
     check_cuts(arrays)
     fit, damaged = fit_in_force(), set[str]()
     n_begun = fit.n_begun if fit else 0
     while True:
-        keeper = keeper_of(keep, of, damaged, in_memory=in_memory)
-        result, begun, need = _tree_of_pass(arrays, of, fan_in, name, in_memory, keeper)
+        keeper = keeper_of(keep, of, damaged, is_local=is_local)
+        result, begun, need = _tree_of_pass(arrays, of, fan_in, name, is_local, keeper)
         try:
-            with _computing(result.dask, begun, is_pass=True, in_memory=in_memory, need=need) as how:
+            with _computing(result.dask, begun, is_pass=True, is_local=is_local, need=need) as how:
                 (summary,) = dask.compute(result, **how)
         except PartError as error:
             sentence, path = error.args
@@ -152,7 +162,7 @@ def _tree_of_pass(
     of: Callable[..., S],
     fan_in: int,
     name: str,
-    in_memory: bool,
+    is_local: bool,
     keeper: Keeper | None,
 ) -> tuple[Delayed, PassBegan, PassNeed]:
     """Return the graph of one attempt at a pass, what it will do, and what it takes."""
@@ -176,10 +186,74 @@ def _tree_of_pass(
         n_joined=n_blocks if len(leaves) < n_blocks else 0,
     )
     fit = fit_in_force()
-    is_heard = not in_memory and (has_listeners() or counts_blocks()) and client_in_force() is not None
+    is_heard = not is_local and (has_listeners() or counts_blocks()) and client_in_force() is not None
     result = merge_tree(graph, leaves, fan_in, run, (fit.token if fit else "") if is_heard else None, keeper)
     begun = begun if keeper is None else keeper.with_kept(begun)
     return result, begun, need_of_pass(of, arrays, spans, fan_in)
+
+
+def merge_tree(
+    graph: Graph,
+    keys: list[Key],
+    fan_in: int,
+    token: str,
+    fit_token: str | None = None,
+    keeper: Keeper | None = None,
+) -> Delayed:
+    """Add merges of ``fan_in`` neighbors on each level until one is left; with a ``fit_token`` they emit events."""
+    layer = dict(graph)
+    level = 0
+    # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
+    # Neighbors alone are merged, in a tree whose shape the number of blocks decides: in whatever order tasks finish,
+    # floats are added in the same order and sums have the same bits.
+    while len(keys) > 1:
+        level += 1
+        merged = []
+        for i, group in enumerate(keys[start : start + fan_in] for start in range(0, len(keys), fan_in)):
+            if len(group) == 1:
+                merged.append(group[0])  # nobody to merge with: it moves up as it is
+                continue
+            key = (merge_group(level, token), i)
+            work = _merge if fit_token is None else partial(_merge_and_emit, fit_token, token, level)
+            task = work, *map(result_of, group)
+            node = call(key, *task) if keeper is None else keeper.merge(key, group, task, len(keys) <= fan_in)
+            layer[node.key] = node
+            merged.append(node.key)
+        keys = merged
+    name = f"merge-{token}"
+    layer = layer if keeper is None else keeper.needed(layer, keys[0])
+    return Delayed(keys[0], HighLevelGraph.from_collections(name, layer), layer=name)
+
+
+def _merge(*summaries: S) -> S:
+    """Merge neighbors, in order, while BLAS has one thread."""
+    first, *others = aligned(summaries)
+    with blas_in_one_thread():
+        return first.merge(*others)  # type: ignore[no-any-return]
+
+
+def _merge_and_emit(fit: str, run: str, level: int, *summaries: S) -> S:
+    """Merge neighbors, and send the scheduler the size and the certificate of the result."""
+    result = _merge(*summaries)
+    emit_from_worker(merged(fit, run, level, result))
+    return result
+
+
+def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
+    """Return the event of a summary that was merged."""
+    summary = summary.summary if isinstance(summary, Part) else summary
+    n_rows = getattr(summary, "n_rows", None)
+    error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
+    absolute = relative = None
+    if error is not None and energy is not None:
+        absolute, relative = float(error), float(error / energy) if energy else 0.0
+    n_bytes = bytes_of(summary)
+    return Merged(fit, run, level, n_bytes, None if n_rows is None else int(n_rows), absolute, relative)
+
+
+def merge_group(level: int, token: str) -> str:
+    """Return the name of the task group of one level of merges."""
+    return f"merge-level-{level}-{token}"
 
 
 def map_rows(
@@ -206,7 +280,7 @@ def map_rows(
         begun = PassBegan(uuid4().hex, name, group, len(sizes), n_rows=rows.shape[0], n_bytes=n_bytes)
         with running_pass(begun):
             slices = enumerate(slices_of(rows, sizes))
-            parts = [_call(function, i, (None,), block) for i, block in slices]
+            parts = [_call(function, i, (None,), (), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
@@ -270,11 +344,11 @@ def _computing(
     begun: PassBegan,
     *,
     is_pass: bool = False,
-    in_memory: bool = False,
+    is_local: bool = False,
     need: PassNeed | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
-    client = None if in_memory or runs_in_task() else client_in_force()
+    client = None if is_local or runs_in_task() else client_in_force()
     if has_number(is_pass=is_pass) and scratch_of_plan():
         # `dspectral.plan` lets a fit run until its first pass is known, and goes on from what this carries.
         raise FirstPass(begun, need, graph)
@@ -284,7 +358,7 @@ def _computing(
         compare_machines(client)
     # A scheduler that is named goes before a distributed client, to which all the data in memory would be copied.
     is_sync = dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
-    local = {"scheduler": "sync" if is_sync else "threads"} if in_memory else {}
+    local = {"scheduler": "sync" if is_sync else "threads"} if is_local else {}
     # BLAS is held from first to last: it starts its threads anew each time that its limit changes.
     with (
         blas_in_one_thread(),
@@ -349,46 +423,18 @@ def running_pass(
         emit(PassEnded(begun.fit, begun.run, begun.name, time.perf_counter() - start, error), client)
 
 
-def rows_in(arrays: Sequence[da.Array]) -> int | None:
-    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
-    known = [array for array in arrays if array.dtype.kind != "O"]
-    return int(sum(known[0].chunks[0])) if known else None
-
-
-def bytes_in(arrays: Sequence[da.Array]) -> int | None:
-    """Return the bytes of all streams together, as far as they are known before they are read."""
-    if any(array.dtype.kind == "O" for array in arrays):
-        return None
-    dense = [isinstance(array._meta, np.ndarray) for array in arrays]  # noqa: SLF001
-    sizes = [
-        [int(one.nbytes)] if is_dense else bytes_said(one)
-        for one, is_dense in zip(arrays, dense, strict=True)
-    ]
-    return None if None in sizes else sum(sum(of_array) for of_array in sizes if of_array)
-
-
-def is_small(X: Stream) -> bool:
-    """Report whether rows, lazy sparse ones only of a store, have few enough entries to be decomposed in memory."""
-    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
-    n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)
-    is_dense = isinstance(rows._meta if isinstance(rows, da.Array) else rows, np.ndarray)  # noqa: SLF001
-    if is_dense and min(rows.shape) > SHORT:
-        return False
-    return n_bytes is not None and n_bytes <= in_memory_bytes()
-
-
-def _call(function: Callable[..., Any], first: int, said: Sequence[Shape | int], *rows: Any) -> Any:
-    """Call a function of a block, or of several joined ones, and begin what it refuses with the number of the block."""
-    is_joined = bool(said) and isinstance(said[0], int)
+def _call(
+    function: Callable[..., Any], first: int, shapes: Sequence[Shape], sizes: Sequence[int], *rows: Any
+) -> Any:
+    """Call a function of a block, or of several joined ones of some sizes; what it refuses gets the block's number."""
     try:
-        blocks = rows if is_joined else map(checked_block, rows, cast("Sequence[Shape]", said))
+        blocks = rows if sizes else map(checked_block, rows, shapes)
         with blas_in_one_thread():
             return aligned(function)(*map(aligned, blocks))
     except ValueError as error:
-        if not is_joined:
+        if not sizes:
             raise ValueError(f"row block {first}: {error}") from error
         # What it refuses is looked for in each of the blocks.
-        sizes = cast("Sequence[int]", said)
         for number, one in enumerate(cut_again(rows, sizes), first):
-            _call(function, number, (None,) * len(one), *one)
+            _call(function, number, (None,) * len(one), (), *one)
         raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

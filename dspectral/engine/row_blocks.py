@@ -1,9 +1,9 @@
-"""Data that can be read block by block: arrays in memory, Dask arrays, stores, and streams of anything else."""
+"""Data read block by block (arrays in memory, Dask arrays, stores, streams of anything), and the tasks that read it."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
 import dask
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.configuration import joined_bytes
-from dspectral.engine.tasks import call
+from dspectral.engine.configuration import in_memory_bytes, joined_bytes
+from dspectral.engine.keeping import Keeper
+from dspectral.engine.summary import bytes_of
+from dspectral.engine.tasks import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
 from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse
@@ -26,6 +28,8 @@ ENTRY_BYTES = 16
 """Most bytes of an entry: a float64 and an int64."""
 MOST_JOINED = 8
 """Blocks that one task reads at the most: what many cores share should not become few tasks."""
+SHORT = 800
+"""Rows or columns that dense rows have at the most to be decomposed in memory."""
 SAID = "bytes_of_blocks"
 """Where the layer of an array says how large its blocks are."""
 
@@ -140,11 +144,11 @@ def backed_rows(X: Any) -> da.Array:
     return rows
 
 
-def in_cuts(X: Stream, name: str, *, in_memory: bool) -> da.Array:
-    """Return the Dask array of one stream of a pass; ``in_memory`` says whether all its streams are."""
+def in_cuts(X: Stream, name: str, *, is_local: bool) -> da.Array:
+    """Return the Dask array of one stream of a pass; ``is_local`` says whether all its streams lie in this process."""
     if isinstance(X, Blocks):
         return as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarized by one task, of this name
-    return in_blocks(X) if in_memory else lazy_rows(X)
+    return in_blocks(X) if is_local else lazy_rows(X)
 
 
 def as_array(blocks: Blocks, name: str) -> da.Array:
@@ -295,3 +299,70 @@ def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
 def cut_again(joined: Sequence[CSRRows], sizes: Sequence[int]) -> Iterator[tuple[Rows, ...]]:
     """Cut what was joined into its blocks again."""
     return zip(*(slices_of(rows, sizes) for rows in joined), strict=True)
+
+
+def rows_in(arrays: Sequence[da.Array]) -> int | None:
+    """Return the rows of streams that are cut alike; None for streams of something else than rows."""
+    known = [array for array in arrays if array.dtype.kind != "O"]
+    return int(sum(known[0].chunks[0])) if known else None
+
+
+def bytes_in(arrays: Sequence[da.Array]) -> int | None:
+    """Return the bytes of all streams together, as far as they are known before they are read."""
+    if any(array.dtype.kind == "O" for array in arrays):
+        return None
+    dense = [isinstance(array._meta, np.ndarray) for array in arrays]  # noqa: SLF001
+    sizes = [
+        [int(one.nbytes)] if is_dense else bytes_said(one)
+        for one, is_dense in zip(arrays, dense, strict=True)
+    ]
+    return None if None in sizes else sum(sum(of_array) for of_array in sizes if of_array)
+
+
+def is_small(X: Stream) -> bool:
+    """Report whether rows, lazy sparse ones only of a store, have few enough entries to be decomposed in memory."""
+    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
+    n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)
+    is_dense = isinstance(rows._meta if isinstance(rows, da.Array) else rows, np.ndarray)  # noqa: SLF001
+    if is_dense and min(rows.shape) > SHORT:
+        return False
+    return n_bytes is not None and n_bytes <= in_memory_bytes()
+
+
+def block_tasks(
+    work: Callable[..., Any],
+    function: Callable[..., Any],
+    arrays: list[da.Array],
+    name: str,
+    keeper: Keeper | None = None,
+    spans: Sequence[range] | None = None,
+) -> tuple[Graph, list[Key]]:
+    """Make one task for each block or few of them, which reads, applies what was mapped over it, and does the work."""
+    graph: Graph = {}
+    # Optimized together, so that streams made from one source share the tasks that read it.
+    for array in dask.optimize(*arrays):
+        graph.update(nodes_of(array))
+    shared = f"shared-{name}"
+    graph[shared] = value(shared, function)
+    leaves: list[Key] = []
+    # What each array promises travels with the task that reads, which compares it with what it finds.
+    n_blocks = arrays[0].numblocks[0]
+    spans = [range(i, i + 1) for i in range(n_blocks)] if spans is None else spans
+    keys = [[row[0] for row in array.__dask_keys__()] for array in arrays]
+    for i, span in enumerate(spans):
+        key, first = (name, i, 0), span[0]
+        of_blocks = [key_of[number] for number in span for key_of in keys]
+        shapes: tuple[Shape, ...] = tuple(shape_said(array, first) for array in arrays)
+        read, sizes = of_blocks, tuple[int, ...]()
+        if len(span) > 1:
+            # A task of its own within the fused one: blocks are let go once they are joined.
+            read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
+            for to, array, key_of in zip(read, arrays, keys, strict=True):
+                shapes = tuple(shape_said(array, number) for number in span)
+                graph[to] = call(to, join, first, shapes, *(result_of(key_of[number]) for number in span))
+            sizes = tuple(arrays[0].chunks[0][number] for number in span)
+        task = work, result_of(shared), first, shapes, sizes, *map(result_of, read)
+        node = call(key, *task) if keeper is None else keeper.leaf(key, graph, of_blocks, task, len(spans))
+        leaves.append(node.key)
+        graph[node.key] = node
+    return with_retries(fuse_into(leaves, graph)), leaves

@@ -1,4 +1,4 @@
-"""The thread that shows progress: in a terminal, a notebook, or as lines now and then."""
+"""Progress: one view of what runs, drawn in a terminal or a notebook, or written as a line now and then."""
 
 import atexit
 import sys
@@ -6,15 +6,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Self, TextIO
+from datetime import timedelta
+from html import escape
+from typing import Any, NamedTuple, Self, TextIO
 
 from dask.callbacks import Callback
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from dspectral.engine import listening
 from dspectral.engine.cluster_pass import DONE
-from dspectral.engine.events import LOGGER, Client, Scheduler, client_in_force
-from dspectral.watch.bars import Notebook, Rows, headings_of, line_of, line_of_end, notebook_shell
-from dspectral.watch.record import Phase, Record
+from dspectral.engine.events import LOGGER, Client, Scheduler, client_in_force, pass_label
+from dspectral.watch.record import FitState, Phase, Record
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""
@@ -22,9 +28,24 @@ INTERVAL = 0.5
 """Seconds between two looks."""
 LINE_SECONDS = (10.0, 60.0)
 """Least and most time between two lines where the output is no terminal; between these, a tenth of the age."""
+N_ENDED = 8
+"""Fits that a notebook lists once they are over; earlier ones are counted."""
+STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
+BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
 _LOCK = threading.Lock()
 _SHOWN: "list[Progress]" = []
 """The one that shows; those within it leave that to it."""
+
+
+class View(NamedTuple):
+    """What is shown: the line of the fits, phases with bars, other lines, and for how many seconds it has run."""
+
+    headings: list[str]
+    phases: list[Phase]
+    seconds: float
+
+
+NOTHING = View([], [], 0.0)
 
 
 class LocalTasks(Callback):
@@ -49,6 +70,193 @@ def scheduler_counts(dask_scheduler: Scheduler) -> tuple[int, int]:
     """Return how many tasks of a scheduler are done, and how many there are."""
     states = [group.states for group in dask_scheduler.task_groups.values()]
     return sum(one.get(name, 0) for one in states for name in DONE), sum(sum(one.values()) for one in states)
+
+
+def headings_of(record: Record) -> tuple[list[str], float | None]:
+    """Return the lines around the bars, that of the fits first, and since when there is something to say."""
+    fits = [fit for fit in record.fits.values() if fit.begun and fit.is_running]
+    passes = [one for _root, one in record.running_passes()]
+    labels = [pass_label(one.begun.number, one.begun.n_passes) for one in passes[:1] if one.begun]
+    lines = [": ".join([" > ".join(fit.name for fit in fits), *filter(None, labels)])] if fits else []
+    lines += [
+        f"certificate {fit.certificate:.3g} of the energy" for fit in fits if fit.certificate is not None
+    ]
+    for one in passes:
+        lost = f"{_plural(one.lost_workers, 'worker')} lost, " if one.lost_workers else ""
+        lines += [f"{lost}{_plural(one.n_redone, 'task')} run again"] if one.n_redone else []
+    lines += [f"waits: {one.waits}" for one in passes if one.waits]
+    lines += [f"{record.n_retried} attempts failed and were repeated"] if record.n_retried else []
+    loops = record.compiling()
+    lines += [f"compiling {loop} (once, kept for later runs)" for loop in loops]
+    return lines, min([fit.since for fit in fits] or loops.values(), default=None)
+
+
+def line_of_end(fit: FitState) -> str:
+    """Return one line about a fit that is over."""
+    if fit.ended is None:
+        return ""
+    parts = [_plural(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
+    parts += [] if fit.certificate is None else [f"certificate {fit.certificate:.3g} of the energy"]
+    parts += [f"ended by {fit.ended.error}"] if fit.ended.error else []
+    return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.ended.seconds:.1f} s"
+
+
+def _plural(n: int, word: str, ending: str = "s") -> str:
+    return f"{n} {word}{ending * (n != 1)}"
+
+
+def count_of(phase: Phase) -> str:
+    """Return the tasks of a phase, and their speed, in few words.
+
+    >>> count_of(Phase("hash-block", 11, 245, again=6))
+    '11/245, 6 of them again'
+    >>> count_of(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
+    '1/2, 12,500 rows/s, 2.5 MB/s'
+    """
+    again = f"{phase.again} of them again" if phase.again else ""
+    rows, rate = phase.speed(phase.n_rows), phase.speed(phase.n_bytes)
+    units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
+    parts = (
+        f"{phase.done}/{phase.total}",
+        again,
+        f"{rows:,.0f} rows/s" if rows else "",
+        size if rate else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def times_of(phase: Phase) -> str:
+    """Return how long a phase has taken and how long it will yet, as far as that is known; nothing before it begins."""
+    if not phase.done:
+        return ""
+    speed = phase.speed(phase.total)
+    left = (
+        f", {_clock((phase.total - phase.done) / speed)} left" if speed and phase.done < phase.total else ""
+    )
+    return _clock(phase.seconds) + left
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))
+
+
+def line_of(view: View) -> str:
+    """Return one line: time and first heading; each phase with its tasks done, share and time; other headings."""
+    first, *others = view.headings
+    phases = [
+        ", ".join(
+            filter(
+                None, (f"{one.name} {count_of(one)}", f"{one.share:.0%}".replace("%", " %"), times_of(one))
+            )
+        )
+        for one in view.phases
+    ]
+    return f"[{_clock(view.seconds)}] " + ": ".join(filter(None, (first, " · ".join([*phases, *others]))))
+
+
+def drawing_of(view: View) -> Group:
+    """Return what a terminal shows: a bar for each phase, between headings that may be as wide as the terminal."""
+    first, *others = view.headings
+    table = Table.grid("", "", "", "", "", padding=(0, 1))
+    for column in (table.columns[0], table.columns[-1]):
+        column.overflow = "fold"
+    for one in view.phases:
+        bar = ProgressBar(one.total, one.done, width=20)
+        words = (f"{one.share:4.0%}", count_of(one), times_of(one))
+        table.add_row(Text(f"  {one.name}"), bar, *map(Text, words))
+    title = Text(" ".join(filter(None, (first, _clock(view.seconds)))))
+    return Group(title, table, *(Text(f"  {text}") for text in others))
+
+
+def html_of(view: View, ended: list[str]) -> str:
+    """Return what a notebook shows: lines of fits that are over, and the view."""
+    n_hidden = max(0, len(ended) - N_ENDED)
+    lines = [f"and {n_hidden} earlier"] if n_hidden else []
+    lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
+    lines += [f"<b>{escape(text)}</b> {_clock(view.seconds)}" for text in view.headings[:1]]
+    for one in view.phases:
+        filled = f"display:block;width:{one.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
+        bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'
+        words = ", ".join(filter(None, (count_of(one), times_of(one))))
+        lines.append(f"{bar} {one.share:.0%} {escape(one.name)} {escape(words)}")
+    lines += map(escape, view.headings[1:])
+    return (
+        f'<div style="{STYLE}">' + "".join(f"<div>{line}</div>" for line in lines) + "</div>" if lines else ""
+    )
+
+
+class Output:
+    """A text stream: a terminal gets bars that change, and lines that stay above them; any other stream gets lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._console = Console(file=stream)
+        self._is_live = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._live: Live | None = None
+        self._next_line = 0.0
+
+    def show(self, view: View, ended: list[str]) -> None:
+        """Show a view, and add lines about fits that ended."""
+        if self._is_live:
+            self._draw(view, ended)
+            return
+        now = time.monotonic()
+        if view.headings and now >= self._next_line:
+            ended = [*ended, line_of(view)]
+            self._next_line = now + min(max(LINE_SECONDS[0], view.seconds / 10), LINE_SECONDS[1])
+        for line in ended:
+            self._console.file.write(line + "\n")
+            self._console.file.flush()
+
+    def _draw(self, view: View, ended: list[str]) -> None:
+        if self._live is None and view.headings:
+            # What is printed goes above the bars, but never from a file to them.
+            is_here = sys.stdout.isatty()
+            self._live = Live(
+                console=self._console, auto_refresh=False, transient=True, redirect_stdout=is_here
+            )
+            self._live.start()
+        if self._live is not None and not view.headings:
+            self._live.stop()
+            self._live = None
+        for line in ended:
+            self._console.print(line, markup=False, highlight=False)
+        if self._live is not None:
+            self._live.update(drawing_of(view), refresh=True)
+
+
+def notebook_shell() -> Any:
+    """Return the shell of the notebook in which this process runs, or None."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    return shell if getattr(shell, "kernel", None) is not None else None
+
+
+class Notebook:
+    """A display below the cell that runs."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._display = sys.modules["IPython"].display
+        self._cell: int | None = None
+        self._handle: Any = None
+        self._shown = ""
+        self._ended: list[str] = []
+
+    def show(self, view: View, ended: list[str]) -> None:
+        """Show a view, and add fits that ended."""
+        if (view.headings or ended) and self._shell.execution_count != self._cell:
+            # Another cell has an output of its own; that of the last one stays.
+            self._cell, self._handle, self._ended, self._shown = self._shell.execution_count, None, [], ""
+        self._ended += ended
+        html = html_of(view, self._ended)
+        if html == self._shown:  # what does not change does not flicker
+            return
+        self._shown = html
+        if self._handle is None:
+            self._handle = self._display.display(self._display.HTML(html), display_id=True)
+        else:
+            self._handle.update(self._display.HTML(html))
 
 
 class Progress:
@@ -97,9 +305,7 @@ class Progress:
             _SHOWN.append(self)
         self._record, self._local = Record(), LocalTasks()
         shell = notebook_shell() if self._stream is None else None
-        self._notebook = Notebook(shell) if shell is not None else None
-        self._rows = Rows(self._stream or sys.stderr)
-        self._next_line = 0.0
+        self._out = Notebook(shell) if shell is not None else Output(self._stream or sys.stderr)
         self._busy_since: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -139,14 +345,14 @@ class Progress:
     def _watch(self) -> None:
         try:
             while not self._ended.wait(INTERVAL):
-                self._look()
-            self._show([], [], 0.0, 0.0)
+                self._show(self._view())
+            self._show(NOTHING)
         except (OSError, ValueError):
             # The terminal is gone or the stream is closed: what is computed does not end with it.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
 
-    def _look(self) -> None:
-        """Look once at all that runs, and show it."""
+    def _view(self) -> View:
+        """Return what runs now."""
         now = time.monotonic()
         with self._record.lock:
             headings, since = headings_of(self._record)
@@ -158,25 +364,19 @@ class Progress:
         # first seen.
         self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
         since = self._busy_since if since is None else since
-        if since is None or (self._notebook is None and now - since < self._quiet_seconds):
-            self._show([], [], now, now)
-        else:
-            self._show(headings or [""], phases, since, now)
+        if since is None or (isinstance(self._out, Output) and now - since < self._quiet_seconds):
+            return NOTHING
+        phases = [one._replace(seconds=one.seconds or now - since) for one in phases]
+        return View(headings or [""], phases, now - since)
 
-    def _show(self, headings: list[str], phases: list[Phase], since: float, now: float) -> None:
+    def _show(self, view: View) -> None:
         with self._record.lock:
-            ended = [(line_of_end(fit), fit.ended.seconds) for fit in self._record.ended if fit.ended]
+            ended = [fit for fit in self._record.ended if fit.ended]
             self._record.ended.clear()
-        self._rows.keep(headings, phases, since)
-        if self._notebook is not None:
-            self._notebook.show(self._rows.tasks, [line for line, _seconds in ended])
-            return
-        for line, seconds in ended:
-            if self._summaries and seconds >= self._quiet_seconds:
-                self._rows.say(line)
-        if headings and not self._rows.is_live and now >= self._next_line:
-            self._rows.say(line_of(self._rows.tasks))
-            self._next_line = now + min(max(LINE_SECONDS[0], (now - since) / 10), LINE_SECONDS[1])
+        least = 0.0 if isinstance(self._out, Notebook) else self._quiet_seconds
+        if isinstance(self._out, Output) and not self._summaries:
+            ended = []
+        self._out.show(view, [line_of_end(fit) for fit in ended if fit.ended and fit.ended.seconds >= least])
 
     def _other_tasks(self) -> list[Phase]:
         """Return what runs outside of fits and passes: in this process, or on the cluster of the client."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, get_args
 
 from dspectral.engine import events as of
 from dspectral.engine import projected_memory
-from dspectral.engine.merge_tree import merges_of
+from dspectral.engine.cluster_pass import TaskCounts
+from dspectral.engine.memory import merges_of
 
 MOST_POINTS = 240
 """Points that a series keeps: more than that would not be seen in a picture."""
@@ -40,14 +41,28 @@ class Memory(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Tasks of one kind within what runs: those done at any time, those done ``again``, and their speed."""
+    """Tasks of one kind within what runs: those done at any time, of them those ``again``, and the seconds so far.
+
+    `n_kept`: those that need not run; `n_rows, n_bytes`: what all of them read.
+    """
 
     name: str
     done: int
     total: int
     again: int = 0
-    rows_per_second: float | None = None
-    bytes_per_second: float | None = None
+    seconds: float = 0.0
+    n_kept: int = 0
+    n_rows: int | None = None
+    n_bytes: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the tasks that is done, in [0, 1]."""
+        return self.done / max(self.total, 1)
+
+    def speed(self, n: int | None) -> float:
+        """Return how many of ``n`` are done a second, where all blocks are about as large; 0 if that is unknown."""
+        return (n or 0) * (self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
 
 
 class Series:
@@ -85,14 +100,12 @@ class PassState:
         self.begun: of.PassBegan | None = None
         self.ended: of.PassEnded | None = None
         self.totals: list[int] = []
-        self.most: list[int] = []
-        self.again: list[int] = []
+        self.counts = TaskCounts(0)
         self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
         self.waits = ""
         self.best = (0, 0, 0.0)
         self.rates: list[float] = []
-        self._now: list[int] = []
-        self._n_computed = 0
+        self._n_now = self._n_computed = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
     def begin(self, begun: of.PassBegan, order: int) -> None:
@@ -100,7 +113,7 @@ class PassState:
         self.begun, self.order = begun, order
         merges = merges_of(begun.n_blocks, begun.fan_in) if begun.merge_groups else []
         self.totals = [begun.n_blocks, *merges]
-        self.most, self.again, self._now = ([0] * len(self.totals) for _ in range(3))
+        self.counts = TaskCounts(len(self.totals))
 
     @property
     def is_running(self) -> bool:
@@ -110,31 +123,27 @@ class PassState:
     @property
     def done(self) -> list[int]:
         """Number of tasks of each level that were done at any time; all of them after a pass without an error."""
-        return self.totals if self.ended is not None and not self.ended.error else self.most
+        return self.totals if self.ended is not None and not self.ended.error else self.counts.most
 
     @property
     def share(self) -> float:
         """Share of the tasks that are done and need not run again, in [0, 1]."""
-        n_again = sum(self.again) if self.ended is None else 0
+        n_again = sum(self.counts.again) if self.ended is None else 0
         return (sum(self.done) - n_again) / max(sum(self.totals), 1)
 
     def count(self, done: Sequence[int | None], at: float) -> None:
         """Take in how many tasks of each level are done now; fewer than before were lost, and run again."""
-        if not any(number is not None for number in done):
+        if all(number is None for number in done):
             return
-        self._n_computed += max(0, (done[0] or 0) - self._now[0])
-        for level, number in zip(range(len(self.totals)), done, strict=False):
-            if number is None:
-                continue
-            again = max(0, self.most[level] - number)
-            self.n_redone += max(0, again - self.again[level])
-            self.again[level], self._now[level] = again, number
-            self.most[level] = max(number, self.most[level])
+        if done[0] is not None:
+            self._n_computed += max(0, done[0] - self._n_now)
+            self._n_now = done[0]
+        self.n_redone += self.counts.count(done)
         self._recent.append((at, self._n_computed))
 
     def rate(self) -> float | None:
         """Return how many blocks a second were computed lately, those that were lost before among them."""
-        if len(self._recent) < 2 or self._now[0] >= self.totals[0]:
+        if len(self._recent) < 2 or self._n_now >= self.totals[0]:
             return None
         at, done = self._recent[-1]
         since, before = next(point for point in self._recent if at - point[0] <= WINDOW)
@@ -144,14 +153,12 @@ class PassState:
         """Return blocks and merges as they were reported to this process."""
         if self.begun is None:
             return []
-        # Rows of blocks that are done are not known: blocks are about as large as each other, and their share of all
-        # rows is near enough for a speed.
-        share = self.n_blocks / max(self.begun.n_blocks, 1) / max(now - self.since, 1e-9)
-        speeds = (None if n is None else n * share for n in (self.begun.n_rows, self.begun.n_bytes))
-        name = re.sub(r"-[0-9a-f]{32}$", "", self.begun.block_group)
-        blocks = Phase(name, self.n_blocks, self.begun.n_blocks, self.n_redone, *speeds)
-        n_merges = self.begun.n_merges
-        return [blocks, Phase("merge", self.n_merges, n_merges)] if n_merges else [blocks]
+        begun, seconds = self.begun, max(now - self.since, 1e-9)
+        name = re.sub(r"-[0-9a-f]{32}$", "", begun.block_group)
+        sizes = begun.n_kept, begun.n_rows, begun.n_bytes
+        blocks = Phase(name, self.n_blocks, begun.n_blocks, self.n_redone, seconds, *sizes)
+        merges = Phase("merge", self.n_merges, begun.n_merges, 0, seconds, begun.n_kept_merges)
+        return [blocks, merges] if begun.n_merges else [blocks]
 
     def law(self, n_threads: int, *, with_blocks: bool) -> int | None:
         """Return the bytes that a pass needs by :func:`dspectral.projected_memory`."""

@@ -136,7 +136,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     assert one.share == 10 / 15
     records.lose_worker("tcp://a")
     one.count([2, 1, 0, None], 2.0)
-    assert (one.done, one.again, one.n_redone) == ([6, 3, 1, 0], [4, 2, 1, 0], 7)
+    assert (one.done, one.counts.again, one.n_redone) == ([6, 3, 1, 0], [4, 2, 1, 0], 7)
     assert one.share == 3 / 15
     one.count([4, 2, 0, 0], 3.0)
     one.count([3, 2, 0, 0], 4.0)

@@ -7,8 +7,7 @@ from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
 from dspectral.engine.blas import aligned
-from dspectral.engine.merge_tree import _merge
-from dspectral.engine.passes import _call
+from dspectral.engine.passes import _call, _merge
 from dspectral.engine.tasks import pinned_and_named
 
 
@@ -81,7 +80,7 @@ def test_what_was_received_has_the_bits_of_what_was_not():
     assert _merge(summary, received).gram.tobytes() == _merge(summary, summary).gram.tobytes()
 
 
-@pytest.mark.parametrize("call", [pinned_and_named, lambda function: _call(function, 0, ())])
+@pytest.mark.parametrize("call", [pinned_and_named, lambda function: _call(function, 0, (), ())])
 def test_a_function_of_a_task_has_aligned_arrays(call):
     vector = off(np.random.default_rng(1).standard_normal(99_999))
     assert call(partial(np.sum, vector)) == vector.copy().sum() != 0
@@ -90,6 +89,6 @@ def test_a_function_of_a_task_has_aligned_arrays(call):
 
 def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
     block = np.random.default_rng(0).standard_normal((30, 10))
-    assert _call(lambda rows: rows.flags.aligned, 0, ((30, 10, "<f8"),), off(block))
-    here, sent = (_call(Moments.of, 0, ((30, 10, "<f8"),), rows).gram for rows in (block, off(block)))
+    assert _call(lambda rows: rows.flags.aligned, 0, ((30, 10, "<f8"),), (), off(block))
+    here, sent = (_call(Moments.of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
     assert here.tobytes() == sent.tobytes()

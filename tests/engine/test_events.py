@@ -110,7 +110,7 @@ def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(clien
 
 
 def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.merge_tree.emit_from_worker", None)  # a call would fail
+    monkeypatch.setattr("dspectral.engine.passes.emit_from_worker", None)  # a call would fail
     sketch(rows)
 
 

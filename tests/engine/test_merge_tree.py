@@ -11,7 +11,7 @@ from dspectral.engine import (
     map_rows,
     tree_depth,
 )
-from dspectral.engine.merge_tree import merges_of
+from dspectral.engine.memory import merges_of
 from tests.engine.blocks import Order, Tasks, lazy, one_by_one
 
 

@@ -16,8 +16,17 @@ import pytest
 import dspectral
 from dspectral.engine import events, run_tasks
 from dspectral.engine.events import emit, emit_to_all
-from dspectral.watch import Progress, bars, display, progress
-from dspectral.watch.bars import count_of, headings_of, html_of, line_of_end
+from dspectral.watch import Progress, display, progress
+from dspectral.watch.display import (
+    NOTHING,
+    View,
+    count_of,
+    headings_of,
+    html_of,
+    line_of,
+    line_of_end,
+    times_of,
+)
 from dspectral.watch.record import Phase, Record
 
 
@@ -172,7 +181,7 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
     ((_root, one),) = seen.running_passes()
     blocks, merges = one.phases(time.monotonic())
     assert blocks[:4] == ("sketch-block", 20, 80, 6)
-    assert blocks.bytes_per_second == pytest.approx(blocks.rows_per_second * 10_000, rel=0.1)
+    assert blocks.speed(blocks.n_bytes) == pytest.approx(blocks.speed(blocks.n_rows) * 10_000)
     assert merges[:4] == ("merge", 3, 79, 0)
     seen.hear(events.Redone("g", "r", 2, 1))
     assert "8 tasks run again" in headings_of(seen)[0][2]
@@ -206,14 +215,14 @@ def test_compilation_and_lost_workers_are_seen_in_a_line():
     ("rows", "size", "words"),
     [
         (None, None, "1/2"),
-        (0.0, 0.0, "1/2"),
-        (1234.5, None, "1/2, 1,234 rows/s"),
-        (None, 3.2e9, "1/2, 3.2 GB/s"),
-        (None, 12, "1/2, 12 B/s"),
+        (0, 0, "1/2"),
+        (2469, None, "1/2, 1,234 rows/s"),
+        (None, 6_400_000_000, "1/2, 3.2 GB/s"),
+        (None, 24, "1/2, 12 B/s"),
     ],
 )
 def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):
-    assert count_of(Phase("a", 1, 2, 0, rows, size)) == words
+    assert count_of(Phase("a", 1, 2, 0, 1.0, 0, rows, size)) == words
 
 
 class Shell:
@@ -271,11 +280,11 @@ def test_a_terminal_of_ipython_is_no_notebook(notebook):
 
 
 def test_the_display_is_bounded_and_escapes_what_it_shows():
-    html = html_of([], [f"<fit {i}>, 1.0 s" for i in range(11)])
+    html = html_of(NOTHING, [f"<fit {i}>, 1.0 s" for i in range(11)])
     assert "and 3 earlier" in html
     assert html.count("&lt;fit") == 8
     assert "<fit" not in html
-    assert html_of([], []) == ""
+    assert html_of(NOTHING, []) == ""
 
 
 def test_a_step_of_a_program_stands_before_its_fit():
@@ -284,14 +293,6 @@ def test_a_step_of_a_program_stands_before_its_fit():
         fit(rows_that(stream.getvalue))
     assert stream.getvalue().startswith("[0:00:00] sketch the rows")
     assert "1 pass," not in stream.getvalue()
-
-
-def shown(*phases, step="fit", seconds=0.0):
-    """The rows of a step of some seconds whose phases begin now, and its line."""
-    rows = bars.Rows(io.StringIO())
-    since = time.monotonic() - seconds
-    rows.keep([step], list(phases), since)
-    return rows, bars.line_of(rows.tasks)
 
 
 def test_tasks_outside_of_fits_are_counted_while_they_run():
@@ -360,30 +361,19 @@ def raise_closed(_function):
 @pytest.mark.parametrize(
     ("phases", "line"),
     [
-        ([], "[0:00:05] fit"),
-        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 % · b 0/2, 0 %"),
-        ([Phase("a", 4, 4), Phase("b", 1, 2)], "[0:00:05] fit: a 4/4, 100 %, 0:00:00 · b 1/2, 50 %, 0:00:00"),
-        ([Phase("a", 11, 245, 6)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:00"),
+        ([], "[0:00:05] fit: last"),
+        ([Phase("a", 0, 4), Phase("b", 0, 2)], "[0:00:05] fit: a 0/4, 0 % · b 0/2, 0 % · last"),
+        (
+            [Phase("a", 4, 4, 0, 5.0), Phase("b", 1, 2, 0, 5.0)],
+            "[0:00:05] fit: a 4/4, 100 %, 0:00:05 · b 1/2, 50 %, 0:00:05, 0:00:05 left · last",
+        ),
+        ([Phase("a", 11, 245, 6, 1.0, 11)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:01 · last"),
     ],
 )
 def test_a_line_names_every_phase(phases, line):
-    assert shown(*phases, seconds=5.4)[1] == line
+    assert line_of(View(["fit", "last"], phases, 5.4)) == line
 
 
-def test_a_phase_that_begins_again_is_another_pass():
-    rows, _line = shown(Phase("sketch", 80, 80))
-    since = rows.tasks[0].start_time
-    rows.keep(["fit"], [Phase("sketch", 2, 80)], since)
-    assert "sketch 2/80, 2 %" in bars.line_of(rows.tasks)
-
-
-def test_the_time_left_follows_from_the_tasks_done():
-    now = [100.0]
-    rows, _line = shown(Phase("sketch", 0, 10))
-    rows._bars.get_time = lambda: now[0]
-    row = rows.tasks[-1]
-    row._get_time, row.start_time = rows._bars.get_time, now[0]
-    for done in range(1, 5):
-        now[0] += 30.0
-        rows._fill(row.id, Phase("sketch", done, 10))
-    assert bars.times(row) == "0:02:00, 0:03:00 left"
+def test_the_time_left_follows_from_the_tasks_that_had_to_run():
+    assert times_of(Phase("sketch", 4, 10, 0, 120.0)) == "0:02:00, 0:03:00 left"
+    assert times_of(Phase("sketch", 4, 10, 0, 120.0, n_kept=2)) == "0:02:00, 0:06:00 left"
