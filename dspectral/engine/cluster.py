@@ -8,6 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
@@ -46,21 +47,14 @@ def submit(
     return asyncio.run_coroutine_threadsafe(call(), client.loop.asyncio_loop)
 
 
-def query(
-    client: Client,
-    question: Callable[..., Any],
-    *arguments: Any,
-    seconds: float | None = None,
-    **options: Any,
-) -> Any:
-    """Return the answer of a cluster to a question, by default within ``dspectral.wait-warning``."""
-    seconds = wait_warning() if seconds is None else seconds
+def query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return the answer of a cluster to a question within ``dspectral.wait-warning``."""
     answer = submit(client, question, *arguments, **options)
     try:
-        return answer.result(seconds)
+        return answer.result(wait_warning())
     except TimeoutError as error:
         answer.cancel()
-        raise TimeoutError(f"no answer within {seconds:.3g} s") from error
+        raise TimeoutError(f"no answer within {wait_warning():.3g} s") from error
 
 
 def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -78,13 +72,13 @@ def addresses_of(dask_scheduler: Scheduler) -> list[str]:
     return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
 
 
+@dataclass
 class _Known:
     """The workers of one client: the host of each and its facts, when they were asked, and what was said of them."""
 
-    def __init__(self) -> None:
-        self.workers: dict[str, tuple[str, Mapping[str, str]]] = {}
-        self.asked = -INTERVAL
-        self.said = ""
+    workers: dict[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    asked: float = -INTERVAL
+    said: str = ""
 
 
 _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
@@ -114,16 +108,16 @@ def facts() -> dict[str, str]:
     return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops(), "source of dspectral": code_digest()[:12]}
 
 
+def _host_and_facts() -> tuple[str, dict[str, str]]:
+    return gethostname(), facts()
+
+
 def computed_alike(expected: Mapping[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
     """Call the function of a task, or refuse where this process differs from the one that wants the result."""
     if facts() != expected:
         said = differences({"the process of the fit": expected, f"a worker on {gethostname()}": facts()})
         raise ClusterError(f"dspectral.same-bits is true, but a worker that joined differs: {said}")
     return function(*arguments)
-
-
-def _host_and_facts() -> tuple[str, dict[str, str]]:
-    return gethostname(), facts()
 
 
 def compare_machines(client: Client) -> None:

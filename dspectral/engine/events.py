@@ -287,11 +287,6 @@ def emit(event: Event, client: Client | None = None) -> None:
         _send(client, as_message(event))
 
 
-def emit_to_all(event: Event) -> None:
-    """Give an event to the log and all listeners of this process, of whatever thread."""
-    _log_and_call(event, tuple(_ALL))
-
-
 def worker_of_task() -> Any:
     """Return the worker whose task runs in this thread, or None."""
     # Looked up by name: a process that has not loaded it is no worker, and need not load it for this.
@@ -314,12 +309,18 @@ def emit_from_worker(event: Event) -> None:
         worker.log_event(TOPIC, as_message(event))
 
 
+def emit_to_all(event: Event) -> None:
+    """Give an event to all listeners of this process, and from a task of a cluster to its scheduler.
+
+    A thread that runs a task knows nothing of the thread that waits for it.
+    """
+    _log_and_call(event, tuple(_ALL))
+    emit_from_worker(event)
+
+
 def emit_compiling(loop: str, module: str, seconds: float | None) -> None:
     """Emit that a loop is compiled (``seconds`` is None), or was."""
-    event = Compiling(loop, module) if seconds is None else Compiled(loop, module, seconds)
-    # A task of a thread knows nothing of the thread that waits for it, so all listeners get it.
-    emit_to_all(event)
-    emit_from_worker(event)
+    emit_to_all(Compiling(loop, module) if seconds is None else Compiled(loop, module, seconds))
 
 
 def as_message(event: Event) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,22 +27,22 @@ keep : str or Path, optional
     on from there, with the same bits. By default the one in force, as :func:`dspectral.keep` says."""
 
 
+@dataclass(eq=False)
 class Fit:
-    """A fit or a build that runs."""
+    """A fit or a build that runs; ``counts`` says whether what begins now reads the data once, where that is said."""
 
-    def __init__(self, name: str, n_passes: int | None = None, owner: object = None) -> None:
-        self.token = uuid4().hex
-        self.name = name
-        self.n_passes = n_passes
-        self.n_begun = 0
-        self.owner = owner
+    name: str
+    n_passes: int | None = None
+    owner: object = None
+    scratch: str | None = None
+    n_begun: int = 0
+    counts: bool | None = None
+    token: str = field(default_factory=lambda: uuid4().hex)
 
 
 _FIT: ContextVar[Fit | None] = ContextVar("fit", default=None)
-_COUNTS: ContextVar[bool | None] = ContextVar("counts", default=None)
 Planner: TypeAlias = Callable[..., object]
 _PLANNER: ContextVar[Planner | None] = ContextVar("planner", default=None)
-_SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
 _UNSET: Place = ("", ())
 _KEPT: ContextVar[Place | None] = ContextVar("kept", default=_UNSET)
 
@@ -59,10 +60,10 @@ def fit_in_force() -> Fit | None:
 def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
     """Emit that a fit begins and ends, number the passes in it, and give BLAS one thread, for the same bits."""
     outer = _FIT.get()
-    fit = Fit(name, n_passes, owner)
+    fit = Fit(name, n_passes, owner, outer.scratch if outer else None)
     client = client_in_force() if has_listeners() else None
     emit(FitBegan(fit.token, name, outer.token if outer else "", n_passes), client)
-    tokens = _FIT.set(fit), _COUNTS.set(None)
+    token = _FIT.set(fit)
     start, error = time.perf_counter(), ""
     try:
         with blas_in_one_thread():
@@ -75,8 +76,7 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
         error = type(raised).__name__
         raise
     finally:
-        _FIT.reset(tokens[0])
-        _COUNTS.reset(tokens[1])
+        _FIT.reset(token)
         emit(FitEnded(fit.token, name, fit.n_begun, time.perf_counter() - start, error), client)
 
 
@@ -191,19 +191,19 @@ def only_planned(planner: Planner) -> Iterator[None]:
 @contextmanager
 def planning(name: str, owner: object, scratch: str) -> Iterator[Fit]:
     """Let the body be a fit that ends at its first pass, of which no event tells and which writes into a folder."""
-    fit = Fit(name, owner=owner)
-    tokens = _FIT.set(fit), _COUNTS.set(None), _PLANNER.set(None), _SCRATCH.set(scratch)
+    fit = Fit(name, owner=owner, scratch=scratch)
+    token, planner = _FIT.set(fit), _PLANNER.set(None)
     try:
         yield fit
     finally:
-        for variable, token in zip((_FIT, _COUNTS, _PLANNER, _SCRATCH), tokens, strict=True):
-            variable.reset(token)  # type: ignore[attr-defined]
+        _FIT.reset(token)
+        _PLANNER.reset(planner)
 
 
 def scratch_of_plan() -> str | None:
     """Return a new folder for what a fit or a build would write, if it is only planned."""
-    folder = _SCRATCH.get()
-    return None if folder is None else mkdtemp(dir=folder)
+    fit = _FIT.get()
+    return None if fit is None or fit.scratch is None else mkdtemp(dir=fit.scratch)
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
@@ -216,17 +216,21 @@ def expect_passes(n_passes: int, *, anew: bool = False) -> None:
 @contextmanager
 def numbered(*, is_pass: bool) -> Iterator[None]:
     """Say whether what runs in the body reads the data once."""
-    token = _COUNTS.set(is_pass)
+    fit = _FIT.get()
+    before = fit and fit.counts
+    if fit is not None:
+        fit.counts = is_pass
     try:
         yield
     finally:
-        _COUNTS.reset(token)
+        if fit is not None:
+            fit.counts = before
 
 
 def has_number(*, is_pass: bool) -> bool:
     """Report whether what begins now is a pass of a fit."""
-    said = _COUNTS.get()
-    return _FIT.get() is not None and (is_pass if said is None else said)
+    fit = _FIT.get()
+    return fit is not None and (is_pass if fit.counts is None else fit.counts)
 
 
 def next_number(*, is_pass: bool) -> int | None:

@@ -145,7 +145,7 @@ def summarize(
         keeper = keeper_of(keep, of, damaged, is_local=is_local)
         result, begun, need = _tree_of_pass(arrays, of, fan_in, name, is_local, keeper)
         try:
-            with _computing(result.dask, begun, is_pass=True, is_local=is_local, need=need) as how:
+            with _computing(result.dask, begun, need, is_local=is_local) as how:
                 (summary,) = dask.compute(result, **how)
         except PartError as error:
             sentence, path = error.args
@@ -232,14 +232,14 @@ def _merge(*summaries: S) -> S:
         return first.merge(*others)  # type: ignore[no-any-return]
 
 
-def _merge_and_emit(fit: str, run: str, level: int, *summaries: S) -> S:
+def _merge_and_emit(fit_token: str, run: str, level: int, *summaries: S) -> S:
     """Merge neighbors, and send the scheduler the size and the certificate of the result."""
     result = _merge(*summaries)
-    emit_from_worker(merged(fit, run, level, result))
+    emit_from_worker(merged(fit_token, run, level, result))
     return result
 
 
-def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
+def merged(fit_token: str, run: str, level: int, summary: Any) -> Merged:
     """Return the event of a summary that was merged."""
     summary = summary.summary if isinstance(summary, Part) else summary
     n_rows = getattr(summary, "n_rows", None)
@@ -247,8 +247,8 @@ def merged(fit: str, run: str, level: int, summary: Any) -> Merged:
     absolute = relative = None
     if error is not None and energy is not None:
         absolute, relative = float(error), float(error / energy) if energy else 0.0
-    n_bytes = bytes_of(summary)
-    return Merged(fit, run, level, n_bytes, None if n_rows is None else int(n_rows), absolute, relative)
+    n_rows = None if n_rows is None else int(n_rows)
+    return Merged(fit_token, run, level, bytes_of(summary), n_rows, absolute, relative)
 
 
 def merge_group(level: int, token: str) -> str:
@@ -340,15 +340,10 @@ def run_tasks(
 
 @contextmanager
 def _computing(
-    graph: HighLevelGraph,
-    begun: PassBegan,
-    *,
-    is_pass: bool = False,
-    is_local: bool = False,
-    need: PassNeed | None = None,
+    graph: HighLevelGraph, begun: PassBegan, need: PassNeed | None = None, *, is_local: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
-    client = None if is_local or runs_in_task() else client_in_force()
+    client, is_pass = None if is_local or runs_in_task() else client_in_force(), need is not None
     if has_number(is_pass=is_pass) and scratch_of_plan():
         # `dspectral.plan` lets a fit run until its first pass is known, and goes on from what this carries.
         raise FirstPass(begun, need, graph)

@@ -36,7 +36,7 @@ from dask._task_spec import (
 from dspectral.engine.blas import aligned, blas_in_one_thread
 from dspectral.engine.cluster import computed_alike, facts
 from dspectral.engine.configuration import configured_retries, wants_same_bits
-from dspectral.engine.events import Retried, emit_from_worker, emit_to_all, task_label, worker_of_task
+from dspectral.engine.events import Retried, emit_to_all, task_label, worker_of_task
 
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -234,10 +234,7 @@ def retried(function: Callable[..., R], *arguments: object, what: str, n_retries
                     error.add_note(f"{GAVE_UP}{attempt} attempts")
                 raise
             said = " ".join(str(error).split()) or type(error).__name__
-        # A thread that runs a task knows nothing of the thread that waits for it, so whoever listens is told.
-        event = Retried(what, attempt, pause, said)
-        emit_to_all(event)
-        emit_from_worker(event)
+        emit_to_all(Retried(what, attempt, pause, said))
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * GROWTH
 

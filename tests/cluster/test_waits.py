@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dspectral
 from dspectral import ClusterError
@@ -101,10 +101,7 @@ def test_a_worker_that_pauses_for_good_ends_the_pass_in_a_sentence_about_memory(
     with (
         dask.config.set({"distributed.worker.memory.terminate": False, **limits(1, 600)}),
         forked_workers(),
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"
-        ) as cluster,
-        Client(cluster),
+        Client(n_workers=1, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0"),
         pytest.raises(
             ClusterError, match=r"paused, .* of their memory limit .*give each worker at least [\d.]+ [MG]B"
         ),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bokeh.client import pull_session
 from bokeh.models.widgets.markups import Div
-from distributed import Client, LocalCluster, Scheduler
+from distributed import Client, Scheduler
 
 import dspectral
 from dspectral import dashboard
@@ -28,10 +28,7 @@ def configuration():
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as c,
-        Client(c) as client,
-    ):
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
         yield client
 
 
@@ -153,10 +150,7 @@ def test_a_look_counts_tasks_and_memory_while_a_pass_runs(client):
 
 
 def test_a_page_that_comes_late_shows_what_was_told_before():
-    with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with Client(n_workers=0, processes=False, dashboard_address=":0") as client:
         client.log_event(TOPIC, as_message(FitBegan("f1", "TruncatedSVD", "", 3)))
         dashboard.add_page(client)
         (fit,) = installed(client).record.roots()
@@ -165,7 +159,7 @@ def test_a_page_that_comes_late_shows_what_was_told_before():
 
 def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
     how = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
-    with LocalCluster(n_workers=1, processes=False, **how) as cluster, Client(cluster) as client:
+    with Client(n_workers=1, processes=False, **how) as client:
         with pytest.warns(UserWarning, match="no page about fits: the scheduler has no dashboard"):
             assert dspectral.show_dashboard(client) is None
         assert not dask.config.get("dspectral.dashboard")

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.callbacks import Callback
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dspectral
 from dspectral.engine import (
@@ -36,12 +36,9 @@ def rows():
 
 @pytest.fixture
 def client():
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with Client(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+    ) as client:
         yield client
 
 
@@ -249,6 +246,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_no_pass_is_beyond_the_number_of_passes_and_the_last_is_what_the_model_says(variant):

@@ -99,10 +99,9 @@ def elsewhere(tmp_path_factory):
         with (
             dask.config.set({"distributed.comm.retry.count": 0}),
             forked_workers(),
-            LocalCluster(
+            Client(
                 n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50, memory_limit=0
-            ) as cluster,
-            Client(cluster) as client,
+            ) as client,
         ):
             client.run(os.chdir, "/")
             (address,) = client.scheduler_info()["workers"]

@@ -17,7 +17,7 @@ import dask.array as da
 import dask.bag
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 from scipy import sparse
 
 from dspectral import (
@@ -239,10 +239,7 @@ def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
 def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
     expected = bits(ESTIMATORS["frequent_directions"].fit(store))
     fit = partial(ESTIMATORS["frequent_directions"].fit, store, keep=tmp_path / "kept")
-    with (
-        LocalCluster(1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0") as made,
-        Client(made),
-    ):
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"):
         assert bits(fit()) == expected
         for path in partials(tmp_path / "kept")[::2]:
             path.unlink()

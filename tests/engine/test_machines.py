@@ -4,7 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, Nanny
+from distributed import Client, Nanny
 
 import dspectral
 from dspectral import ClusterError
@@ -31,16 +31,13 @@ def raise_import_error():
 @pytest.mark.slow
 def test_a_worker_of_another_kind_is_named_once_and_refused_where_bits_are_asked_for(rows, monkeypatch):
     monkeypatch.setattr(machines, "INTERVAL", 0.0)
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             fitted(rows)
             with dask.config.set({"dspectral.same-bits": True}):
                 alike = fitted(rows)
-        nanny = cluster.sync(started, cluster.scheduler_address)
+        nanny = client.sync(started, client.scheduler.address)
         try:
             client.wait_for_workers(2)
             with pytest.warns(
@@ -58,7 +55,7 @@ def test_a_worker_of_another_kind_is_named_once_and_refused_where_bits_are_asked
             ):
                 fitted(rows)
         finally:
-            cluster.sync(nanny.close)
+            client.sync(nanny.close)
     np.testing.assert_allclose(alike.singular_values_, unlike.singular_values_, rtol=1e-10)
 
 
@@ -69,8 +66,7 @@ async def started(address):
 def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkeypatch):
     asked = []
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
+        Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client,
         warnings.catch_warnings(),
         dask.config.set({"dspectral.same-bits": True}),
     ):
@@ -89,10 +85,7 @@ def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, ro
     own = machines.facts()
     monkeypatch.setattr(passes, "compare_machines", lambda _client: None)  # it was not there
     monkeypatch.setattr(machines, "facts", lambda: own | ({differs: "odd"} if passes.runs_in_task() else {}))
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster),
-    ):
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
         fitted(rows)
         with (
             dask.config.set({"dspectral.same-bits": True}),
@@ -113,8 +106,7 @@ def test_a_checkout_of_other_source_differs(monkeypatch):
 def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, monkeypatch):
     monkeypatch.setattr(machines, "facts", raise_import_error)
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster),
+        Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"),
         pytest.raises(
             ClusterError, match=r"inproc\S* cannot import dspectral .*install dspectral in the same version"
         ),

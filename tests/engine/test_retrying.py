@@ -7,7 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dspectral
 from dspectral.engine import configuration, listening, run_tasks, tasks
@@ -168,8 +168,7 @@ def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_cli
     flaky = rows.map_blocks(flaky_block, folder=tmp_path, error=OSError("busy"), dtype=float)
     heard = []
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster),
+        Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"),
         listening(heard.append),
     ):
         model = fitted(flaky)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import dask
 import numpy as np
 import pytest
-from distributed import Client, KilledWorker, LocalCluster
+from distributed import Client, KilledWorker
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import NoValidWorkerError
@@ -213,8 +213,7 @@ def test_a_task_that_kills_its_workers_is_named():
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         forked_workers(),
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster),
+        Client(n_workers=1, threads_per_worker=1, dashboard_address=":0"),
         pytest.raises(ClusterError, match=r"1 worker ended at task 0 of die in the pass die.* memory"),
     ):
         run_tasks(die, [1], name="die")
