@@ -217,7 +217,7 @@ def expect_passes(n_passes: int, *, anew: bool = False) -> None:
 def numbered(*, is_pass: bool) -> Iterator[None]:
     """Say whether what runs in the body reads the data once."""
     fit = _FIT.get()
-    before = fit and fit.counts
+    before = None if fit is None else fit.counts
     if fit is not None:
         fit.counts = is_pass
     try:
