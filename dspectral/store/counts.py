@@ -20,7 +20,7 @@ from dspectral.store.documents import IDS, TEXTS, documents_at, read_documents
 from dspectral.store.facts import count_store_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
-from dspectral.store.vocabulary import Vocabulary, read_kept_terms, read_vocabulary
+from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_sample, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import Tokenizer
@@ -177,7 +177,10 @@ class CountStore(OpenedCounts):
     @property
     def kept_terms(self) -> KeptTerms | None:
         """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
-        return read_kept_terms(self.where, totals_path(self.generation), self.provenance, self.n_columns)
+        if self.hashing is None or not self.provenance.get(KEEP_TERMS):
+            return None
+        sample = read_sample(self.where, totals_path(self.generation), self.provenance[KEEP_TERMS])
+        return KeptTerms.of(sample, self.hashing)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows, None where none were kept."""

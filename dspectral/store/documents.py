@@ -4,25 +4,28 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dspectral.store.arrays import read_array, write_array
+from dspectral.store.arrays import digest_of, read_array, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.location import Location
+from dspectral.store.location import Location, StoreError
 from dspectral.types import Documents, IntArray
 
 TEXTS, IDS = "texts", "ids"
 
 
 def write_documents(where: Location, block: str, part: str, documents: Documents) -> None:
-    """Write the texts or ids of a block, compressed."""
-    store = where.open(read_only=False)
+    """Write the texts or ids of a block, compressed, and their digest."""
+    store, offsets = where.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
     write_array(store, f"{block}/{part}/data", documents.data)
-    write_array(store, f"{block}/{part}/offsets", np.ascontiguousarray(documents.offsets, dtype=np.int64))
+    write_array(store, f"{block}/{part}/offsets", offsets)
+    where.mark(f"{block}/{part}", {"digest": digest_of(documents.data, offsets)})
 
 
 def read_documents(where: Location, block: BlockInfo, part: str) -> Documents:
-    """Read the texts or ids of a block, checksums verified."""
+    """Read the texts or ids of a block, checksums and digest verified."""
     store, name = where.open(), f"{block.name}/{part}"
     data, offsets = (read_array(where, store, name, array) for array in ("data", "offsets"))
+    if (where.attributes(name) or {}).get("digest") != digest_of(data, offsets):
+        raise StoreError(f"store {where.url}, block {name} is not what was written; build the store again")
     return Documents(data, offsets)
 
 

@@ -16,7 +16,7 @@ from dspectral.store.location import Location, StoreError
 from dspectral.text.hashing import with_tokenizer_name
 from dspectral.text.term_bytes import take
 from dspectral.text.term_index import TermIndex
-from dspectral.text.term_sample import KeptTerms, TermSample
+from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import TokenizerLike
 from dspectral.types import Documents
@@ -211,27 +211,20 @@ def read_vocabulary(where: Location) -> Vocabulary:
 
 
 def write_sample(where: Location, path: str, sample: TermSample) -> None:
-    """Write a sample of terms into a group of the store."""
-    packed = np.concatenate([[sample.error], pack_terms(sample.table)])
+    """Write a sample of terms, its digest first, into a group of the store."""
+    packed = np.concatenate([[0, sample.error], pack_terms(sample.table)])
+    packed[0] = digest_of(packed[1:])
     write_array(where.open(read_only=False), f"{path}/terms", packed)
 
 
 def read_sample(where: Location, path: str, size: int) -> TermSample:
     """Read a sample of so many terms at most."""
     packed = read_array(where, where.open(), path, "terms")
-    return TermSample(unpack_terms(packed[1:]), size, int(packed[0]))
-
-
-def read_kept_terms(
-    where: Location, path: str, provenance: dict[str, Any], n_columns: int
-) -> KeptTerms | None:
-    """Read the terms that a store of hashed n-grams has kept."""
-    if not provenance.get(KEEP_TERMS):
-        return None
-    store = where.open()
-    sample = read_sample(where, path, provenance[KEEP_TERMS])
-    columns, signs = (read_array(where, store, path, part) for part in ("term_columns", "term_signs"))
-    return KeptTerms(sample.table, columns, signs, n_columns, sample.error)
+    if not len(packed) or packed[0] != digest_of(packed[1:]):
+        raise StoreError(
+            f"store {where.url}, {path}: its terms are not what was written; build the store again"
+        )
+    return TermSample(unpack_terms(packed[2:]), size, int(packed[1]))
 
 
 def pack_terms(table: TermTable) -> NDArray[np.int64]:

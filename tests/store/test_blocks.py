@@ -63,28 +63,6 @@ def test_another_program_can_open_a_block(store):
     assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[:20].toarray())
 
 
-DAMAGE = {
-    "flipped": (lambda content: content[:-9] + bytes([content[-9] ^ 0xFF]) + content[-8:], "is damaged"),
-    "cut": (lambda content: content[:-1], "is damaged"),
-    "gone": (None, "lacks a chunk"),
-}
-
-
-@pytest.mark.parametrize("part", ["data", "indices", "indptr", "column_sums", "document_frequency"])
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_part_is_named_and_never_computed_with(store, part, damage):
-    change, said = DAMAGE[damage]
-    chunk = Path(store.where.url) / store.blocks[1].name / part / "c" / "0"
-    content = chunk.read_bytes()
-    chunk.unlink() if change is None else chunk.write_bytes(change(content))
-    said = rf"{re.escape(store.where.url)}, block .*-000001: {part} {said}"
-    with pytest.raises(StoreError, match=said):
-        store.check()
-    if part in ("data", "indices", "indptr"):
-        with pytest.raises(StoreError, match=said):
-            store.counts.compute(scheduler="sync")
-
-
 def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
     shutil.rmtree(Path(store.where.url) / store.blocks[1].name)
     opened = open_store(store.where.url)

@@ -1,30 +1,47 @@
-"""Mutations of a store, a corpus and a model on disk: each read ends in a sentence, or in what was written.
+"""Damages of each format on disk: each read ends in a sentence, or in what was written.
 
-``python -m tests.store.test_mutations N`` tries N of them, seeded, and prints a line for each that went wrong. An index
-that reaches a compiled loop unseen may end this process: it is one of its own.
+``python -m tests.store.test_mutations 500`` tries so many of each format, seeded, and prints a line for each that went
+wrong; a second number is the first seed, and names of formats may follow. An index that reaches a compiled loop unseen
+may end this process: it is one of its own.
 """
 
 # ruff: noqa: T201
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
+import dask
 import numpy as np
 import zarr
 from scipy import sparse
 
-from dspectral import WordEmbedding, build_corpus, load, open_corpus, open_store, save, write_counts
-from dspectral.decomposition.estimators import TruncatedSVD
+from dspectral import (
+    NgramHashing,
+    TruncatedSVD,
+    VocabularySettings,
+    WordEmbedding,
+    build_corpus,
+    build_store,
+    load,
+    open_corpus,
+    open_store,
+    save,
+    write_counts,
+)
+from dspectral.engine import keeping
 from tests import forked
+from tests.bad_inputs import SECONDS, wait_is_over
 
 SENTENCES = (ValueError, OSError)
 
 
 def made(folder):
-    """A store with labels, a corpus and a model."""
+    """A store with labels, one with terms and texts, a corpus, a model and kept parts."""
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.poisson(0.4, (40, 25)).astype(float))
     write_counts(
@@ -33,7 +50,21 @@ def made(folder):
     text = "\n".join(" ".join(f"w{i}" for i in rng.integers(12, size=8)) for _ in range(40))
     Path(folder, "text.txt").write_text(text, encoding="utf-8")
     build_corpus(f"{folder}/text.txt", f"{folder}/corpus", block_bytes=400)
-    save(TruncatedSVD(3, random_state=0).fit(X), f"{folder}/model")
+    build_store(
+        f"{folder}/text.txt",
+        f"{folder}/terms",
+        vocabulary=VocabularySettings(),
+        block_bytes=400,
+        keep_texts=True,
+    )
+    fitted = TruncatedSVD(3, random_state=0).fit(X)
+    fitted.random_ = np.random.RandomState(3)
+    save(fitted, f"{folder}/model")
+    build_store(
+        f"{folder}/text.txt", f"{folder}/kept", keep_terms=9, hashing=NgramHashing(64), block_bytes=400
+    )
+    shutil.copytree(f"{folder}/counts", f"{folder}/parts/rows")
+    read_parts(folder)
 
 
 def read_counts(folder):
@@ -69,8 +100,65 @@ def read_model(folder):
     ]
 
 
-READ = {"counts": read_counts, "corpus": read_corpus, "model": read_model}
+def read_terms(folder):
+    """All that can be learned of a store of texts on disk, as arrays."""
+    store = open_store(f"{folder}/terms")
+    words, weights = store.vocabulary, store.tfidf().compute().toarray()
+    return [
+        store.counts.compute().toarray(),
+        weights,
+        np.array(list(words.terms)),
+        np.array(store.text(range(40))),
+    ]
+
+
+def read_kept(folder):
+    """All that can be learned of a store that keeps terms, as arrays."""
+    store = open_store(f"{folder}/kept")
+    kept = store.kept_terms
+    table = kept.table
+    names = [table.terms.text(i) for i in range(table.terms.n_documents)]
+    return [
+        store.counts.compute().toarray(),
+        table.counts,
+        table.document_frequency,
+        kept.columns,
+        np.array(names),
+    ]
+
+
+def read_parts(folder):
+    """What a fit makes of kept parts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = open_store(f"{folder}/parts/rows")
+        svd = TruncatedSVD(2, n_passes=2, solver="krylov", random_state=0).fit(
+            rows, keep=f"{folder}/parts/kept"
+        )
+    return [svd.components_, svd.singular_values_]
+
+
+READ = {name.removeprefix("read_"): read for name, read in globals().items() if name.startswith("read_")}
 """What reads each folder."""
+
+
+def damage(folder, rng):
+    """Cut a file, flip a bit or zero a page of it, remove it, or give it the content of another; say what was done."""
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.stat().st_size)
+    path, other = (files[i] for i in rng.integers(len(files), size=2))
+    content, how = path.read_bytes(), ("cut", "flipped", "zeroed", "another", "removed")[rng.integers(5)]
+    at, page = (
+        rng.integers(len(content)),
+        slice(start := rng.integers(len(content)) // 512 * 512, start + 512),
+    )
+    changed = {
+        "cut": content[:at],
+        "flipped": content[:at] + bytes([content[at] ^ 1 << rng.integers(8)]) + content[at + 1 :],
+        "zeroed": content[: page.start] + bytes(len(content[page])) + content[page.stop :],
+        "another": other.read_bytes(),
+    }
+    path.write_bytes(changed[how]) if how in changed else path.unlink()
+    return f"{path.relative_to(folder)} {how}"
 
 
 def mutate(folder, rng):
@@ -115,45 +203,56 @@ def is_array(path):
     return json.loads(path.read_text(encoding="utf-8"))["node_type"] == "array"
 
 
-def tried(folder, seed, right):
-    """Mutate a copy; return what went wrong, "told" for a sentence and "same" for what was written."""
-    changed = Path(folder, "changed")
+def tried(folder, name, seed, right):
+    """Damage a copy; return what went wrong, "told" for a sentence and "same" for what was written."""
+    changed, rng = Path(folder, "changed"), np.random.default_rng(seed)
     shutil.rmtree(changed, ignore_errors=True)
-    shutil.copytree(Path(folder, "sound"), changed)
-    what = mutate(changed, np.random.default_rng(seed))
-    print(f"seed {seed}: {what}", file=sys.stderr, flush=True)
-    name = Path(what).parts[0]  # what was not changed is read as before
+    shutil.copytree(Path(folder, "sound", name), changed / name)
+    how = damage if name == "parts" or rng.random() < 0.5 else mutate
+    what = f"seed {seed}: {how(changed / name / 'kept' if name == 'parts' else changed / name, rng)}"
+    print(f"{name}, {what}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGALRM, wait_is_over)
+    signal.alarm(SECONDS)
     try:
         found = READ[name](changed)
-    except Exception as error:  # noqa: BLE001  whatever is no sentence is told
-        sentence = isinstance(error, SENTENCES) and "\n" not in str(error) and str(folder) in str(error)
-        return "told" if sentence else f"{what}: {type(error).__name__} {error!s:.200}"
+    except SENTENCES as error:
+        sentence = "\n" not in str(error) and str(folder) in str(error)
+        return "told" if sentence else f"{name}, {what}: {type(error).__name__} {error!s:.200}"
+    except BaseException as error:  # noqa: BLE001  whatever is no sentence is told
+        return f"{name}, {what}: {type(error).__name__} {error!s:.200}"
+    finally:
+        signal.alarm(0)
     same = all(np.array_equal(a, b) for a, b in zip(found, right[name], strict=True))
-    return "same" if same else f"{what}: silently something else"
+    return "same" if same else f"{name}, {what}: silently something else"
 
 
-def main(n, first=0):
-    """Try n mutations; print what went wrong, and how many ended in a sentence and how many changed nothing."""
-    with tempfile.TemporaryDirectory() as folder:
+def main(n, first=0, *names):
+    """Damage each format n times; print what went wrong, how many were told, and how many changed nothing."""
+    with tempfile.TemporaryDirectory() as folder, dask.config.set(scheduler="sync"):
+        keeping.WORTH = 0.0  # every part is worth its file
         sound = Path(folder, "sound")
         sound.mkdir()
         made(sound)
         right = {name: read(sound) for name, read in READ.items()}
-        ends = [tried(folder, seed, right) for seed in range(first, first + n)]
-    print(*(end for end in ends if end not in ("told", "same")), sep="\n", end="")
-    print(f"{n} mutations: {ends.count('told')} told, {ends.count('same')} without effect")
+        for name in names or READ:
+            ends = [tried(folder, name, seed, right) for seed in range(int(first), int(first) + int(n))]
+            print(*(f"{end}\n" for end in ends if end not in ("told", "same")), sep="", end="")
+            print(
+                f"{name}: {n} damages, {ends.count('told')} told, {ends.count('same')} without effect",
+                flush=True,
+            )
 
 
 def test_changed_files_end_in_a_sentence_or_change_nothing():
     done = forked.run(
-        [sys.executable, "-m", "tests.store.test_mutations", "24"], cwd=Path(__file__).parents[2]
+        [sys.executable, "-m", "tests.store.test_mutations", "12"], cwd=Path(__file__).parents[2]
     )
     # A process that a signal ended has a negative code; its last line of stderr is the seed.
     assert done.returncode == 0, done.stderr[-500:]
-    (line,) = done.stdout.splitlines()
-    assert line.startswith("24 mutations: ")
-    assert int(line.split()[2]) > 12
+    counted = dict(line.split(": 12 damages, ") for line in done.stdout.splitlines())
+    assert counted.keys() == READ.keys()
+    assert sum(int(counts.split()[0]) for counts in counted.values()) > 12
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

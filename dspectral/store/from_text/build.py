@@ -8,7 +8,6 @@ from uuid import uuid4
 from dask import is_dask_collection
 
 from dspectral.engine import emits_events, run_tasks
-from dspectral.store.arrays import write_array
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished, totals_path
 from dspectral.store.documents import IDS, TEXTS, write_documents
@@ -28,7 +27,7 @@ from dspectral.store.vocabulary import (
 )
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
-from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
+from dspectral.text.term_sample import TermSample, merged_samples
 from dspectral.text.tokenizers import as_tokenizer
 from dspectral.types import CSRRows, Documents
 
@@ -181,7 +180,7 @@ def _build(
         _write_ids(draft, blocks, ids)
     draft = text.read_whole(draft)
     if keep and isinstance(settings, HashingSettings):
-        _write_kept_terms(draft, blocks, settings, keep)
+        _write_kept_terms(draft, blocks, keep)
     return finish(draft, blocks)
 
 
@@ -320,21 +319,15 @@ def _write_ids_of_span(
         first += size
 
 
-def _write_kept_terms(
-    draft: Draft, blocks: Sequence[BlockInfo], settings: HashingSettings, size: int
-) -> None:
+def _write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], size: int) -> None:
     """Merge the terms of all blocks and write them beside the column sums."""
     where = draft.where
     earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
     # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
     paths = [*earlier, *(_scratch(draft, block.name) for block in blocks if block.n_rows)]
     merged = merged_samples(read_sample(where, path, size) for path in paths)
-    kept, path = KeptTerms.of(merged, settings), totals_path(draft.generation)
     # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
-    store = where.open(read_only=False)
-    write_array(store, f"{path}/term_columns", kept.columns)
-    write_array(store, f"{path}/term_signs", kept.signs)
-    write_sample(where, path, merged)
+    write_sample(where, totals_path(draft.generation), merged)
 
 
 def _scratch(draft: Draft, name: str) -> str:
