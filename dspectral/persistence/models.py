@@ -1,5 +1,6 @@
 """Save and load fitted estimators."""
 
+import re
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, cast
@@ -12,6 +13,7 @@ from dspectral.text.tokenizers import as_tokenizer
 
 FORMAT = 1
 KEY = "dspectral_model"
+_BEGUN = r"zarr\.json(\.[0-9a-f]{32}\.partial)?"
 
 
 def save(
@@ -60,7 +62,9 @@ def save(
     # Whatever is at the path is looked at before anything is written: only a model may be replaced.
     there = read_record(where)
     ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
-    if not ours and where.names():
+    # A first save that was killed leaves a group of nothing, or a file that was not renamed yet.
+    begun = there is None or not there.attributes
+    if not ours and not (begun and all(re.fullmatch(_BEGUN, name) for name in where.names())):
         raise ValueError(f"something that is not a model is at {path}: choose another path")
     if there is not None and KEY in there.attributes and not overwrite:
         raise ValueError(f"there is a model at {path} already: overwrite=True replaces it")

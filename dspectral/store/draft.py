@@ -167,6 +167,8 @@ def write_plan(
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
     found = where.attributes(path)
     if not found:  # no group, or one without attributes, whose writing was cut short
+        if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(where.names()):
+            raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
         if stamps:
             where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})
         where.mark(path, plan)
@@ -252,7 +254,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     }
     # This one write makes the store a finished one; what is left behind if scratch stays is only space.
     draft.where.mark("", {KEY: sealed(head)})
-    draft.where.remove("scratch")
+    draft.where.clear("scratch")
     sums = digests[0], digests[1]
     return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"], sums)
 

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from uuid import uuid4
@@ -81,6 +81,12 @@ class LocalFiles(_Groups, LocalStore):
         """Let Zarr write a file, a mark among them, as arrays are written."""
         self._check_writable()
         await asyncio.to_thread(_replace, self.root / key, value.to_bytes())
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Let Zarr write the metadata of a new group."""
+        if not self.is_there(key):
+            with suppress(FileExistsError):
+                await asyncio.to_thread(_replace, self.root / key, value.to_bytes(), os.link)
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -208,6 +214,11 @@ class Location(NamedTuple):
         for path in paths:
             retried(lambda path=path: self._group().__delitem__(path), what=f"removing {self.url}/{path}")
 
+    def clear(self, *paths: str) -> None:
+        """Remove what only takes room: what it lay beside is finished, and an error would have it written again."""
+        with suppress(OSError):
+            self.remove(*paths)
+
     def _group(self, path: str = "") -> zarr.Group:
         """Open a group to write to it; it is made if need be."""
         return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
@@ -285,7 +296,7 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
-def _replace(file: Path, content: bytes) -> None:
+def _replace(file: Path, content: bytes, move: Callable[[Path, Path], object] = os.replace) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
     try:
@@ -295,10 +306,9 @@ def _replace(file: Path, content: bytes) -> None:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
-        aside.replace(file)
-    except BaseException:
+        move(aside, file)
+    finally:
         aside.unlink(missing_ok=True)
-        raise
 
 
 def _content(path: str) -> NDArray[np.uint8] | None:

@@ -7,7 +7,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,9 @@ def locked(where: Location) -> Iterator[None]:
         yield
     finally:
         # Removed while it is held: whoever has opened it meanwhile finds that it has no name, and opens it anew.
-        Path(holder).unlink(missing_ok=True)
-        Path(holder).with_name(LOCK).unlink(missing_ok=True)
+        for name in (HOLDER, LOCK):
+            with suppress(OSError):
+                Path(holder).with_name(name).unlink()
         lock.release()
 
 

@@ -69,7 +69,8 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
 
     with named_when_full(where.url):
         retried(finish, what=f"writing the metadata of {where.url}")
-    where.remove(*(name for name in where.names() if name.startswith(FOLDER) and name != folder))
+    ours = (name for name in where.names() if name.startswith(FOLDER) and name.removeprefix(FOLDER).isdigit())
+    where.clear(*(name for name in ours if name != folder))
 
 
 def _folder(generation: int) -> str:

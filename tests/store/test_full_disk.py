@@ -14,7 +14,6 @@ import pytest
 from dspectral import SketchedPCA, build_corpus, save, write_counts, write_word2vec
 from dspectral.datasets import low_rank_counts
 from dspectral.store import StoreError, location
-from dspectral.store.array_files import group_metadata
 
 
 @contextmanager
@@ -49,21 +48,8 @@ def test_a_file_for_which_there_is_no_room_is_named(name, tmp_path):
     WRITERS[name](at)
 
 
-@pytest.mark.parametrize("appends", [False, True])
-def test_a_file_is_on_the_disk_before_it_has_its_name(appends, tmp_path, monkeypatch):
-    path, flushed, sync = str(tmp_path / "s"), set(), os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (sync(file), flushed.add(os.fstat(file).st_ino)))
-    write_counts(np.eye(9), path, block_rows=3)
-    if appends:
-        write_counts(np.eye(9), path, block_rows=3, append=True)
-    for file in Path(path).rglob("*"):
-        # A group above an array vouches for nothing.
-        if file.is_file() and file.read_bytes() != group_metadata():
-            assert file.stat().st_ino in flushed, file
-
-
 def test_a_build_of_another_user_is_one_sentence(tmp_path, monkeypatch):
-    def refuse(file, _content):
+    def refuse(file, *_content):
         raise PermissionError(errno.EACCES, "Permission denied", str(file))
 
     monkeypatch.setattr(location, "_replace", refuse)

@@ -221,5 +221,5 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
-    draft.where.remove("scratch")
+    draft.where.clear("scratch")
     return Corpus(draft.where, tuple(blocks), draft.provenance)
