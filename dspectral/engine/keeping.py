@@ -21,7 +21,6 @@ from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -283,6 +282,7 @@ def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
         shape, *own = parts
         made = getattr(sparse, name.removeprefix("sparse "))(shape)
         made.data, made.indices, made.indptr = own
+        made.check_format()  # compiled loops trust indices
         return made
     kind = _container(name)
     return kind(parts) if name in CONTAINERS else kind(*parts)
@@ -290,13 +290,14 @@ def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
 
 def _container(name: str) -> Any:
     """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
+    if name in CONTAINERS:
+        return CONTAINERS[name]
     module, _, qualname = name.partition(":")
-    found = CONTAINERS.get(name)
-    if found is None and module.startswith("dspectral."):
-        found = attrgetter(qualname)(import_module(module))
-    if found not in CONTAINERS.values() and not (
-        isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")
-    ):
+    found: Any = import_module(module) if module.startswith("dspectral.") else None
+    for part in qualname.split("."):  # in what it holds: a module may import more where it is asked for an attribute
+        found = vars(found).get(part) if found is not None else None
+    named = isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == name
+    if not (named and issubclass(found, tuple) and hasattr(found, "_fields")):
         raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
     return found
 

@@ -237,9 +237,12 @@ def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 
 def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
-    kind = decoder.class_named(node["class"])
-    made = kind(**decoder.values(node["parameters"]))
-    attributes = decoder.values(node["attributes"])
+    kind, parameters = decoder.class_named(node["class"]), decoder.values(node["parameters"])
+    if isinstance(parameters.get("memory"), str):
+        parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
+    made, attributes = kind(**parameters), decoder.values(node["attributes"])
+    if wrong := [name for name in attributes if name.startswith("__") or callable(getattr(kind, name, None))]:
+        raise ValueError(f"the model at {decoder.record.where.url} sets {wrong[0]!r}, which no fit does")
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
         return made
