@@ -18,7 +18,7 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.in_memory import AllRows, exact_directions
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.html import card, number, share
-from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.inputs.parameters import MOST_READS, check_integer, check_option
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
     eigh_descending,
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
 def chosen_solver(plan: Plan, n_columns: int) -> str:
     """Return the solver for rows that are not small; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
-    check_integer("n_passes", plan.n_passes, at_least=1)
+    check_integer("n_passes", plan.n_passes, at_least=1, at_most=MOST_READS)
     if plan.solver != "auto":
         return plan.solver
     if n_columns <= GRAM_COLUMNS:

@@ -7,6 +7,8 @@ import numpy as np
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Sources of randomness that ``random_state`` takes, as in scikit-learn."""
+MOST_READS = 10**6
+"""How often a fit may read its blocks: a number with more digits is a slip, and would hold the process for ever."""
 
 
 def resolve_seed(random_state: RandomState) -> int:

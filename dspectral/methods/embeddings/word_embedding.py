@@ -21,7 +21,7 @@ from dspectral.engine import (
     summarize,
 )
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, is_corpus, token_lists
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
@@ -260,7 +260,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         for name in ("n_components", "window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
         check_integer("n_skipped", recipe.n_skipped, at_least=0)
-        check_integer("n_passes", recipe.n_passes, at_least=1)
+        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
         check_real("power", self.power)
         check_real("context_smoothing", recipe.context_smoothing)
         if recipe.sketch_size is not None:

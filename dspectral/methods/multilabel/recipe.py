@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
-from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real, resolve_seed
 from dspectral.registry import saved
 
 MomentKind = Literal["paper", "unbiased"]
@@ -78,7 +78,7 @@ class Settings(NamedTuple):
         rank = n_states if estimator.correction_rank is None else estimator.correction_rank
         rank = check_integer("correction_rank", rank, at_least=0)
         smoothing = check_real("smoothing", values["smoothing"], at_least=0.0, at_most=1.0)
-        n_em_iter = check_integer("n_em_iter", values["n_em_iter"], at_least=0)
+        n_em_iter = check_integer("n_em_iter", values["n_em_iter"], at_least=0, at_most=MOST_READS)
         alpha = check_real("alpha", values["alpha"])
         if alpha <= 0:
             raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")

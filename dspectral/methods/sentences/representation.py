@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
 from dspectral.engine import emits_events, map_rows, summarize
-from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
@@ -237,7 +237,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         recipe = self._recipe
         if not isinstance(recipe, SentenceRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a SentenceRecipe, or None")
-        check_integer("n_passes", recipe.n_passes, at_least=1)
+        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
 
     def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Return the counts of words of sentences, or the counts that are given after a check."""

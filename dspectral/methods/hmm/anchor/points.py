@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
-from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.inputs.parameters import MOST_READS, check_integer, check_option
 from dspectral.inputs.sequences import HoldsSentences
 from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_left
 from dspectral.methods.brown.clustering import SpectralBrownClustering
@@ -56,7 +56,7 @@ class AnchorRecipe(NamedTuple):
         check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
         check_transform(self.count_transform)
         check_integer("reselect", self.reselect, at_least=0)
-        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0)
+        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0, at_most=MOST_READS)
 
 
 class WordTypes(NamedTuple):

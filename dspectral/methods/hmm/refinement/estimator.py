@@ -10,7 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import emits_events, expect_passes, summarize
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import (
+    MOST_READS,
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
+)
 from dspectral.inputs.sequences import HoldsLabelledSentences, TokenLists, as_labelled, encode
 from dspectral.methods.hmm.chain import check_numbers, m_step
 from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
@@ -160,7 +167,7 @@ class RefinementHMM(ChainDecoder):
         recipe.check()
         if n_em_iter == "auto":
             n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else POLISH
-        check_integer("n_em_iter", n_em_iter, at_least=0)
+        check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MOST_READS)
         if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
             raise ValueError(
                 "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
