@@ -185,7 +185,7 @@ def read_brown_paths(
     ------
     ValueError
         If a line is not a bit string, a word and a count, or the file is not UTF-8; the line is named. If a bit string
-        begins another one.
+        begins another one, or a word is there twice.
 
     Examples
     --------
@@ -208,4 +208,7 @@ def read_brown_paths(
             raise ValueError(
                 f"{path}: the bit string {code!r} begins {longer!r}, but a cluster lies in no other"
             )
+    words = sorted(word for _, word, _ in lines)
+    if twice := [word for word, after in pairwise(words) if word == after]:
+        raise ValueError(f"{path}: the word {twice[0]!r:.60} is there twice, but a word has one cluster")
     return lines

@@ -119,7 +119,10 @@ def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path
     assert (tmp_path / name).read_bytes() == before
 
 
-def test_paths_whose_codes_begin_each_other_are_refused(tmp_path):
-    (tmp_path / "paths").write_text("01\ta\t1\n011\tb\t1\n10\tc\t1\n")
-    with pytest.raises(ValueError, match="paths: the bit string '01' begins '011'"):
+@pytest.mark.parametrize(
+    ("code", "said"), [("011", "the bit string '01' begins '011'"), ("00", "the word 'a' is")]
+)
+def test_paths_of_no_tree_are_refused(code, said, tmp_path):
+    (tmp_path / "paths").write_text(f"01\tb\t1\n{code}\ta\t1\n10\ta\t1\n")
+    with pytest.raises(ValueError, match=f"paths: {said}"):
         read_brown_paths(str(tmp_path / "paths"))
