@@ -19,6 +19,7 @@ from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from threadpoolctl import threadpool_limits
 
 import dspectral
 from dspectral.inputs import SparseOutput
@@ -32,6 +33,7 @@ OF_KIND = {
     kind: [name for name in CASES if CASES[name].kind == kind]
     for kind in ("rows", "texts", "sentences", "tagged")
 }
+NOT_FITTED = {"NgramHashing", "WordVectorRepresentation"}
 
 
 def fitted(name, **parameters):
@@ -42,6 +44,16 @@ def fitted(name, **parameters):
 
 def result(name, model, X=None):
     return as_array(CASES[name].result(model, CASES[name].data()[0] if X is None else X))
+
+
+def assert_bits_stay(fit):
+    """Fit with 1, 2 and 3 workers, and 1, 2 and 4 threads of BLAS."""
+    bits = []
+    for n_workers, n_threads in ((1, 1), (2, 2), (3, 4)):
+        workers = {"scheduler": "threads" if n_workers > 1 else "sync", "num_workers": n_workers}
+        with dask.config.set(workers), threadpool_limits(n_threads, user_api="blas"):
+            bits.append(same_bits.bits(fit()))
+    assert bits[0] == bits[1] == bits[2]
 
 
 def as_array(values):
@@ -264,20 +276,29 @@ def test_rows_of_any_type_give_the_same_in_memory_and_lazily(name, dtype):
 @pytest.mark.parametrize("name", [name for name in OF_KIND["rows"] if name != "VectorQuantizer"])
 def test_threads_give_the_bits_of_one_thread_and_each_block_is_read_once_a_pass(name):
     X, y = CASES[name].data()
-    reads, bits = [], []
+    reads, n_passes = [], []
 
     def read(block):
         reads.append(len(block))
         return block
 
     rows = da.from_array(as_array(X), chunks=(5, -1)).map_blocks(read, meta=np.empty((0, 0)))
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            model = CASES[name].make().fit(rows, y)
-        bits.append(same_bits.bits(model))
-    assert bits[0] == bits[1]
+
+    def fit():
+        model = CASES[name].make().fit(rows, y)
+        n_passes.append(model.n_passes_)
+        return model
+
+    assert_bits_stay(fit)
     if name != "Topics":  # whose documents' own rows are read again
-        assert len(reads) == 2 * 8 * model.n_passes_
+        assert len(reads) == 8 * sum(n_passes)
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*OF_KIND["texts"], *OF_KIND["tagged"], "VectorQuantizer"} - NOT_FITTED)
+)
+def test_threads_of_blas_change_no_bits_in_memory(name):
+    assert_bits_stay(lambda: fitted(name))
 
 
 @pytest.mark.parametrize("name", OF_KIND["sentences"])
@@ -286,11 +307,7 @@ def test_threads_give_the_bits_of_one_thread_over_a_corpus(name, tmp_path):
     (tmp_path / "text").write_text("".join(" ".join(sentence) + "\n" for sentence in X))
     corpus = dspectral.build_corpus(str(tmp_path / "text"), str(tmp_path / "corpus"), block_bytes=200)
     assert corpus.n_blocks > 3
-    bits = []
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            bits.append(same_bits.bits(CASES[name].make().fit(corpus)))
-    assert bits[0] == bits[1]
+    assert_bits_stay(lambda: CASES[name].make().fit(corpus))
 
 
 @cache

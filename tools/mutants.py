@@ -2,10 +2,13 @@
 
 ``python -m tools.mutants`` changes one place at a time in a copy of the tree, and runs the few tests that are named
 beside the mutation. A mutation that they do not notice survived: a test is missing. One whose text is not in its
-file exactly once is stale: the code has moved on, and the list must follow.
+file exactly once is stale: the code has moved on, and the list must follow. ``python -m tools.mutants --random 100``
+draws others from all rooms, by operator, and runs the tests of the room.
 """
 
 import argparse
+import ast
+import copy
 import os
 import queue
 import shutil
@@ -17,7 +20,9 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
@@ -63,6 +68,70 @@ def stale(mutation: Mutation, root: Path = ROOT) -> str:
         return f"its old text is {times} times in {mutation.file}, but it must be there exactly once"
     missing = [test for test in mutation.tests if not (root / test.partition("::")[0]).exists()]
     return f"there is no file {missing[0].partition('::')[0]}" if missing else ""
+
+
+SWAPS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
+}  # fmt: skip
+"""What takes the place of a comparison or a sign."""
+
+
+def wrong_form(node: ast.AST) -> tuple[str, ast.AST] | None:
+    """Return the operator of a mutation of a node of source and its wrong form, if there is one."""
+    wrong = copy.copy(node)
+    match wrong:
+        case ast.Compare(ops=[one, *others]) if type(one) in SWAPS:
+            wrong.ops = [SWAPS[type(one)](), *others]
+            return "comparison", wrong
+        case ast.BinOp(op=one) | ast.AugAssign(op=one) if type(one) in SWAPS:
+            wrong.op = SWAPS[type(one)]()
+            return "sign", wrong
+        case ast.UnaryOp(op=ast.USub()):
+            return "sign", wrong.operand
+        case ast.Constant(value=bool() | int() | float() as value):
+            wrong.value = not value if isinstance(value, bool) else value + 1
+            return "constant", wrong
+        case ast.Expr(value=ast.Call()) | ast.Assign() | ast.AugAssign() | ast.Raise():
+            return "statement", ast.Pass()
+    return None
+
+
+def room_tests(file: str, root: Path = ROOT) -> tuple[str, ...]:
+    """Return the doctests of a file and the tests of its room, those first that name the file."""
+    *rooms, name = Path(file).with_suffix("").parts[1:]
+    while rooms and not root.joinpath("tests", *rooms).is_dir():
+        name = rooms.pop()
+    found = list(root.joinpath("tests", *rooms).rglob("test_*.py")) if rooms else []
+    texts = {
+        one: one.read_text(encoding="utf-8") for one in found or root.joinpath("tests").glob("test_*.py")
+    }
+    found = sorted(texts, key=lambda one: (name not in one.stem, -texts[one].count(name)))
+    of_room = [str(one.relative_to(root)) for one in found if rooms or name in texts[one]]
+    return (file, *of_room, *(["tests/test_contracts.py"] if "methods" in rooms or not of_room else []))
+
+
+def drawn(n: int, seed: int, root: Path = ROOT) -> list[Mutation]:
+    """Draw mutations at random: the operator first, then a place of it in any file."""
+    places: dict[str, list[tuple[str, str, Any, ast.AST]]] = {}
+    for path in sorted((root / "dspectral").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if found := wrong_form(node):
+                places.setdefault(found[0], []).append((str(path.relative_to(root)), source, node, found[1]))
+    rng, chosen = np.random.default_rng(seed), []
+    for operator in rng.choice(sorted(places), size=n):
+        file, source, node, wrong = places[operator][rng.integers(len(places[operator]))]
+        lines = source.encode().splitlines(keepends=True)  # offsets count bytes
+        before = b"".join([*lines[: node.lineno - 1], lines[node.lineno - 1][: node.col_offset]]).decode()
+        after = b"".join(
+            [lines[node.end_lineno - 1][node.end_col_offset :], *lines[node.end_lineno :]]
+        ).decode()
+        new = ast.unparse(wrong)
+        name = f"{operator} in line {node.lineno}: {ast.unparse(node):.70} -> {new:.70}"
+        text = f"({new})" if isinstance(node, ast.expr) else new
+        chosen.append(Mutation(name, file, source, before + text + after, room_tests(file, root)))
+    return chosen
 
 
 def run_tests(tree: Path, tests: Sequence[str]) -> Verdict:
@@ -128,10 +197,14 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only mutations whose name or file has one of these words")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutations tried at a time")
     parser.add_argument("--list", action="store_true", help="name them, and whether they are stale")
+    parser.add_argument(
+        "--random", type=int, default=0, metavar="N", help="so many drawn ones of all rooms instead"
+    )
+    parser.add_argument("--seed", type=int, default=2026, help="of what is drawn")
     options = parser.parse_args()
     chosen = [
         one
-        for one in mutations()
+        for one in (drawn(options.random, options.seed) if options.random else mutations())
         if not options.words or any(word in f"{one.name} {one.file}" for word in options.words)
     ]
     if options.list:

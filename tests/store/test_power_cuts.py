@@ -123,7 +123,7 @@ def kept_fit(at):
 
 def files(at):
     return {
-        name: of for name, of in contents(f"{at}/at").items() if not name.startswith("scratch/")
+        name: of for name, of in contents(f"{at}/at").items() if not name.startswith(("scratch/", "writer."))
     }  # space alone
 
 
