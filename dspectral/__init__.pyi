@@ -58,6 +58,8 @@ from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
 from .search import Neighbor as Neighbor
 from .search import nearest as nearest
+from .search import write_coordinates as write_coordinates
+from .store.coordinates import open_coordinates as open_coordinates
 from .store.corpus import open_corpus as open_corpus
 from .store.counts import open_store as open_store
 from .store.from_text.build import build_store as build_store

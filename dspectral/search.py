@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from dspectral import engine
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.topics.estimator import Topics
+from dspectral.store.coordinates import Coordinates, write_rows
 from dspectral.store.documents import IDS, TEXTS
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import Weighting
@@ -38,6 +39,50 @@ class Neighbor(NamedTuple):
     cosine: float
     id: str | None = None
     text: str | None = None
+
+
+def write_coordinates(
+    model: Any, X: Any, out: str, *, storage_options: dict[str, Any] | None = None
+) -> Coordinates:
+    """Write the coordinates of rows chunk by chunk, out of core, with the ids that their store keeps.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        Fitted; ``transform`` gives the coordinates, of :class:`Topics` its ``coordinates``.
+    X : store, sparse matrix, Dask array, ndarray or list of str
+        Rows as the model takes them; a store is weighted as the rows of the fit were.
+    out : str
+        Local path or fsspec URL. One that ends in ``.zarr`` becomes a group with the arrays ``coordinates`` and
+        ``ids``; one in ``.parquet`` a folder with a file for each chunk, since files are whole or not there, and the
+        columns ``row``, ``id`` and ``coordinates``.
+    storage_options : dict, optional
+        Options of the file system.
+
+    Returns
+    -------
+    Coordinates
+        Opened: ``array`` and ``ids``, for :func:`nearest`. ``open_coordinates(out)`` opens them again.
+
+    Raises
+    ------
+    StoreError
+        If there is something else at ``out``.
+
+    Notes
+    -----
+    One pass. A call that was stopped goes on if it is made again with the same model and rows: only blocks of chunks
+    that are missing are read, and the files are those of a call that was not stopped.
+
+    Examples
+    --------
+    >>> from dspectral import Texts, TruncatedSVD, build_store
+    >>> store = build_store(Texts(["cats purr", "dogs bark", "dogs run"]), "memory://located")
+    >>> svd = TruncatedSVD(2).fit(store.tfidf())
+    >>> nearest(svd, write_coordinates(svd, store, "memory://located-coordinates.zarr"), "bark", n=1)[0].row
+    1
+    """
+    return write_rows(_points(model, X, X), out, storage_options=storage_options)
 
 
 class Nearest(NamedTuple):
@@ -82,9 +127,9 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     model : estimator or None
         Fitted estimator, or pipeline, whose ``transform`` gives rows their coordinates; None where ``rows`` are
         coordinates already.
-    rows : store, sparse matrix, Dask array or ndarray, shape (n_rows, n_columns)
+    rows : store, sparse matrix, Dask array, ndarray or Coordinates, shape (n_rows, n_columns)
         Rows to search, out of core: a store or sparse ones, which the model transforms block by block as they are read;
-        or dense coordinates.
+        or dense coordinates, also those that :func:`write_coordinates` has saved.
     query : str, int, ndarray, or list of str or of int
         A text, counted as those of the store were; the number of a row; a point of shape (n_coordinates,); or several.
     n : int, default=10
@@ -134,7 +179,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
 
 def _with_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:
     """Add the ids and texts that a store has kept."""
-    if not isinstance(rows, OpenedCounts):
+    if not isinstance(rows, OpenedCounts | Coordinates):
         return lists
     numbers = sorted({near.row for found in lists for near in found})
     ids, texts = (
@@ -175,9 +220,15 @@ def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray
 def _points(model: Any, rows: Any, X: Any) -> Any:
     """Return the coordinates of the rows, or of texts that are counted as the rows were. Shapes: returns (n, k)."""
     are_texts = isinstance(X, list)
+    if isinstance(X, Coordinates):
+        return X.array
     if not are_texts and (model is None or not (isinstance(X, OpenedCounts) or _is_sparse(X))):
         return X
-    transform = model.coordinates if isinstance(model, Topics) else model.transform
+    if isinstance(rows, Coordinates):
+        made_by, rows = rows.head["made_by"], rows.store
+    else:
+        made_by = ""
+    transform = _transform_of(model) if made_by != "topic-shares" else model.transform
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, OpenedCounts):
@@ -192,6 +243,10 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
             )
         X = X.weighted(weighting) if isinstance(X, OpenedCounts) else weighting.apply(X)
     return transform(X)
+
+
+def _transform_of(model: Any) -> Any:
+    return model.coordinates if isinstance(model, Topics) else model.transform
 
 
 def _is_sparse(X: Any) -> bool:

@@ -26,6 +26,7 @@ from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
+from dspectral.store.coordinates import write_rows
 from dspectral.types import CheckedRows, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
@@ -156,27 +157,30 @@ class Decomposition(
         self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
         return self
 
-    def transform(self, X: RowsLike) -> Any:
+    def transform(self, X: RowsLike, *, out: str | None = None) -> Any:
         """Project rows onto the components.
 
         Parameters
         ----------
         X : as for ``fit``, shape (n_rows, n_columns)
             Rows, as many columns as in ``fit``.
+        out : str, optional
+            Where to write them, as :func:`dspectral.write_coordinates` does.
 
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_rows, n_components)
-            Projections; with ``set_output`` a DataFrame for input in memory.
+            Projections; with ``set_output`` a DataFrame for input in memory; with ``out`` Coordinates.
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
         # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
         offset = self.mean_ @ self.components_.T if self.center else None
         to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
-        return engine.map_rows(
+        Z = engine.map_rows(
             X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
         )
+        return Z if out is None else write_rows(Z, out)
 
     def inverse_transform(self, X: RowsLike) -> Any:
         """Return the rows in the space of the components that have given projections.

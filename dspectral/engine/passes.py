@@ -42,9 +42,12 @@ from dspectral.engine.fits import FirstPass, fit_in_force, has_number, next_numb
 from dspectral.engine.keeping import Keeper, Part, PartError, keeper_of
 from dspectral.engine.memory import PassNeed, admit, merges_of, need_of_pass, spans_for
 from dspectral.engine.row_blocks import (
+    ROWS_OF,
     Blocks,
     Shape,
     Stream,
+    annotated,
+    annotation,
     as_array,
     block_tasks,
     bytes_in,
@@ -294,6 +297,7 @@ def map_rows(
     graph, _ = block_tasks(_call, function, [array], label)
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
+    annotated(mapped, ROWS_OF, annotation(array, ROWS_OF))
     # Weights and the like leave blocks about as large as they were.
     return say_bytes(mapped, bytes_said(array) if sparse_output else None)
 

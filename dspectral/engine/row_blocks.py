@@ -32,6 +32,8 @@ SHORT = 800
 """Rows or columns that dense rows have at the most to be decomposed in memory."""
 SAID = "bytes_of_blocks"
 """Where the layer of an array says how large its blocks are."""
+ROWS_OF = "rows_of"
+"""Where it says which store has the same rows in the same order."""
 
 
 class Blocks(NamedTuple):
@@ -243,15 +245,25 @@ def row_numbers(rows: Any) -> Any:
 
 def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
     """Let an array of sparse blocks say how large they will be in memory."""
-    if n_bytes is not None:
-        array.dask.layers[array.name].collection_annotations = {SAID: np.asarray(n_bytes, dtype=np.int64)}
+    return array if n_bytes is None else annotated(array, SAID, np.asarray(n_bytes, dtype=np.int64))
+
+
+def annotated(array: da.Array, key: str, value: object) -> da.Array:
+    """Let an array say something; what is computed from it does not."""
+    layer = array.dask.layers[array.name]
+    layer.collection_annotations = {**(layer.collection_annotations or {}), key: value}
     return array
+
+
+def annotation(array: da.Array, key: str) -> Any:
+    """Return what an array itself says, None if it says nothing."""
+    layer = getattr(array.dask, "layers", {}).get(array.name)
+    return (getattr(layer, "collection_annotations", None) or {}).get(key)
 
 
 def bytes_said(array: da.Array) -> list[int] | None:
     """Return how large the blocks of an array are in memory."""
-    layer = getattr(array.dask, "layers", {}).get(array.name)
-    said = (getattr(layer, "collection_annotations", None) or {}).get(SAID)
+    said = annotation(array, SAID)
     return None if said is None or len(said) != array.numblocks[0] else [int(one) for one in said]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import metadata_routing
 from sklearn.utils.validation import validate_data
 
 from dspectral import engine
@@ -187,6 +188,8 @@ class LazyOutputMixin:
     ('DataFrame', 'Array')
     """
 
+    __metadata_request__transform = {"out": metadata_routing.UNUSED}  # noqa: RUF012  as scikit-learn reads it
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)  # where scikit-learn wraps
         for name in ("transform", "fit_transform"):
@@ -202,7 +205,7 @@ def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        lazy = engine.is_lazy(X) or is_dask_frame(X) or _in_store(X)
+        lazy = engine.is_lazy(X) or is_dask_frame(X) or _in_store(X) or kwargs.get("out") is not None
         return (inner if lazy else method)(self, X, *args, **kwargs)
 
     return choose

@@ -183,7 +183,20 @@ class CountStore(OpenedCounts):
         return KeptTerms.of(sample, self.hashing)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
-        """Return the ids or texts of some rows, None where none were kept."""
+        """Return the ids or texts of some rows.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Numbers of rows, from 0.
+        part : {"ids", "texts"}
+            Which of them.
+
+        Returns
+        -------
+        list of str or None
+            One for each row, None where none were kept.
+        """
         kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
         return documents_at(self.where, self.blocks, rows, part) if kept else None
 

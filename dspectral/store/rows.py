@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.engine.row_blocks import BLOCK_BYTES, say_bytes
+from dspectral.engine.row_blocks import BLOCK_BYTES, ROWS_OF, annotated, say_bytes
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import as_anndata
@@ -76,7 +76,9 @@ class OpenedCounts(ABC):
     @property
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
-        return read_lazily(*self.pieces[:2], self.block_rows, self.shape[1], self.pieces.n_bytes)
+        pieces = self.pieces
+        rows = read_lazily(pieces.read, pieces.items, self.block_rows, self.shape[1], pieces.n_bytes)
+        return annotated(rows, ROWS_OF, self)
 
     @property
     @abstractmethod

@@ -19,6 +19,7 @@ from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_t
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
 from dspectral.registry import saved
+from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
 from dspectral.store.weighted_rows import counts_of, frequencies_of
@@ -214,42 +215,50 @@ class Topics(
             return None
         return [X.text(of_topic) for of_topic in rows]
 
-    def transform(self, X: TextsOrCounts) -> Any:
+    def transform(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
         """Return the share of each topic in documents.
 
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
             Texts, if ``fit`` was given texts or a store; or counts over the same columns as in ``fit``.
+        out : str, optional
+            Where to write the shares, as :func:`dspectral.write_coordinates` writes coordinates.
 
         Returns
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
-            Shares that sum to 1, or zeros where a document holds no known word; lazy for lazy counts.
+            Shares that sum to 1, or zeros where a document holds no known word; lazy for lazy counts. With ``out``
+            Coordinates.
         """
-        return self._mapped(X, _shares_of, "topic-shares")
+        return self._mapped(X, _shares_of, "topic-shares", out)
 
-    def coordinates(self, X: TextsOrCounts) -> Any:
+    def coordinates(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
         """Return documents along the singular vectors, in which :func:`dspectral.nearest` compares them.
 
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
             Texts or counts, as for :meth:`transform`.
+        out : str, optional
+            Where to write them, as :func:`dspectral.write_coordinates` does.
 
         Returns
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
-            Coordinates of the weighted rows; lazy for lazy counts.
+            Coordinates of the weighted rows; lazy for lazy counts. With ``out`` Coordinates.
         """
-        return self._mapped(X, _coordinates_of, "coordinates")
+        return self._mapped(X, _coordinates_of, "coordinates", out)
 
-    def _mapped(self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str) -> Any:
+    def _mapped(
+        self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None
+    ) -> Any:
         check_is_fitted(self)
         counts = self._counted(as_documents(X)) if _are_texts(X) else checked_rows(self, X, reset=False)
         axes = Axes(self.axes_, self.singular_values_, self.rotation_)
         of = partial(function, weighting=self.weighting, axes=axes)
-        return engine.map_rows(counts, of, n_columns=len(self.components_), name=name)
+        Z = engine.map_rows(counts, of, n_columns=len(self.components_), name=name)
+        return Z if out is None else write_rows(Z, out)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         """Return the words that tell each topic from the rest: those that add most to its divergence from all text.

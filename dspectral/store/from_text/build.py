@@ -65,7 +65,8 @@ def build_store(
     sources : str, path, sequence of these, or texts
         Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
         a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
-        Dask DataFrame (read partition by partition, a task each), a table or records with ``field``, or
+        Dask DataFrame (read partition by partition, a task each), a table or records with ``field`` (a lazy frame of
+        polars, a data set or record batch reader of Arrow and a relation of DuckDB batch by batch), or
         ``Texts([...])``, since a list of strings names files.
     store : str
         Local path or fsspec URL of the store to make.
@@ -112,7 +113,7 @@ def build_store(
     Raises
     ------
     ValueError
-        If a source cannot be read, there is no document, or an unfinished store of another plan is in the way.
+        If a source cannot be read, there is no document, no word, or an unfinished store of another plan in the way.
     FileNotFoundError
         If a source is missing, or a glob matches no file.
     StoreError
@@ -176,6 +177,10 @@ def _build(
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
+    if not draft.generation and not any(block.nnz for block in blocks):
+        draft.afresh().forget()
+        n_documents = sum(block.n_rows for block in blocks)
+        raise ValueError(f"no word at all in the {n_documents} document(s) of {text.named}")
     if ids is not None:
         _write_ids(draft, blocks, ids)
     draft = text.read_whole(draft)

@@ -35,7 +35,8 @@ class Texts:
     ----------
     texts : iterable of str
         A list, tuple, generator, array or column of pandas, polars, Arrow or Hugging Face Datasets; a Dask Bag or
-        a column of a Dask DataFrame, which are read partition by partition; or a table or records with ``field``.
+        a column of a Dask DataFrame, which are read partition by partition; or a table or records with ``field``. Lazy
+        frames of polars, data sets and record batch readers of Arrow and relations of DuckDB are read batch by batch.
     field : str, default=None
         Name of the column of a table, or of the field of records, that holds the texts.
 
@@ -99,7 +100,7 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
 
 def named_files(sources: TextSources) -> Any:
     """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them."""
-    if not isinstance(sources, Iterator):
+    if not isinstance(sources, Iterator) or hasattr(sources, "__arrow_c_stream__"):
         return sources
     # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
     first = list(islice(sources, 1))
@@ -181,10 +182,10 @@ def _column(table: Any, field: str) -> Any:
     """Return a column of a table, or a field of records, without reading what is lazy."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
-    if hasattr(table, "collect") and not hasattr(table, "shape"):  # polars, which reads a whole query
-        raise TypeError(
-            f"the texts are a {type(table).__name__}: call its collect() first, or write Parquet files"
-        )
+    if any(hasattr(table, name) for name in ("collect_batches", "scanner", "fetch_record_batch")) or (
+        hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__getitem__")
+    ):
+        return _streamed(table, field)
     names = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if names is not None and hasattr(table, "__getitem__"):
         if field not in list(names):
@@ -193,6 +194,26 @@ def _column(table: Any, field: str) -> Any:
     if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
         raise TypeError(f"field is {field!r}, but the texts are a {type(table).__name__} without columns")
     return _fields(table, field)
+
+
+def _streamed(table: Any, field: str) -> Iterator[Any]:
+    """Yield the texts of a table that is read in batches, through the stream interface of Arrow."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  an optional extra
+    except ImportError as error:
+        raise ImportError(f"a {type(table).__name__} needs pyarrow: pip install 'dspectral[text]'") from error
+    # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the column alone is
+    # read. Relations of DuckDB, record batch readers and whatever else is such a stream is one as it stands.
+    if hasattr(table, "collect_batches"):
+        streams = (table.select(field) if field in table.collect_schema() else table).collect_batches()
+    else:
+        streams = [table.scanner(columns=[field]).to_reader() if hasattr(table, "scanner") else table]
+    for stream in streams:
+        reader = pa.RecordBatchReader.from_stream(stream)
+        if field not in reader.schema.names:
+            raise ValueError(f"the table has no column {field!r}, but {', '.join(reader.schema.names)}")
+        for batch in reader:
+            yield from batch.column(field).to_pylist()
 
 
 def _fields(records: Iterable[Any], field: str) -> Iterator[Any]:
