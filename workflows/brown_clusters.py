@@ -60,7 +60,12 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
     add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
-    add("--tokens", choices=["blanks", "words"], default="blanks", help="how lines are cut")
+    add(
+        "--tokens",
+        choices=["blanks", "words"],
+        default="blanks",
+        help="how lines are cut: at blanks, if they were before",
+    )
     add("--lowercase", action="store_true", help="lower the case first")
     add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="numbers of clusters")
     default = SpectralBrownClustering()

@@ -51,7 +51,9 @@ def options() -> argparse.ArgumentParser:
     add("--name", help="title of the page (default: the name of the first file)")
     fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
     add("--min-count", type=form.positive, metavar="N", help=fewest)
-    analyzer = "what words are: those between blanks and signs, or pairs of letters, for Japanese or Chinese"
+    analyzer = (
+        "what words are: those between blanks and signs, or pairs of letters in Japanese, Chinese or Thai"
+    )
     add("--analyzer", choices=("word", "char"), default="word", help=analyzer)
     add("--tokenizer", metavar="MODULE:FUNCTION", help="function from text to words (default: none)")
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"

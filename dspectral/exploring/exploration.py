@@ -37,6 +37,8 @@ from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.words import Cut
 
 LEAST_CLUSTERS = 2
+MOST_LETTERS = 4
+"""Mean letters of words in Japanese, Chinese or Thai, which have about two."""
 LEAST_TOKENS = 1_000
 """Words of a text in which they should repeat."""
 KIND = ("unit", "field", "encoding", "delimiter")
@@ -266,11 +268,14 @@ def _found(
         found.missing["strings"] = (
             f"{n_codes:,} strings of 40 characters or more that are no language, such as lines of base64"
         )
+    odd = ""
     if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
-        found.warning = (
-            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): is this text written "
-            "without blanks? tokens='characters' (--analyzer char) or a tokenizer cuts it"
-        )
+        odd = f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,})"
+    elif (letters := words.unspaced_letters) > MOST_LETTERS:
+        odd = f"words are whole clauses ({letters:.0f} letters each where scripts have no blanks)"
+    if odd:
+        cures = "tokens='characters' (--analyzer char) or a tokenizer cuts it"
+        found.warning = f"{odd}: is this text written without blanks? {cures}"
         warnings.warn(found.warning, stacklevel=3)
     topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
     if topics.n_topics:

@@ -12,7 +12,7 @@ from dspectral.engine.keeping import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
-from dspectral.text.words import CODE
+from dspectral.text.words import CODE, is_unspaced
 from dspectral.types import CSRRows, Sentences
 
 ENDS = frozenset(".!?;:\u2026\u3002\uff01\uff1f")
@@ -73,6 +73,14 @@ class FrequentWords(NamedTuple):
         """Number of strings that are no language."""
         tokens = self.corpus.words
         return int(self.corpus.counts[tokens.index(CODE)]) if CODE in tokens else 0
+
+    @property
+    def unspaced_letters(self) -> float:
+        """Mean letters of tokens in scripts without blanks, 0 where they are less than a tenth of all."""
+        tokens = zip(self.corpus.words, self.corpus.counts.tolist(), strict=True)
+        found = [(len(token), count) for token, count in tokens if is_unspaced(token)]
+        total = sum(count for _, count in found)
+        return sum(length * count for length, count in found) / total if 10 * total > self.n_tokens else 0.0
 
     def sentences(self) -> TokenCorpus:
         """Return the sentences of frequent words, cut from the documents; nothing is read yet."""

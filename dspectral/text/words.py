@@ -40,6 +40,12 @@ _SIGNS = bytes.maketrans(
 )
 """Whether a byte is a digit, a small or a capital letter, or something else."""
 SMALL_LETTER = 3
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3041-\u30fa\u30fc-\u30ff\u3400-\u9fff"
+    r"\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""Letters of languages that are written without blanks: Thai, Lao, Burmese, Khmer, kana and Chinese characters."""
+_RUNS = re.compile(rf"([{_UNSPACED}]+)|[^\W{_UNSPACED}]+|[^\w\s]")
 BLANK, LETTER, ALONE, APOSTROPHE = 0, 1, 2, 3
 
 
@@ -69,14 +75,22 @@ def cut_words(documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercas
     return cut_words(lowered(documents, odd), cut, lowercase=lowercase) if odd.any() else Tokens.of(*tokens)
 
 
-def character_bigrams(text: str) -> list[str]:
-    """Cut a text into pairs of neighboring letters, for languages that are written without blanks.
+def is_unspaced(token: str) -> bool:
+    """Report whether a token begins with a letter of a language that is written without blanks."""
+    return (match := _RUNS.match(token)) is not None and match[1] is not None
 
-    >>> character_bigrams("東京都へ行く。 I")
-    ['東京', '京都', '都へ', 'へ行', '行く', '。', 'I']
+
+def character_bigrams(text: str) -> list[str]:
+    """Cut a text into pairs of neighboring letters where it is written without blanks, else into words.
+
+    >>> character_bigrams("東京都へ行く。 I use Linux系")
+    ['東京', '京都', '都へ', 'へ行', '行く', '。', 'I', 'use', 'Linux', '系']
     """
-    runs = re.findall(r"\w+|[^\w\s]", text)
-    return [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
+    found = []
+    for match in _RUNS.finditer(text):
+        run = match[0]
+        found += [run[i : i + 2] for i in range(max(1, len(run) - 1))] if match[1] else [run]
+    return found
 
 
 def without_codes(documents: Documents) -> Documents:

@@ -165,11 +165,21 @@ def test_strings_that_are_no_language_are_counted_and_left_out(found):
     assert [topic.words for topic in made.topics] == [topic.words for topic in found.topics]
 
 
+@pytest.mark.filterwarnings("ignore:n_components is")
 def test_words_that_do_not_repeat_are_told():
-    texts = [f"{chr(0x4E00 + 7 * i % 900)}{chr(0x4E00 + i % 41)}{i}\u4e00\u4e8c" for i in range(1200)]
+    texts = [f"{chr(0x4E00 + 7 * i % 900)}{chr(0x4E00 + i % 41)}{i % 50}\u4e00\u4e8c" for i in range(1200)]
     with pytest.warns(UserWarning, match="--analyzer char"):
         made = dspectral.explore(texts=texts, sizes=SMALL)
     assert f"Careful: {made.warning}." in Page(made.html()).text
+    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
+
+
+@pytest.mark.filterwarnings("ignore:n_components is")
+def test_clauses_of_a_language_without_blanks_are_told_though_they_repeat():
+    clauses = ["\u6771\u4eac\u90fd\u3078\u884c\u304f", "\u96e8\u304c\u964d\u308b\u3060\u308d\u3046"]
+    texts = [f"{clauses[i % 2]}\u3002 apt get {i % 40}" for i in range(400)]
+    with pytest.warns(UserWarning, match="clauses.*--analyzer char"):
+        dspectral.explore(texts=texts, sizes=SMALL)
     assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
 
 

@@ -15,6 +15,7 @@ from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.location import StoreError
+from dspectral.store.vocabulary import VocabularySettings
 from tests.cooccurrence.test_contexts import as_dictionary
 
 TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7
@@ -35,7 +36,7 @@ def sentences_of(corpus):
 
 
 def test_sentences_come_back_with_rare_words_as_one_type(path, tmp_path):
-    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=8, block_bytes=50)
+    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=8, tokens="blanks", block_bytes=50)
     assert corpus.n_blocks > 5
     counts = Counter(TEXT.split())
     kept = {word for word, count in counts.items() if count >= 8}
@@ -71,13 +72,21 @@ def test_counts_do_not_depend_on_where_the_text_is_cut(block_bytes, min_count, g
     if gz:
         (tmp_path / "text.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
         path = str(tmp_path / "text.txt.gz")
-    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=min_count, block_bytes=block_bytes)
+    cut = {"tokens": "blanks", "block_bytes": block_bytes}
+    corpus = build_corpus(path, str(tmp_path / "corpus"), min_count=min_count, **cut)
     in_memory = as_corpus([line.split() for line in TEXT.split("\n")], min_count=min_count)
     assert in_memory.words == corpus.words
     assert in_memory.counts.tolist() == corpus.counts.tolist()
     of = partial(ContextCounts.of, n_types=len(corpus.words), window=3)
     cut, whole = summarize(corpus.sentences, of=of), summarize(in_memory.sentences, of=of)
     assert as_dictionary(cut.counts) == as_dictionary(whole.counts)
+
+
+def test_a_word_is_the_same_one_in_a_corpus_and_in_a_store(tmp_path):
+    (tmp_path / "a.txt").write_text("War, WAR: a war!\nÜber-alles_2 (naïve)\n", encoding="utf-8")
+    words = build_corpus(str(tmp_path / "a.txt"), str(tmp_path / "corpus")).words[1:]
+    store = build_store(str(tmp_path / "a.txt"), str(tmp_path / "store"), vocabulary=VocabularySettings())
+    assert sorted(set(words) - {",", ":", "a", "!", "-", "(", ")"}) == sorted(store.vocabulary.terms)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", " \t\n"])

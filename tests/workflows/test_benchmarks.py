@@ -21,6 +21,7 @@ from workflows.benchmarks.multilabel_scale import Shape
 LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
 SIZE = 320
 COMMANDS = {
+    "classifiers": "--train {folder}/labels.tsv --n-components 2",
     "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
     "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
     "large_corpus": "--tokens 4000 40000 --types 400 --classes 10 --clusters 10 --min-count 3 --components 8"
@@ -33,6 +34,7 @@ COMMANDS = {
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
+    "classifiers": {"words, SVD": "accuracy", "scikit-learn: words": "accuracy", "n-grams": "accuracy"},
     "cuts": {"default": "accuracy", "one pass": "accuracy"},
     "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
@@ -60,6 +62,8 @@ def report(tmp_path_factory):
         if name not in made:
             folder = tmp_path_factory.mktemp(name)
             (folder / "lines.txt.gz").write_bytes(gzip.compress("\r\n".join(LINES).encode()))
+            pets = [f"a {kind} of {n} words\t{kind}\n" for kind in ("cat", "dog") for n in range(9)]
+            (folder / "labels.tsv").write_text("text\tlabel\n" + "".join(pets))
             with forked_workers():
                 options = words(COMMANDS[name].format(folder=folder))
                 made[name] = report_of(f"benchmarks.{name}", folder / "out", *options)

@@ -117,6 +117,10 @@ class Run:
             {"data": data, "method": method, "metric": metric, "value": value, **fields}
         )
 
+    def show(self, table: list[dict[str, Any]]) -> None:
+        """Print a table for persons, which the report's page shows too, in place of the rows."""
+        self.report.table = table
+
     def answer(self, sentence: str) -> None:
         """Say in a sentence what the run found: the report's page opens with it; the last one counts."""
         self.report.answer = sentence
@@ -167,8 +171,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
             result.report.used = _used(result, used) | again
         _write(result, folder)
         publish(folder, arguments.out)
-    if result.report.rows:
-        print_table(result.report.rows)
+    if rows := result.report.table or result.report.rows:
+        print_table(rows)
     print(f"report: {arguments.out / 'report.html'}")
 
 

@@ -30,7 +30,7 @@ ENVIRONMENT.globals |= {
 
 def page(report: Report) -> str:
     """Return the page: results, plots, and how they came about."""
-    rows, same = _shown(report.rows)
+    rows, same = _shown(report.table or report.rows)
     meanings = explained([*report.rows, *report.details])
     # Where each metric has a column of its own, the table has none of the name metric.
     shown = {*same, *fields_of(rows), *(row.get("metric") for row in [*rows, same])}

@@ -32,7 +32,10 @@ class Plot:
 
 @dataclass
 class Report:
-    """Everything that a run leaves behind, except the model; `details` are rows that are not printed."""
+    """Everything that a run leaves behind, except the model.
+
+    `details` are rows that are not printed; `table` is what a person sees in place of `rows`, if there is one.
+    """
 
     workflow: str
     description: str
@@ -40,6 +43,7 @@ class Report:
     used: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     details: list[dict[str, Any]] = field(default_factory=list)
+    table: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     answer: str = ""
     plots: list[Plot] = field(default_factory=list)

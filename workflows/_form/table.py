@@ -123,12 +123,13 @@ def fields_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def numeric_fields(rows: Sequence[dict[str, Any]]) -> set[str]:
-    """Return the fields that stand at the right of their columns: each value is a number, or there is none."""
+    """Return the fields that stand at the right of their columns: of numbers, with an error or without."""
     return {field for field in fields_of(rows) if all(_is_number(row.get(field)) for row in rows)}
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    with_error = isinstance(value, str) and " ± " in value
+    return value is None or with_error or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:

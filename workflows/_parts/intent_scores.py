@@ -23,6 +23,16 @@ LEAST_SPREAD = 50_000
 """Sentences times intents below which a fit takes less than sending it away: 8,000 are fitted in 20 ms."""
 
 
+IN_WORDS = {
+    "none": "none: n-grams alone",
+    "vectors": "vectors: and word vectors",
+    "sent": "sent: and what the text says of words",
+    "sent+": "sent+: and first words and scores",
+    "auto": "auto: the best in cross-validation",
+}
+"""Methods as tables show them."""
+
+
 class Labelled(NamedTuple):
     """Sentences and their intents."""
 
@@ -96,6 +106,7 @@ class Scores:
             if part == 1.0:
                 self._report_intents(method, np.mean(draws, axis=0))
         self._answer()
+        self._show()
         self._plot()
 
     def _report_intents(self, method: str, right: NDArray[np.float64]) -> None:
@@ -107,6 +118,32 @@ class Scores:
                 "intent": str(intent),
             }
             self.run.detail(data=self.task.name, method=method, metric="recall", **fields)
+
+    def _show(self) -> None:
+        """Show each method in words; what reads no unlabelled text once, and `sent+` only where it differs."""
+        table, alike = [], False
+        for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
+            reads = method not in ("none", "vectors")
+            if method == "sent+":
+                gain, error = margin(draws, self.right["sent", part])
+                if abs(gain) <= error:
+                    alike = True
+                    continue
+            elif not reads and any(row["method"] == IN_WORDS[method] for row in table):
+                continue
+            row = {
+                "method": IN_WORDS.get(method, method),
+                "unlabelled text": f"{part:.0%}" if reads else "",
+                "accuracy": with_error(*mean_and_error(draws)),
+            }
+            if method != "none":
+                row["more than n-grams alone"] = with_error(*margin(draws, self.right["none", part]), "+")
+            if reads and part > 0 and (method, 0.0) in self.right:
+                row["more than with no text"] = with_error(*margin(draws, self.right[method, 0.0]), "+")
+            table.append(row)
+        self.run.show(table)
+        if alike:
+            self.run.note("`sent+` is shown only where it differs from `sent` by more than a standard error")
 
     def _answer(self) -> None:
         found, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
@@ -149,6 +186,15 @@ class Scores:
             "Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over "
             f"{over}.",
         )
+
+
+def with_error(value: float, error: float, sign: str = "") -> str:
+    """Write a share and its standard error with three digits.
+
+    >>> with_error(0.53203, 0.0085), with_error(0.1807, 0.00987, "+")
+    ('0.532 ± 0.009', '+0.181 ± 0.010')
+    """
+    return f"{value:{sign}.3f} ± {error:.3f}"
 
 
 def most_frequent_first(chosen: Sequence[str]) -> str:

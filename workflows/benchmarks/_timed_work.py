@@ -65,7 +65,9 @@ def built(folder: Path, out: Path, _size: int) -> None:
 def corpus(folder: Path, size: int, seed: int) -> None:
     """Write the text's sentences as numbers of words."""
     text(folder, size, seed)
-    build_corpus(str(folder / "text.txt"), str(folder / "corpus"), block_bytes=_cut_of(folder))
+    build_corpus(
+        str(folder / "text.txt"), str(folder / "corpus"), tokens="blanks", block_bytes=_cut_of(folder)
+    )
 
 
 def _cut_of(folder: Path) -> int:

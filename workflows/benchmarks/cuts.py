@@ -63,12 +63,12 @@ def compare(run: form.Run, found: Intents) -> None:
                 less, less_error = margin(draws, known)
                 of = {
                     "accuracy": accuracy,
-                    "error": error,
+                    "accuracy_error": error,
                     "over_exact": less,
                     "over_exact_error": less_error,
                 }
                 of |= {"cpu_seconds": seconds, "passes": model.n_passes_}
-                run.rows(of, data="docstrings", method=name, blocks=n_blocks, rows=order)
+                run.rows(of, data="docstrings", method=name, blocks=n_blocks, order=order)
     run.note(f"exact directions ({exact.solver_}): accuracy {np.mean(known):.4f}")
 
 

@@ -71,7 +71,7 @@ def learn(run: form.Run, chain: ClassChain, n_tokens: int, scratch: Path) -> Non
 def learn_from(run: form.Run, chain: ClassChain, text: list[str], path: str, n_tokens: int) -> None:
     """Count files into a corpus, and learn everything from it."""
     with run.measure(f"corpus, {n_tokens:,} tokens") as used:
-        corpus = build_corpus(text, path, min_count=run.arguments.min_count)
+        corpus = build_corpus(text, path, min_count=run.arguments.min_count, tokens="blanks", lowercase=False)
     run.passes += 2
     report(run, "corpus", corpus, used)
     for method in run.arguments.methods:

@@ -111,7 +111,7 @@ def run_one(name: str, texts: list[str], k: int) -> Ran:
 
 
 def coherence(counts: Any, names: dict[str, int], topics: list[list[str]]) -> float:
-    """Return the mean NPMI of pairs of a topic's words over documents."""
+    """Return the mean NPMI of pairs of a topic's words over documents; 0 for a topic of one word."""
     found = []
     for words in topics:
         columns = [names[word] for word in words if word in names]
@@ -123,7 +123,7 @@ def coherence(counts: Any, names: dict[str, int], topics: list[list[str]]) -> fl
         seen = both > 0
         npmi = np.full(len(both), -1.0)
         npmi[seen] = np.log(both[seen] / apart[seen]) / np.maximum(-np.log(both[seen]), 1e-12)
-        found.append(npmi.mean())
+        found.append(npmi.mean() if len(npmi) else 0.0)
     return float(np.mean(found))
 
 

@@ -42,8 +42,8 @@ def build_corpus(
     encoding: str | None = None,
     delimiter: str | None = None,
     min_count: int = 1,
-    lowercase: bool = False,
-    tokens: Cut | TokenizerLike = "blanks",
+    lowercase: bool = True,
+    tokens: Cut | TokenizerLike = "words",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
@@ -68,14 +68,15 @@ def build_corpus(
         Encoding of the files, and character between the fields of csv files, as for :func:`build_store`.
     min_count : int, default=1
         Fewest times that a word must occur to have a type of its own; rarer ones become type 0, ``"<?>"``.
-    lowercase : bool, default=False
+    lowercase : bool, default=True
         Whether the case of the text is lowered first.
-    tokens : {"blanks", "words", "language", "characters"}, callable or str, default="blanks"
-        Rule by which sentences are cut into tokens: at blanks; into words and punctuation; the same, but one U+241A for
-        each string of 40 characters or more that is no language, such as a line of base64; or into pairs of neighboring
-        letters, for languages that are written without blanks. Or a function from a sentence to a list of tokens: one
-        at the top level of a module, its name ``"module:function"``, or an object with a name and a version, such as a
-        pipeline of spaCy.
+    tokens : {"words", "blanks", "language", "characters"}, callable or str, default="words"
+        Rule by which sentences are cut into tokens: into words, those of :func:`build_store` and those of one letter,
+        and punctuation; at blanks, for text that is cut already; as words, but one U+241A for each string of 40
+        characters or more that is no language, such as a line of base64; or as words, but pairs of neighboring letters
+        where a language is written without blanks, as Japanese, Chinese and Thai are. Or a function from a sentence to
+        a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object with a name and
+        a version, such as a pipeline of spaCy.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"

@@ -336,7 +336,9 @@ def read_halves(data: Path, name: str, scratch: str, _seed: int) -> Data:
 
 @cache
 def _text(data: Path, scratch: str) -> Part:
-    return Part(build_corpus(str(data / TEXT), f"{scratch}/corpus.zarr", min_count=MIN_COUNT), [])
+    return Part(
+        build_corpus(str(data / TEXT), f"{scratch}/corpus.zarr", min_count=MIN_COUNT, tokens="blanks"), []
+    )
 
 
 @cache

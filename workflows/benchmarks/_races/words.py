@@ -213,7 +213,7 @@ def our_embedding(library: ModuleType, folder: Path, s: Settings) -> Callable[[]
     """Read the text, write the corpus to disk, count and decompose."""
     place = str(Path(tempfile.mkdtemp(dir=folder), "corpus.zarr"))
     model = library.WordEmbedding(s["length"], window=WINDOW)
-    return lambda: model.fit(library.build_corpus(str(folder / "sentences.txt"), place))
+    return lambda: model.fit(library.build_corpus(str(folder / "sentences.txt"), place, tokens="blanks"))
 
 
 def our_vectors(model: Any) -> Found:
