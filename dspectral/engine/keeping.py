@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine.cluster import kinds_of_machines
-from dspectral.engine.events import PassBegan, client_in_force
+from dspectral.engine.events import PassBegan, client_in_force, runs_in_task
 from dspectral.engine.fits import kept_in_force, place_of
 from dspectral.engine.summary import bytes_of
 from dspectral.engine.tasks import Graph, Key, Node, Recipes, call, reachable
@@ -359,7 +359,7 @@ def keeper_of(
     place = kept_in_force() if keep is None else place_of(keep)
     if place is None:
         return None
-    kinds = kinds_of_machines(None if is_local else client_in_force())
+    kinds = kinds_of_machines(None if is_local or runs_in_task() else client_in_force())
     return Keeper(Folder(*place), function, kinds, damaged)
 
 

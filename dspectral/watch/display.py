@@ -113,28 +113,24 @@ def count_of(phase: Phase) -> str:
     >>> count_of(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
     '1/2, 12,500 rows/s, 2.5 MB/s'
     """
-    again = f"{phase.again} of them again" if phase.again else ""
     rows, rate = phase.speed(phase.n_rows), phase.speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
-    parts = (
-        f"{phase.done}/{phase.total}",
-        again,
-        f"{rows:,.0f} rows/s" if rows else "",
-        size if rate else "",
+    again = f"{phase.again} of them again" if phase.again else ""
+    return _joined(
+        f"{phase.done}/{phase.total}", again, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
     )
-    return ", ".join(filter(None, parts))
 
 
 def times_of(phase: Phase) -> str:
     """Return how long a phase has taken and how long it will yet, as far as that is known; nothing before it begins."""
-    if not phase.done:
-        return ""
-    speed = phase.speed(phase.total)
-    left = (
-        f", {_clock((phase.total - phase.done) / speed)} left" if speed and phase.done < phase.total else ""
-    )
-    return _clock(phase.seconds) + left
+    speed, left = phase.speed(phase.total), phase.total - phase.done
+    to_come = f"{_clock(left / speed)} left" if speed and left else ""
+    return _joined(_clock(phase.seconds), to_come) if phase.done else ""
+
+
+def _joined(*parts: str, by: str = ", ") -> str:
+    return by.join(filter(None, parts))
 
 
 def _clock(seconds: float) -> str:
@@ -145,14 +141,10 @@ def line_of(view: View) -> str:
     """Return one line: time and first heading; each phase with its tasks done, share and time; other headings."""
     first, *others = view.headings
     phases = [
-        ", ".join(
-            filter(
-                None, (f"{one.name} {count_of(one)}", f"{one.share:.0%}".replace("%", " %"), times_of(one))
-            )
-        )
+        _joined(f"{one.name} {count_of(one)}", f"{100 * one.share:.0f} %", times_of(one))
         for one in view.phases
     ]
-    return f"[{_clock(view.seconds)}] " + ": ".join(filter(None, (first, " · ".join([*phases, *others]))))
+    return f"[{_clock(view.seconds)}] " + _joined(first, " · ".join([*phases, *others]), by=": ")
 
 
 def drawing_of(view: View) -> Group:
@@ -165,8 +157,9 @@ def drawing_of(view: View) -> Group:
         bar = ProgressBar(one.total, one.done, width=20)
         words = (f"{one.share:4.0%}", count_of(one), times_of(one))
         table.add_row(Text(f"  {one.name}"), bar, *map(Text, words))
-    title = Text(" ".join(filter(None, (first, _clock(view.seconds)))))
-    return Group(title, table, *(Text(f"  {text}") for text in others))
+    return Group(
+        Text(_joined(first, _clock(view.seconds), by=" ")), table, *(Text(f"  {text}") for text in others)
+    )
 
 
 def html_of(view: View, ended: list[str]) -> str:
@@ -178,12 +171,10 @@ def html_of(view: View, ended: list[str]) -> str:
     for one in view.phases:
         filled = f"display:block;width:{one.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
         bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'
-        words = ", ".join(filter(None, (count_of(one), times_of(one))))
-        lines.append(f"{bar} {one.share:.0%} {escape(one.name)} {escape(words)}")
+        lines.append(f"{bar} {one.share:.0%} {escape(f'{one.name} {_joined(count_of(one), times_of(one))}')}")
     lines += map(escape, view.headings[1:])
-    return (
-        f'<div style="{STYLE}">' + "".join(f"<div>{line}</div>" for line in lines) + "</div>" if lines else ""
-    )
+    body = "".join(f"<div>{line}</div>" for line in lines)
+    return f'<div style="{STYLE}">{body}</div>' if lines else ""
 
 
 class Output:

@@ -62,7 +62,7 @@ class Phase(NamedTuple):
 
     def speed(self, n: int | None) -> float:
         """Return how many of ``n`` are done a second, where all blocks are about as large; 0 if that is unknown."""
-        return (n or 0) * (self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
+        return (n or 0) * max(0, self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
 
 
 class Series:
