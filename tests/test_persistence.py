@@ -316,7 +316,7 @@ def test_what_another_program_wrote_is_left_alone(tmp_path, pca, overwrite):
 
 
 @pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox])
-@pytest.mark.parametrize("position", [-1, 10**9])
+@pytest.mark.parametrize("position", [-1, 10**9, "null", 1.5])
 def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position):
     pca.extra_ = np.random.Generator(kind(3))
     save(pca, path)
@@ -329,7 +329,7 @@ def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position)
         head["attributes"]["extra_"] = json.loads(changed)
 
     edited(path, move)
-    with pytest.raises(ValueError, match="outside of its key"):
+    with pytest.raises(ValueError, match=r"the model at .*(outside of its key|TypeError)"):
         load(path)
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from operator import index
 from pkgutil import walk_packages
 from typing import Any, NamedTuple, cast
 
@@ -214,7 +215,7 @@ def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | n
         )
     bits = _BIT_GENERATORS[kind]()
     # NumPy reads at a position without looking whether it is inside.
-    place = state["state"].get("pos", 0), state.get("buffer_pos", 0)
+    place = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
     if not (0 <= place[0] <= len(state["state"].get("key", ())) and 0 <= place[1] <= 4):
         raise ValueError(
             f"the model at {decoder.record.where.url} has a random state at position {max(place)}, outside of its key"

@@ -127,7 +127,11 @@ def load(
     given = [one for one in classes if isinstance(one, type)]
     for function in (one for one in classes if not isinstance(one, type)):
         as_tokenizer(function, "classes")
-    return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
+    try:
+        return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the model at {path} holds what save does not write ({said:.200})") from error
 
 
 def _is_fitted(model: Any) -> bool:
