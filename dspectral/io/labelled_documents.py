@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 import fsspec
 
+from dspectral.engine.keeping import refuse_endless
 from dspectral.store.from_text.readers import numbered_lines
+from dspectral.store.location import is_local
 
 LONGEST_FILE = 64 << 20
 """Most bytes of a post or of a file of articles."""
@@ -173,6 +175,8 @@ def read_reuters(
 
 def _content(system: fsspec.AbstractFileSystem, path: str) -> str:
     """Return a file as Latin-1, if it is not too long."""
+    if is_local(system):
+        refuse_endless(path)
     with system.open(path, "rb") as file:
         data: bytes = file.read(LONGEST_FILE + 1)
     if len(data) > LONGEST_FILE:

@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import tempfile
 import tracemalloc
 import warnings
@@ -174,6 +175,14 @@ def change(rng, data):
 BOMB_BYTES = {".gz": 24 << 20, ".zst": 96 << 20}
 """Of a .zst file little is read at once, which may stand for some MiB."""
 LIMIT = 1 << 18
+
+
+@pytest.mark.parametrize("read", [read_word2vec, read_conll, reuters, newsgroups, store_reader(build_store)])
+def test_a_pipe_that_nobody_writes_to_is_refused(read, tmp_path):
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "x.sgm")
+    with pytest.raises((ValueError, OSError), match=r"x.sgm (is no regular|is there, but)"):
+        read(str(tmp_path / "a" / "x.sgm"))
 
 
 @pytest.mark.parametrize("name", FORMATS)

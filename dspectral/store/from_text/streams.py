@@ -13,6 +13,7 @@ from typing import IO, Any
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
+from dspectral.engine.keeping import refuse_endless
 from dspectral.engine.tasks import retried
 from dspectral.store.location import is_local, without_secrets
 
@@ -109,6 +110,8 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
         url, "rb", **options
     )  # an archive closes what is open in it when nobody holds it any more
     try:
+        if is_local(holder.fs):
+            refuse_endless(holder.path)
         file: Any = holder.open()
     except FileNotFoundError as error:
         # It was there when it was planned: a storage over a network says at times that it is not.
