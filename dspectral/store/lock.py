@@ -56,6 +56,7 @@ def locked(where: Location) -> Iterator[None]:
     except Timeout:
         raise _at_work(where, system, holder) from None
     try:
+        Path(holder).unlink(missing_ok=True)  # a pipe would be written to for ever
         Path(holder).write_bytes(content)
         yield
     finally:
