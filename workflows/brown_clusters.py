@@ -11,18 +11,15 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from matplotlib.ticker import MaxNLocator
-
 import dspectral
-from dspectral import SpectralBrownClustering, build_corpus
+from dspectral import SpectralBrownClustering, plot_brown_tree
 from dspectral.io import write_brown_paths
-from dspectral.plotting import plot_brown_tree
 from dspectral.store import Corpus
 
 from ._form import form
-from ._form.plots import from_zero, new_plot
+from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import entities
-from ._parts.text_options import add_text_options, reading
+from ._parts.text_options import add_corpus_options, add_text_options, read_corpus
 from ._parts.word_lists import name_of
 
 
@@ -35,14 +32,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("named entities need all three sides: --ner-train, --ner-dev and --ner-test")
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("count and number the words") as used:
-            corpus = build_corpus(
-                arguments.corpus,
-                f"{scratch}/corpus.zarr",
-                min_count=arguments.min_count,
-                lowercase=arguments.lowercase,
-                tokens=arguments.tokens,
-                **reading(arguments),
-            )
+            corpus = read_corpus(arguments, f"{scratch}/corpus.zarr")
         run.passes += 2
         run.note(f"{corpus.n_tokens:,} tokens, {len(corpus.words):,} word types with <?> for the rare ones")
         models = [
@@ -58,33 +48,17 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("brown_clusters", __doc__)
     add = parser.add_argument
-    add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
-    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
-    add(
-        "--tokens",
-        choices=["blanks", "words"],
-        default="blanks",
-        help="how lines are cut: at blanks, if they were before",
-    )
-    add("--lowercase", action="store_true", help="lower the case first")
+    add_corpus_options(parser)
     add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="numbers of clusters")
     default = SpectralBrownClustering()
-    add(
-        "--n-dimensions",
-        type=form.positive,
-        default=default.n_dimensions,
-        metavar="K",
-        help="dimensions of the start",
-    )
+    about = "dimensions of the start"
+    add("--n-dimensions", type=form.positive, default=default.n_dimensions, metavar="K", help=about)
     add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps")
     add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
     add_text_options(parser, "sentence")
     for side in ("train", "dev", "test"):
-        add(
-            f"--ner-{side}",
-            metavar="CONLL",
-            help="a word and an IOB2 tag a line (default: no names are sought)",
-        )
+        about = "a word and an IOB2 tag a line (default: no names are sought)"
+        add(f"--ner-{side}", metavar="CONLL", help=about)
     return parser
 
 
@@ -96,17 +70,13 @@ def clustered(
     model = SpectralBrownClustering(
         m, n_dimensions=arguments.n_dimensions, n_sweeps=arguments.refine, random_state=arguments.seed
     )
-    with run.measure(f"{m} clusters") as used:
-        model.fit(corpus)
-    run.passes += model.n_passes_
+    used = run.fit(f"{m} clusters", model, corpus)
     report(run, "spectral", m, model.history_[0], corpus_seconds + used.cpu_seconds)
     if len(model.history_) > 1:
         report(run, "spectral+exchange", m, model.history_[-1], corpus_seconds + used.cpu_seconds)
     if arguments.plain:
         plain = SpectralBrownClustering.as_published(m, random_state=arguments.seed)
-        with run.measure(f"{m} clusters, the paper's setting") as used:
-            plain.fit(corpus)
-        run.passes += plain.n_passes_
+        used = run.fit(f"{m} clusters, the paper's setting", plain, corpus)
         report(run, "plain", m, plain.history_[0], corpus_seconds + used.cpu_seconds)
     write_brown_paths(
         str(Path(arguments.out) / f"paths-{m}"), model.codes(), model.words_, model.word_counts_
@@ -139,21 +109,16 @@ def tag(run: form.Run, model: SpectralBrownClustering) -> None:
 
 def plot(run: form.Run, models: list[SpectralBrownClustering]) -> None:
     """Draw the first model's tree, and mutual information against sweeps."""
-    run.plot(
-        "tree",
-        plot_brown_tree(models[0]).figure,
-        "The tree of the classes: bit strings, and the most frequent words of each class; a large tree is cut.",
+    caption = "The tree of the classes: bit strings, and the most frequent words of each class; a large tree is cut."
+    run.plot("tree", plot_brown_tree(models[0]).figure, caption)
+    figure, axes = new_lines(
+        name_of(run.arguments.corpus[0]),
+        {f"{model.n_clusters} clusters": list(enumerate(model.history_)) for model in models},
+        x="exchange sweeps",
+        y="average mutual information, bits",
     )
-    figure, axes = new_plot(
-        name_of(run.arguments.corpus[0]), x="exchange sweeps", y="average mutual information, bits"
-    )
-    for model in models:
-        axes.plot(
-            range(len(model.history_)), model.history_, marker="o", label=f"{model.n_clusters} clusters"
-        )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    at_integers(axes)
     from_zero(axes)
-    axes.legend(frameon=False)
     run.plot("information", figure, "Average mutual information of adjacent clusters after each sweep.")
     best = models[0]
     run.answer(

@@ -51,13 +51,8 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--text", nargs="+", required=True, metavar="SOURCE", help="files, folders, patterns, or URLs")
     add("--store", required=True, metavar="STORE", help="folder or URL to write")
-    add(
-        "--block-bytes",
-        type=form.positive,
-        default=16 << 20,
-        metavar="N",
-        help="bytes of text behind a block",
-    )
+    about = "bytes of text behind a block"
+    add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help=about)
     add("--append", action="store_true", help="add the documents to a finished store")
     dropped = "first drop what an unfinished build of other settings left"
     add("--discard-unfinished", action="store_true", help=dropped)
@@ -76,12 +71,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     share: dict[str, Any] = {"type": count_or_share, "metavar": "F"}
     add("--min-document-frequency", **share, default=1, help="a number of documents, or a share like 0.01")
     add("--max-document-frequency", **share, default=1.0, help="words in more documents are left out")
-    add(
-        "--max-features",
-        type=form.positive,
-        metavar="N",
-        help="keep the N most frequent words (default: all)",
-    )
+    about = "keep the N most frequent words (default: all)"
+    add("--max-features", type=form.positive, metavar="N", help=about)
 
 
 def count_or_share(text: str) -> int | float:

@@ -8,7 +8,8 @@ Everything is found out of core, and written into one HTML page that needs no ot
 import argparse
 import json
 
-from dspectral.exploring import Exploration, Sizes, explore
+from dspectral import explore
+from dspectral.exploring import Exploration, Sizes
 
 from ._form import form
 from ._parts.text_options import add_text_options, reading

@@ -61,18 +61,10 @@ def options() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--train", required=True, metavar="TSV", help="labelled sentences: a header with text and intent")
     add("--test", required=True, metavar="TSV", help="the same, to be classified")
-    add(
-        "--unlabeled",
-        nargs="*",
-        default=[],
-        metavar="FILE",
-        help="text, one sentence a line; also .gz, URLs (default: none)",
-    )
-    add(
-        "--vectors",
-        metavar="W2V",
-        help="word vectors in word2vec's text or binary format (default: learned here)",
-    )
+    about = "text, one sentence a line; also .gz, URLs (default: none)"
+    add("--unlabeled", nargs="*", default=[], metavar="FILE", help=about)
+    about = "word vectors in word2vec's text or binary format (default: learned here)"
+    add("--vectors", metavar="W2V", help=about)
     add_choices(parser)
     return parser
 
@@ -83,12 +75,8 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
     add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
-    add(
-        "--method",
-        choices=METHODS,
-        default="sent",
-        help="whose model is saved (default: sent); auto is the best in the cross-validation, for which all are fitted",
-    )
+    about = "whose model is saved (default: sent); auto is the best in the cross-validation, for which all are fitted"
+    add("--method", choices=METHODS, default="sent", help=about)
     add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector")
     add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
@@ -97,9 +85,8 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     """Score every method at every share and draw; return the representation of all of the text."""
     arguments = run.arguments
     shares = sorted({*arguments.shares, 1.0})
-    with run.measure("sketch all of the text"):
-        full = representation_of(arguments, task).fit(task.store)
-        run.passes += full.n_passes_
+    full = representation_of(arguments, task)
+    run.fit("sketch all of the text", full, task.store)
     run.note(
         f"{task.name}: {len(task.train.texts)} training and {len(task.test.texts)} test sentences, "
         f"{task.store.n_rows} sentences of text, {len(full.words_)} words with a vector; the sketch's "
@@ -163,9 +150,8 @@ def sketched(
 ) -> SentenceRepresentation:
     """Learn a representation from the labelled sentences of a draw and a share of all other text."""
     rows = with_share(task.store.n_rows, labelled, part, seed)
-    with run.measure(f"sketch {part:.0%} of the unlabelled text"):
-        found = representation_of(run.arguments, task).fit(rows_of(task.store, rows))
-    run.passes += found.n_passes_
+    found = representation_of(run.arguments, task)
+    run.fit(f"sketch {part:.0%} of the unlabelled text", found, rows_of(task.store, rows))
     return found
 
 

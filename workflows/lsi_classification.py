@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 import dspectral
 from dspectral import VocabularySettings, Weighting, build_store, read_word2vec, term_similarity
@@ -20,7 +19,7 @@ from dspectral.store import CountStore
 from dspectral.text import inverse_document_frequency
 
 from ._form import form
-from ._form.plots import from_zero, new_plot
+from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import labelled_documents
 from ._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
 from ._parts.lsi_methods import (
@@ -71,11 +70,8 @@ def options() -> argparse.ArgumentParser:
     add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation")
     for name, values in GRID.items():
         add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help="to choose from")
-    add(
-        "--vectors",
-        metavar="W2V",
-        help="word vectors, for the similarity of terms that --beta weighs (default: none)",
-    )
+    about = "word vectors, for the similarity of terms that --beta weighs (default: none)"
+    add("--vectors", metavar="W2V", help=about)
     return parser
 
 
@@ -170,16 +166,14 @@ def classify(run: form.Run, method: str, task: Task, test: Documents) -> list[Fo
 
 def plot(run: form.Run, found: list[Found]) -> None:
     """Draw weighted F1 against the rank."""
-    figure, axes = new_plot(name_of(run.arguments.train), x="components", y="weighted F1")
-    for method in dict.fromkeys(one.method for one in found):
-        points = [(one.n_components, one.metrics["f1_weighted"]) for one in found if one.method == method]
-        if method == "none":
-            axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
-        else:
-            axes.plot(*zip(*points, strict=True), marker="o", label=method)
+    points = {
+        method: [(one.n_components, one.metrics["f1_weighted"]) for one in found if one.method == method]
+        for method in dict.fromkeys(one.method for one in found)
+    }
+    levels = {"none": points.pop("none")[0][1]} if "none" in points else {}
+    figure, axes = new_lines(name_of(run.arguments.train), points, levels, x="components", y="weighted F1")
     from_zero(axes, shares=True, zoom=True)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, ncols=2, fontsize=9)
+    at_integers(axes)
     run.answer(best_of(found))
     run.plot("f1", figure, "Weighted F1 on the test documents against the number of components.")
 

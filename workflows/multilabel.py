@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 import dspectral
@@ -24,7 +23,7 @@ from dspectral.metrics import document_auc, label_propensities, ndcg_at, precisi
 from dspectral.store import CountStore
 
 from ._form import form
-from ._form.plots import from_zero, new_plot
+from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import labelled_documents
 from ._parts.labelled_documents import name_of
 from ._parts.multilabel_baselines import LowRank, OneVsRest
@@ -243,27 +242,20 @@ def label_totals(store: CountStore) -> NDArray[np.int64]:
 
 def plot(run: form.Run, scored: list[Scored]) -> None:
     """Draw the area against the number of states."""
-    figure, axes = new_plot("Ranking of labels", x="latent states", y="AUC, mean over documents")
-    for method in dict.fromkeys(one.method for one in scored):
-        points = [(one.n_states, one.metrics["auc"]) for one in scored if one.method == method]
-        if method == "one-vs-rest":
-            axes.axhline(points[0][1], color="#999", linewidth=0.9, linestyle="--", label=method)
-        else:
-            axes.plot(*zip(*points, strict=True), marker="o", label=method)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    areas = {
+        method: [(one.n_states, one.metrics["auc"]) for one in scored if one.method == method]
+        for method in dict.fromkeys(one.method for one in scored)
+    }
+    best = {method: max(area for _, area in points) for method, points in areas.items()}
+    levels = {"one-vs-rest": areas.pop("one-vs-rest")[0][1]} if "one-vs-rest" in areas else {}
+    title = "Ranking of labels"
+    figure, axes = new_lines(title, areas, levels, x="latent states", y="AUC, mean over documents")
+    at_integers(axes)
     from_zero(axes, zoom=True)
-    axes.legend(frameon=False, ncols=2, fontsize=9)
     run.plot("auc", figure, "Area under the ROC curve of each test document's ranking of labels, averaged.")
-    best = max(scored, key=lambda one: one.metrics["auc"])
-    run.answer(
-        f"`{best.method}` ranks the labels of the test documents best: an AUC of {best.metrics['auc']:.3f}"
-        + "".join(
-            f", `{method}` {max(one.metrics['auc'] for one in scored if one.method == method):.3f}"
-            for method in dict.fromkeys(one.method for one in scored)
-            if method != best.method
-        )
-        + "."
-    )
+    first = max(best, key=lambda method: best[method])
+    others = "".join(f", `{method}` {area:.3f}" for method, area in best.items() if method != first)
+    run.answer(f"`{first}` ranks the labels of the test documents best: an AUC of {best[first]:.3f}{others}.")
 
 
 if __name__ == "__main__":

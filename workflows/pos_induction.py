@@ -91,9 +91,7 @@ def chosen(arguments: argparse.Namespace, method: str, seed: int) -> Any:
 def fitted(run: form.Run, data: TaggedSentences, method: str, seed: int) -> tuple[Any, float]:
     """Fit and report one method with one seed, and return its many-to-one."""
     model = chosen(run.arguments, method, seed)
-    with run.measure(f"{method}, seed {seed}") as used:
-        model.fit(data.words)
-    run.passes += model.n_passes_
+    used = run.fit(f"{method}, seed {seed}", model, data.words)
     states = np.concatenate(states_of(model, data.words))
     tags = list(chain(*data.tags))
     values = {metric: score(tags, states) for metric, score in METRICS.items()}

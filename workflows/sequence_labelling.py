@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
@@ -21,7 +20,7 @@ from dspectral.inputs import as_labelled
 from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form import form
-from ._form.plots import from_zero, new_plot
+from ._form.plots import at_integers, from_zero, new_plot
 from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
@@ -67,34 +66,21 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("sequence_labelling", __doc__)
     add = parser.add_argument
-    add(
-        "--train",
-        metavar="TSV",
-        help="a token and its label a line, or a frame's numbers and its label (default: none)",
-    )
-    add(
-        "--test",
-        metavar="TSV",
-        help="the same, to be labelled; an empty line ends a sequence (default: none)",
-    )
+    about = "a token and its label a line, or a frame's numbers and its label (default: none)"
+    add("--train", metavar="TSV", help=about)
+    about = "the same, to be labelled; an empty line ends a sequence (default: none)"
+    add("--test", metavar="TSV", help=about)
     add("--wav", metavar="DIR", help="recordings (.wav, or in .zip files) with an index.tsv (default: none)")
     add("--label-column", default="digit", metavar="NAME", help="of the index")
     add("--split-column", default="split", metavar="NAME", help="of the index: train or test")
-    add(
-        "--hold-out",
-        metavar="NAME",
-        help="a column of the index: each of its values is the test side in turn (default: --split-column says)",
+    about = (
+        "a column of the index: each of its values is the test side in turn (default: --split-column says)"
     )
+    add("--hold-out", metavar="NAME", help=about)
     add("--per-string", type=form.positive, default=5, metavar="N", help="recordings of a string")
     add("--codes", type=form.positive, default=256, metavar="K", help="of the frames")
-    add(
-        "--refinements",
-        nargs="+",
-        type=form.positive,
-        default=[2, 4, 8],
-        metavar="M",
-        help="hidden kinds of each label",
-    )
+    about = "hidden kinds of each label"
+    add("--refinements", nargs="+", type=form.positive, default=[2, 4, 8], metavar="M", help=about)
     add("--polish", type=form.positive, default=3, metavar="P", help="EM passes after the moments")
     add("--em-iterations", type=form.positive, default=200, metavar="N", help="EM passes at most")
     views = "decays of the sums over the sequence and over a label's run, 0.5:0.7,0.95 for instance"
@@ -229,7 +215,7 @@ def report(run: form.Run, tasks: list[Task], scores: dict[str, dict[str, list[fl
                 m, means, spreads = zip(*points, strict=True)
                 axes.errorbar(m, means, spreads, marker="o", capsize=3, label=kind)
         from_zero(axes, shares=metric != "cpu_seconds", zoom=True)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        at_integers(axes)
         axes.legend(frameon=False)
         run.plot(
             metric,

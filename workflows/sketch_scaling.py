@@ -20,11 +20,10 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral import open_store
+from dspectral import open_store, plot_merge_tree
 from dspectral.datasets import gaussian_rows
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
 from dspectral.engine import blas_in_one_thread, summarize
-from dspectral.plotting import plot_merge_tree
 from dspectral.store import CountStore
 
 from ._form import form
@@ -70,13 +69,8 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("sketch_scaling", __doc__)
     add = parser.add_argument
     add("--store", metavar="STORE", help="sketch its rows, not random ones (default: random ones)")
-    add(
-        "--without",
-        metavar="BLOCK",
-        nargs="+",
-        default=[],
-        help="of --store: damaged blocks to leave out, by name (default: none)",
-    )
+    about = "of --store: damaged blocks to leave out, by name (default: none)"
+    add("--without", metavar="BLOCK", nargs="+", default=[], help=about)
     add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
     add("--columns", type=form.positive, default=100, help="of the random matrix")
     add("--sketch-size", type=form.positive, default=100, help="rows of the sketch")

@@ -105,43 +105,22 @@ def options() -> argparse.ArgumentParser:
 
 def _add_options_of_vectors(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--vectors",
-        metavar="W2V",
-        help="word vectors in word2vec's text or binary format (default: learned here)",
-    )
-    add(
-        "--corpus",
-        nargs="*",
-        default=[],
-        metavar="FILE",
-        help="more text to learn vectors from; .gz, URLs (default: none)",
-    )
+    about = "word vectors in word2vec's text or binary format (default: learned here)"
+    add("--vectors", metavar="W2V", help=about)
+    about = "more text to learn vectors from; .gz, URLs (default: none)"
+    add("--corpus", nargs="*", default=[], metavar="FILE", help=about)
     add("--window", type=form.positive, default=20, help="words on each side that vectors are learned by")
-    add(
-        "--dimensions",
-        type=form.positive,
-        metavar="D",
-        help="take the first D numbers of each vector (default: all)",
-    )
+    about = "take the first D numbers of each vector (default: all)"
+    add("--dimensions", type=form.positive, metavar="D", help=about)
 
 
 def _add_options_of_trees(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--n-components",
-        type=form.positive,
-        metavar="K",
-        help="of PCA and TMPCA (default: as many as dimensions)",
-    )
+    about = "of PCA and TMPCA (default: as many as dimensions)"
+    add("--n-components", type=form.positive, metavar="K", help=about)
     add("--length", type=form.positive, default=64, metavar="N", help="words of a text, a power of 2")
-    add(
-        "--arity",
-        type=form.positive,
-        default=2,
-        metavar="P",
-        help="neighbours that a tree joins, N a power of it",
-    )
+    about = "neighbours that a tree joins, N a power of it"
+    add("--arity", type=form.positive, default=2, metavar="P", help=about)
     add("--whiten", action="store_true", help="scale the components of each level of a tree to unit variance")
     add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
@@ -184,9 +163,7 @@ class Vectorizer:
             random_state=self.arguments.seed,
             recipe=EmbeddingRecipe(distance_weighting=False),
         )
-        with self.run.measure("learn word vectors"):
-            embedding.fit(text)
-        self.run.passes += embedding.n_passes_
+        self.run.fit("learn word vectors", embedding, text)
         return embedding.words_, embedding.vectors_
 
     def _say_what_is_read(self, text: list[list[str]]) -> None:
@@ -368,11 +345,8 @@ def plot(run: form.Run, found: dict[tuple[str, str], list[Outcome]]) -> None:
         name = method if shown in ("words", "1") else f"{method} ({shown})"
         rates[name], errors[name] = error_rate(outcomes)
     figure, _ = new_bars(name_of(run.arguments.train), x="error rate", values=rates, errors=errors)
-    run.plot(
-        "error_rate",
-        figure,
-        "Share of the test texts that each method (n-gram form) gets wrong, with its standard error.",
-    )
+    caption = "Share of the test texts that each method (n-gram form) gets wrong, with its standard error."
+    run.plot("error_rate", figure, caption)
 
 
 if __name__ == "__main__":

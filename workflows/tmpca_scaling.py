@@ -11,7 +11,7 @@ from dspectral import SketchedPCA, TreePCA
 from dspectral.methods.tmpca import token_table
 
 from ._form import form
-from ._form.plots import new_plot
+from ._form.plots import new_lines
 from ._form.table import size
 from ._form.usage import HERE
 from ._parts.labelled_texts import Texts, content
@@ -95,18 +95,16 @@ def exponent(lengths: list[int], values: list[float]) -> float:
 
 def plot(run: form.Run, metric: str, lengths: list[int], methods: dict[str, list[float]]) -> None:
     """Draw one metric of both methods."""
-    title, unit, scale = ("memory", "GB", 1e9) if "bytes" in metric else ("CPU time", "seconds", 1.0)
-    figure, axes = new_plot(
-        f"{title.capitalize() if title == 'memory' else title} against length",
-        x="words of a sentence",
-        y=unit,
-        log="xy",
-    )
-    for method, values in methods.items():
-        scaled = np.array(values) / scale
-        axes.plot(lengths, scaled, marker="o", label=f"{method}: N^{exponent(lengths, values):.2f}")
+    what, unit, scale = ("memory", "GB", 1e9) if "bytes" in metric else ("CPU time", "seconds", 1.0)
+    lines = {
+        f"{method}: N^{exponent(lengths, values):.2f}": [
+            (n, value / scale) for n, value in zip(lengths, values, strict=True)
+        ]
+        for method, values in methods.items()
+    }
+    title = f"{what[0].upper()}{what[1:]}"
+    figure, axes = new_lines(f"{title} against length", lines, x="words of a sentence", y=unit, log="xy")
     axes.set_xticks(lengths, list(map(str, lengths)))
     axes.minorticks_off()
-    axes.legend(frameon=False)
-    caption = f"{title[0].upper()}{title[1:]} of a fit, {unit}, against the words of a sentence; axes are logarithmic."
+    caption = f"{title} of a fit, {unit}, against the words of a sentence; axes are logarithmic."
     run.plot(metric, figure, caption)

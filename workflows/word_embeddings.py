@@ -18,15 +18,21 @@ import dask
 import numpy as np
 
 import dspectral
-from dspectral import EmbeddingRecipe, WordEmbedding, build_corpus, open_corpus, read_word2vec, write_word2vec
+from dspectral import (
+    EmbeddingRecipe,
+    WordEmbedding,
+    open_corpus,
+    plot_words,
+    read_word2vec,
+    write_word2vec,
+)
 from dspectral.metrics import analogy_accuracy, word_similarity
-from dspectral.plotting import plot_words
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
 from ._form import form
 from ._form.plots import from_zero, new_bars, new_plot
-from ._parts.text_options import add_text_options, reading
+from ._parts.text_options import add_corpus_options, add_text_options, read_corpus
 from ._parts.word_lists import PARTS, WordList, name_of, read_lists
 
 ON_MAP = 120
@@ -68,15 +74,7 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("word_embeddings", __doc__)
     add = parser.add_argument
-    add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
-    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
-    add(
-        "--tokens",
-        choices=["blanks", "words"],
-        default="blanks",
-        help="how lines are cut: at blanks, if they were before",
-    )
-    add("--lowercase", action="store_true", help="lower the case first")
+    add_corpus_options(parser)
     add(
         "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
     )
@@ -91,55 +89,25 @@ def options() -> argparse.ArgumentParser:
 def add_lists(parser: argparse.ArgumentParser) -> None:
     """Add what vectors are scored on, and which other ones are."""
     add = parser.add_argument
-    add(
-        "--similarity",
-        nargs="*",
-        default=[],
-        metavar="TSV",
-        help="header; two words and a score (default: none)",
-    )
-    add(
-        "--analogies",
-        nargs="*",
-        default=[],
-        metavar="TSV",
-        help="header; a b c d in the last four columns (default: none)",
-    )
+    about = "header; two words and a score (default: none)"
+    add("--similarity", nargs="*", default=[], metavar="TSV", help=about)
+    about = "header; a b c d in the last four columns (default: none)"
+    add("--analogies", nargs="*", default=[], metavar="TSV", help=about)
     add("--parts", nargs="+", choices=PARTS, default=PARTS[:1], help="of each list: all, or halves (seeded)")
-    add(
-        "--others",
-        nargs="*",
-        default=[],
-        metavar="W2V",
-        help="vectors of other tools, in word2vec's formats (default: none)",
-    )
+    about = "vectors of other tools, in word2vec's formats (default: none)"
+    add("--others", nargs="*", default=[], metavar="W2V", help=about)
 
 
 def add_count_settings(parser: argparse.ArgumentParser) -> None:
     """Add how contexts are counted and scaled; of settings with several values all combinations are tried."""
     add = parser.add_argument
     default, recipe = WordEmbedding(), EmbeddingRecipe()
-    add(
-        "--n-components",
-        type=form.positive,
-        default=default.n_components,
-        metavar="K",
-        help="length of a vector",
-    )
-    add(
-        "--transform",
-        nargs="+",
-        type=transform_of,
-        default=[default.count_transform],
-        help="of the counts: sqrt, log, none or a power",
-    )
-    add(
-        "--scaling",
-        nargs="+",
-        default=[default.scaling],
-        choices=["cca", "ppmi", "reg", "none"],
-        help="of the counts",
-    )
+    about = "length of a vector"
+    add("--n-components", type=form.positive, default=default.n_components, metavar="K", help=about)
+    about = "of the counts: sqrt, log, none or a power"
+    add("--transform", nargs="+", type=transform_of, default=[default.count_transform], help=about)
+    about = "of the counts"
+    add("--scaling", nargs="+", default=[default.scaling], choices=["cca", "ppmi", "reg", "none"], help=about)
     add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
     add("--context", choices=["bag", "list", "zones"], default=recipe.context, help="whether places count")
     add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
@@ -159,12 +127,8 @@ def add_vector_settings(parser: argparse.ArgumentParser) -> None:
     default, recipe = WordEmbedding(), EmbeddingRecipe()
     add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
     add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
-    add(
-        "--n-contexts",
-        type=form.positive,
-        metavar="N",
-        help="hash contexts to so many columns (default: none are hashed)",
-    )
+    about = "hash contexts to so many columns (default: none are hashed)"
+    add("--n-contexts", type=form.positive, metavar="N", help=about)
     add("--n-passes", type=form.positive, default=recipe.n_passes, metavar="N", help="of the solver")
     add("--sketch-size", type=form.positive, metavar="L", help="of the solver (default: 4 K)")
 
@@ -173,14 +137,7 @@ def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:
     """Open the corpus kept by an earlier run, or build it."""
     if arguments.store and Path(arguments.store).exists():
         return open_corpus(arguments.store)
-    return build_corpus(
-        arguments.corpus,
-        arguments.store or scratch,
-        min_count=arguments.min_count,
-        lowercase=arguments.lowercase,
-        tokens=arguments.tokens,
-        **reading(arguments),
-    )
+    return read_corpus(arguments, arguments.store or scratch)
 
 
 def transform_of(text: str) -> str | float:
@@ -215,9 +172,8 @@ def embed(
     shown = {**setting, "transform": str(setting["transform"])}
     limit = {"dspectral.memory-limit": arguments.counts_memory << 20}
     title = ", ".join(f"{name} {value}" for name, value in shown.items())
-    with run.measure(title) as used, dask.config.set(limit):
-        embedding.fit(corpus)
-    run.passes += embedding.n_passes_
+    with dask.config.set(limit):
+        used = run.fit(title, embedding, corpus)
     method = f"{setting['transform']}-{setting['scaling']}"
     with run.measure("score"):
         # The type of rare words is no answer.
@@ -226,11 +182,8 @@ def embed(
     run.row(data=name_of(arguments.corpus[0]), method=method, metric="cpu_seconds", value=seconds, **shown)
     if first:
         run.save(lambda path: keep(embedding, path))
-        run.plot(
-            "words",
-            plot_words(embedding, embedding.words_[1 : 1 + ON_MAP]).figure,
-            "The most frequent words on the plane on which their vectors differ most.",
-        )
+        caption = "The most frequent words on the plane on which their vectors differ most."
+        run.plot("words", plot_words(embedding, embedding.words_[1 : 1 + ON_MAP]).figure, caption)
         run.plot("spectrum", spectrum_of(embedding), "Singular values of the scaled counts, largest first.")
     return neighbours(embedding.words_[1:], embedding.vectors_[1:]) if first else ""
 
@@ -341,11 +294,8 @@ def show(run: form.Run, neighbours_found: str) -> None:
         figure, _ = new_bars(
             "Scores of the lists", x="rank correlation, or share of right answers", values=shown
         )
-        run.plot(
-            "scores",
-            figure,
-            "Rank correlation with people's judgements, and share of analogies that are right.",
-        )
+        caption = "Rank correlation with people's judgements, and share of analogies that are right."
+        run.plot("scores", figure, caption)
         run.report.plots.insert(0, run.report.plots.pop())
     if sentence:
         run.answer(f"{sentence}.")

@@ -13,10 +13,10 @@ from tests.workflows.programs import report_of, values_of, words
 from workflows._parts import class_chain
 from workflows._parts.class_chain import ClassChain
 from workflows.benchmarks import _roofline as limits
-from workflows.benchmarks import _timed_work, hashing, multilabel_scale, roofline, scaling
+from workflows.benchmarks import hashing, multilabel_scale, roofline, scaling
 from workflows.benchmarks._roofline import Run
-from workflows.benchmarks._timed_work import WORKS
 from workflows.benchmarks.multilabel_scale import Shape
+from workflows.benchmarks.scaling import WORKS
 
 LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
 SIZE = 320
@@ -177,7 +177,7 @@ def test_each_work_is_done_by_threads_of_this_process(tmp_path, capsys, name):
     data = tmp_path / "data"
     data.mkdir()
     WORKS[name].data(data, SIZE, 0)
-    _timed_work.main(name, "threads", 2, {"stages": [(str(data), SIZE)] * 2, "out": str(tmp_path / "out")})
+    scaling.work(name, "threads", 2, {"stages": [(str(data), SIZE)] * 2, "out": str(tmp_path / "out")})
     took = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert all(took[metric] > 0 for metric in ("seconds", "cpu_seconds", "peak_memory_bytes"))
 

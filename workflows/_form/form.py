@@ -7,9 +7,8 @@ A workflow is a module with a ``main``::
         parser.add_argument("store", help="a counts store")
         with form.run(parser.parse_args(argv)) as run:
             store = open_store(run.arguments.store)
-            with run.measure("fit") as used:
-                pca = SketchedPCA(100, random_state=run.arguments.seed).fit(store)
-            run.passes += pca.n_passes_
+            pca = SketchedPCA(100, random_state=run.arguments.seed)
+            used = run.fit("sketch", pca, store)
             run.row(data="news", method="sketch", metric="seconds", value=used.seconds, rows=store.n_rows)
             run.plot("spectrum", figure, "Singular values, largest first.")
             run.save(pca.save)
@@ -147,6 +146,13 @@ class Run:
         """Measure the body of a ``with``, which progress shows as ``step``."""
         with self._progress.step(step), self.meter.measure() as used:
             yield used
+
+    def fit(self, step: str, model: Any, *data: Any) -> Used:
+        """Fit a model as a step, and count its passes."""
+        with self.measure(step) as used:
+            model.fit(*data)
+        self.passes += model.n_passes_
+        return used
 
 
 @contextmanager

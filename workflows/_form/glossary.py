@@ -64,13 +64,10 @@ COLUMNS = {
     "entries": "entries of the store that are not zero",
     "repeats": "number of runs, of which the median is given",
     "workers": "processes that run tasks, one at a time each",
-    "fan_in": "summaries that one merge takes",
-    "planned": "what was said before the run",
-    "measured": "what the run then took",
     "size": "settings of the configuration",
-    "queries": "public queries of other subjects beside the training sentences",
     "tokens": "words of the text, each as often as it stands there",
     "types": "different words",
+    "rows": "number of rows, or their order",
     "repetition": "number of the repetition, in which all contenders ran in turn",
 }
 """Sentences for the fields of rows; only those that a report has are shown."""

@@ -1,12 +1,12 @@
 """Plots in one style, without a display."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from .table import number
 
@@ -37,6 +37,27 @@ def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes
     if "y" in log:
         axes.set_yscale("log")
     return figure, axes
+
+
+def new_lines(
+    title: str,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    levels: Mapping[str, float] | None = None,
+    **axes_of: str,
+) -> tuple[Figure, Axes]:
+    """Return a figure with a line through the points of each name, and a dashed one at each level."""
+    figure, axes = new_plot(title, **axes_of)
+    for name, points in lines.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    for name, value in (levels or {}).items():
+        axes.axhline(value, color="#999", linewidth=0.9, linestyle="--", label=name)
+    axes.legend(frameon=False)
+    return figure, axes
+
+
+def at_integers(axes: Axes) -> None:
+    """Let an axis that counts have no ticks between whole numbers."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def from_zero(

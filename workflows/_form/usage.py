@@ -33,6 +33,16 @@ class Used:
         """The largest process, in bytes."""
         return max(self.peaks.values(), default=0)
 
+    @property
+    def peak_memory_bytes_here(self) -> int:
+        """The process itself, in bytes."""
+        return self.peaks.get(HERE, 0)
+
+    @property
+    def peaks_of_workers(self) -> list[int]:
+        """Each worker, in bytes."""
+        return [peak for name, peak in self.peaks.items() if name != HERE]
+
 
 class Meter:
     """Reads this process and the workers of a client at both ends of a stretch of work.

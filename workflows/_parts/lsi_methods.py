@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import f1_score
 
-from dspectral import HybridLSI, LocalLSI
+from dspectral import HybridLSI, LocalLSI, LocalRecipe
 from dspectral.engine import run_tasks
 from dspectral.inputs import labelled_streams
-from dspectral.methods.lsi import LocalRecipe, Training, train_linear_svms
+from dspectral.methods.lsi import Training, train_linear_svms
 
 METHODS = ("none", "lsi", "hybrid", "rds", "lrw")
 LOCAL = ("rds", "lrw")

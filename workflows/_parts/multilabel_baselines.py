@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from dspectral.engine import add_fields, summarize
-from dspectral.linalg import sparse_products
+from dspectral.linalg import times, transpose_times
 from dspectral.methods.multilabel import word_rows
 from dspectral.store import CountStore
 from dspectral.types import FloatArray, Rows
@@ -30,9 +30,9 @@ class LabelProducts(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
         """Summarise one block."""
-        F = sparse_products.times(word_rows(rows, counts=False, dtype=W.dtype), W)
+        F = times(word_rows(rows, counts=False, dtype=W.dtype), W)
         Y, wide = word_rows(labels, counts=False, dtype=np.float32), F.astype(np.float64)
-        return cls(wide.T @ wide, sparse_products.transpose_times(Y, F))
+        return cls(wide.T @ wide, transpose_times(Y, F))
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
@@ -50,10 +50,10 @@ class Gradient(NamedTuple):
     ) -> Self:
         """Summarise one block."""
         words = word_rows(rows, counts=False, dtype=W.dtype)
-        F = sparse_products.times(words, W) @ G
+        F = times(words, W) @ G
         if H is not None:
-            F = sparse_products.times(word_rows(labels, counts=False, dtype=np.float32), H) - F
-        return cls(sparse_products.transpose_times(words, F))
+            F = times(word_rows(labels, counts=False, dtype=np.float32), H) - F
+        return cls(transpose_times(words, F))
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
@@ -83,7 +83,7 @@ class LowRank:
     def decision_function(self, rows: Rows) -> FloatArray:
         """Score every label of a block."""
         words = word_rows(rows, counts=False, dtype=np.float32)
-        return np.asarray(sparse_products.times(words, self.W) @ self.H.T)
+        return np.asarray(times(words, self.W) @ self.H.T)
 
     def _labels(self, store: CountStore) -> FloatArray:
         found = self._pass(store, partial(LabelProducts.of, W=self.W), "labels")

@@ -3,6 +3,11 @@
 import argparse
 from typing import Any
 
+from dspectral import build_corpus
+from dspectral.store import Corpus
+
+from .._form import form
+
 UNITS = ("line", "file", "field")
 NAMES = ("unit", "field", "encoding", "delimiter", "errors", "max_document_bytes", "long_documents")
 """Options that are arguments of the same names."""
@@ -16,36 +21,35 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
     }
     add = parser.add_argument_group("how the text is read").add_argument
     add("--unit", choices=UNITS, help=f"what a {unit} is (default: {by_default[unit]})")
-    add(
-        "--field",
-        metavar="NAME",
-        help="column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)",
-    )
+    about = "column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)"
+    add("--field", metavar="NAME", help=about)
     add("--encoding", default="utf-8", metavar="NAME", help="such as latin-1, cp1252 or utf-16")
-    add(
-        "--delimiter",
-        metavar="CHAR",
-        help="between the fields of csv files (default: the first of , ; tab | under which --field is a column)",
+    about = (
+        "between the fields of csv files (default: the first of , ; tab | under which --field is a column)"
     )
-    add(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="bytes that cannot be decoded: an error, or U+FFFD",
-    )
-    add(
-        "--max-document-bytes",
-        type=int,
-        default=16 << 20,
-        metavar="N",
-        help=f"most bytes of a {unit}, a line or a file for instance",
-    )
-    add(
-        "--long-documents",
-        choices=("error", "skip", "truncate"),
-        default="error",
-        help=f"a longer {unit}: an error, read as empty, or its beginning",
-    )
+    add("--delimiter", metavar="CHAR", help=about)
+    about = "bytes that cannot be decoded: an error, or U+FFFD"
+    add("--errors", choices=("strict", "replace"), default="strict", help=about)
+    about = f"most bytes of a {unit}, a line or a file for instance"
+    add("--max-document-bytes", type=int, default=16 << 20, metavar="N", help=about)
+    about = f"a longer {unit}: an error, read as empty, or its beginning"
+    add("--long-documents", choices=("error", "skip", "truncate"), default="error", help=about)
+
+
+def add_corpus_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`read_corpus` but for those of the text, which stand behind a program's own."""
+    add = parser.add_argument
+    add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
+    add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
+    about = "how lines are cut: at blanks, if they were before"
+    add("--tokens", choices=["blanks", "words"], default="blanks", help=about)
+    add("--lowercase", action="store_true", help="lower the case first")
+
+
+def read_corpus(arguments: argparse.Namespace, path: str) -> Corpus:
+    """Count and number the words of a text."""
+    settings = {name: getattr(arguments, name) for name in ("min_count", "lowercase", "tokens")}
+    return build_corpus(arguments.corpus, path, **settings, **reading(arguments))
 
 
 def reading(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from scipy import sparse
 
 from dspectral import IntentClassifier, SentenceRecipe, SentenceRepresentation
 from dspectral.datasets import standard_library_intents
-from dspectral.datasets.standard_library import Intents
 from dspectral.text import hash_documents
 from dspectral.types import Documents
 
@@ -40,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         compare(run, standard_library_intents(run.arguments.packages, seed=run.arguments.seed))
 
 
-def compare(run: form.Run, found: Intents) -> None:
+def compare(run: form.Run, found: Any) -> None:
     """Report the accuracy of exact directions, then of each method at each cut and order."""
     arguments = run.arguments
     exact = SentenceRepresentation(arguments.n_components, n_features=1 << 16)
@@ -80,7 +79,7 @@ def cut(rows: sparse.csr_array, n_blocks: int) -> da.Array:
     return da.concatenate([da.from_delayed(dask.delayed(block), block.shape, meta=meta) for block in blocks])
 
 
-def right(arguments: Any, found: Intents, model: SentenceRepresentation) -> list[Any]:
+def right(arguments: Any, found: Any, model: SentenceRepresentation) -> list[Any]:
     """Return for each draw which test sentences a classifier on a few labels gets right."""
     labels, expected = np.asarray(found.train_labels), np.asarray(found.test_labels)
     draws = []

@@ -52,12 +52,8 @@ class Contestant(NamedTuple):
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
     parser = form.parser("benchmarks.hashing", __doc__, fits=False)
-    parser.add_argument(
-        "--text",
-        nargs="+",
-        metavar="FILE",
-        help="text files, also .gz, or patterns of them (default: Python's docstrings)",
-    )
+    about = "text files, also .gz, or patterns of them (default: Python's docstrings)"
+    parser.add_argument("--text", nargs="+", metavar="FILE", help=about)
     parser.add_argument(
         "--documents", type=form.positive, metavar="N", help="take the first N documents only (default: all)"
     )

@@ -19,7 +19,7 @@ from dspectral import AnchorHMM, SpectralBrownClustering, WordEmbedding, build_c
 from dspectral.store import Corpus
 
 from .._form import form
-from .._form.plots import new_plot
+from .._form.plots import new_lines
 from .._form.usage import Used
 from .._parts.class_chain import ClassChain
 
@@ -76,9 +76,7 @@ def learn_from(run: form.Run, chain: ClassChain, text: list[str], path: str, n_t
     report(run, "corpus", corpus, used)
     for method in run.arguments.methods:
         model = MODELS[method](run.arguments)
-        with run.measure(f"{method}, {n_tokens:,} tokens") as used:
-            model.fit(corpus)
-        run.passes += model.n_passes_
+        used = run.fit(f"{method}, {n_tokens:,} tokens", model, corpus)
         report(run, method, corpus, used)
         if method in SCORES:
             metric, score = SCORES[method]
@@ -87,8 +85,7 @@ def learn_from(run: form.Run, chain: ClassChain, text: list[str], path: str, n_t
 
 def report(run: form.Run, method: str, corpus: Corpus, used: Used) -> None:
     """Add what a stage took."""
-    peak = max((peak for name, peak in used.peaks.items() if name != "this process"), default=0)
-    client = used.peaks.get("this process", 0)
+    peak, client = max(used.peaks_of_workers, default=0), used.peak_memory_bytes_here
     values = {
         "seconds": used.seconds,
         "cpu_seconds": used.cpu_seconds,
@@ -163,13 +160,12 @@ def describe(run: form.Run, method: str) -> None:
 def plot(run: form.Run) -> None:
     """Draw seconds and memory against tokens."""
     for metric, unit, divisor in (("seconds", "seconds", 1.0), ("peak_memory_bytes", "MB", 1e6)):
-        figure, axes = new_plot(
-            f"{unit} of each stage", x="tokens", y=unit, log="xy" if divisor == 1.0 else "x"
-        )
-        for method in ("corpus", *run.arguments.methods):
-            tokens, values = of(run, method, metric)
-            axes.plot(tokens, [value / divisor for value in values], marker="o", label=method)
-        axes.legend(frameon=False)
+        points = {
+            method: [(n, value / divisor) for n, value in zip(*of(run, method, metric), strict=True)]
+            for method in ("corpus", *run.arguments.methods)
+        }
+        log = "xy" if divisor == 1.0 else "x"
+        figure, _ = new_lines(f"{unit} of each stage", points, x="tokens", y=unit, log=log)
         run.plot(metric, figure, f"{unit} of each stage against the tokens.")
 
 

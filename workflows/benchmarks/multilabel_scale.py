@@ -82,21 +82,11 @@ def options() -> argparse.ArgumentParser:
     add("--parts", type=form.positive, nargs="+", default=[1, 2, 4, 8], metavar="P", help="in eighths")
     add("--n-states", type=form.positive, default=50, metavar="K", help="latent states")
     add("--true-states", type=form.positive, default=100, metavar="S", help="states drawn from")
-    add(
-        "--settings",
-        choices=("figures", "default"),
-        default="figures",
-        help="smoothing .01, no EM and a ridge of .1, or what the classifier chooses by itself",
-    )
+    about = "smoothing .01, no EM and a ridge of .1, or what the classifier chooses by itself"
+    add("--settings", choices=("figures", "default"), default="figures", help=about)
     add("--block-rows", type=form.positive, default=20_000, help="documents of a block")
-    add(
-        "--low-rank",
-        type=form.positive,
-        nargs="*",
-        default=[],
-        metavar="T",
-        help="turns of low-rank runs (default: none)",
-    )
+    about = "turns of low-rank runs (default: none)"
+    add("--low-rank", type=form.positive, nargs="*", default=[], metavar="T", help=about)
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 
@@ -137,11 +127,10 @@ def learn_part(
         **given,
     )
     events: list[Any] = []
-    with run.measure(f"learn from {part}/8") as used, listening(events.append):
-        model.fit(documents)
+    with listening(events.append):
+        used = run.fit(f"learn from {part}/8", model, documents)
     timed = [one.seconds for one in events if type(one).__name__ == "PassEnded"]
     passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timed, strict=False)}
-    run.passes += model.n_passes_
     values = {**{f"{name}_seconds": value for name, value in passes.items()}, **_scores(model, held_out)}
     _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)
     return documents.n_rows, used.seconds, passes
@@ -176,12 +165,11 @@ def _scores(model: Any, held_out: tuple[Any, Any]) -> dict[str, float]:
 
 
 def _report(run: form.Run, method: str, used: Any, values: dict[str, float], **fields: Any) -> None:
-    peaks = {name: peak for name, peak in used.peaks.items() if name != "this process"}
     values = {
         "seconds": used.seconds,
         "cpu_seconds": used.cpu_seconds,
-        "peak_memory_bytes": max(peaks.values(), default=used.peak_memory_bytes),
-        "peak_memory_bytes_here": used.peaks["this process"],
+        "peak_memory_bytes": max(used.peaks_of_workers, default=used.peak_memory_bytes),
+        "peak_memory_bytes_here": used.peak_memory_bytes_here,
         "workers_lost": used.workers_lost,
         **values,
     }

@@ -78,20 +78,12 @@ def options() -> argparse.ArgumentParser:
     add("--row-length", type=form.positive, default=200, help="words of a row on average")
     add("--block-rows", type=form.positive, default=50_000, help="rows of a block")
     add("--sketch-size", type=form.positive, default=200, help="rows of the sketch")
-    add(
-        "--components",
-        type=form.positive,
-        metavar="K",
-        help="singular vectors to find in several passes (default: the sketch alone)",
-    )
+    about = "singular vectors to find in several passes (default: the sketch alone)"
+    add("--components", type=form.positive, metavar="K", help=about)
     add("--passes", type=form.positive, default=4, help="for the singular vectors")
     add("--factors", type=form.positive, nargs="+", default=[1, 2, 4, 8], help="times the rows")
-    add(
-        "--sketch-up-to",
-        type=form.positive,
-        metavar="F",
-        help="largest factor that is sketched as well (default: all are)",
-    )
+    about = "largest factor that is sketched as well (default: all are)"
+    add("--sketch-up-to", type=form.positive, metavar="F", help=about)
     add("--store", help="of counts to read (default: one is generated)")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
@@ -129,7 +121,7 @@ def sketch_part(run: form.Run, part: CountStore, factor: int) -> tuple[int, int,
         "relative_certificate": summary.error / summary.energy,
     }
     report(run, part, f"x{factor}", "frequent_directions", used, values)
-    return part.n_bytes, sum(peaks_of_workers(used)), law
+    return part.n_bytes, sum(used.peaks_of_workers), law
 
 
 def decompose_part(run: form.Run, part: CountStore, factor: int) -> None:
@@ -139,13 +131,11 @@ def decompose_part(run: form.Run, part: CountStore, factor: int) -> None:
         arguments.components, solver="krylov", n_passes=arguments.passes, random_state=arguments.seed
     )
     before = spilled(run)
-    with run.measure(f"decompose x{factor}") as used:
-        model.fit(part)
-    run.passes += model.n_passes_
+    used = run.fit(f"decompose x{factor}", model, part)
     values = {
         "spilled_bytes": spilled(run) - before,
         "relative_certificate": model.certificate_.relative,
-        "client_memory_bytes": used.peaks.get("this process", 0),
+        "client_memory_bytes": used.peak_memory_bytes_here,
         "passes": model.n_passes_,
     }
     report(run, part, f"x{factor}", "krylov", used, values)
@@ -155,22 +145,16 @@ def report(
     run: form.Run, part: CountStore, data: str, method: str, used: Used, values: dict[str, float]
 ) -> None:
     """Add a row for each figure."""
-    workers = peaks_of_workers(used)
     values = {
         "store_bytes": part.n_bytes,
         "entries": part.nnz,
-        "peak_memory_bytes": max(workers),
-        "peak_memory_bytes_of_all_workers": sum(workers),
+        "peak_memory_bytes": max(used.peaks_of_workers),
+        "peak_memory_bytes_of_all_workers": sum(used.peaks_of_workers),
         "seconds": used.seconds,
         "cpu_seconds": used.cpu_seconds,
         **values,
     }
     run.rows(values, data=data, method=method, blocks=len(part.blocks))
-
-
-def peaks_of_workers(used: Used) -> list[int]:
-    """Return the peak memory of each worker."""
-    return [peak for name, peak in used.peaks.items() if name != "this process"]
 
 
 def allowed(run: form.Run, part: CountStore) -> int:

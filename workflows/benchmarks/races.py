@@ -59,13 +59,8 @@ def options() -> argparse.ArgumentParser:
     add(
         "--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)"
     )
-    add(
-        "--limit",
-        type=form.positive,
-        default=600,
-        metavar="SECONDS",
-        help="after which a contender is stopped",
-    )
+    about = "after which a contender is stopped"
+    add("--limit", type=form.positive, default=600, metavar="SECONDS", help=about)
     add("--scratch", type=Path, help="folder for the data (default: the system's)")
     return parser
 

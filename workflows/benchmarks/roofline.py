@@ -30,14 +30,8 @@ def options() -> argparse.ArgumentParser:
     parser = form.parser("benchmarks.roofline", __doc__, fits=False)
     add = parser.add_argument
     add("--loops", nargs="+", choices=list(LOOPS), default=list(LOOPS), metavar="NAME", help="to measure")
-    add(
-        "--threads",
-        nargs="+",
-        type=form.positive,
-        default=[1, 2],
-        metavar="N",
-        help="that run a loop at once",
-    )
+    about = "that run a loop at once"
+    add("--threads", nargs="+", type=form.positive, default=[1, 2], metavar="N", help=about)
     add("--seconds", type=number, default=1.0, help="of each measurement, over its repetitions")
     add("--size", type=form.positive, default=65536, help="rows of a block of counts; other data grow along")
     return parser
