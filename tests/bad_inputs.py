@@ -617,7 +617,6 @@ GOOD = {
     "ndcg_at": lambda: (np.eye(4), np.eye(4), 2),
     "precision_at": lambda: (np.eye(4), np.eye(4), 2),
     "propensity_precision_at": lambda: (np.eye(4), np.eye(4), 2, np.ones(4)),
-    "edit_distance": lambda: ([1, 2, 3], [1, 3]),
     "frame_accuracy": lambda: ([[1, 2], [3]], [[1, 2], [4]]),
     "label_error_rate": lambda: ([[1, 2], [3]], [[1, 2], [4]]),
     "many_to_one": lambda: ([0, 1, 1], [0, 1, 0]),

@@ -9,13 +9,12 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.in_memory import AllRows
-from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.moments import AllRows, GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
 from dspectral.methods.hmm.refinement.starts import OperatorMoments, ViewMoments, Views
-from dspectral.methods.lsi.document_products import ClassGramProduct, CrossProduct
+from dspectral.methods.lsi.hybrid import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds

@@ -84,7 +84,6 @@ LABELS = np.arange(12) % 2
         (lambda: metrics.precision_at({}, np.eye(2), 1), "scores is of type dict"),
         (lambda: metrics.propensity_precision_at(np.eye(2), np.eye(2), 1, [1.0]), "propensities are 1"),
         (lambda: metrics.label_propensities([np.nan], 3), "label_totals holds NaN"),
-        (lambda: metrics.edit_distance(3, [1]), "one is of type int"),
         (lambda: metrics.many_to_one([[1]], [1]), r"true holds \[1\]"),
         (lambda: metrics.frame_accuracy([1], [1]), r"true\[0\] is of type int"),
         (lambda: metrics.average_mutual_information(None), "counts is of type NoneType"),

@@ -17,7 +17,7 @@ import dspectral
 from tools import pages
 
 ROOT = Path(__file__).parent.parent
-PAGES = pages.pages()
+PAGES = [page for page in pages.pages() if page != "CONTRIBUTING.md"]  # its example is a room of the house
 CHECKS_LEFT_OUT = {"EX01", "SA01", "ES01", "GL01", "PR06", "YD01"}
 """Checks of numpydoc that ask for more than a reader needs."""
 FOUNDATIONS = (

@@ -68,8 +68,7 @@ def test_exact_at_any_cut(n_blocks):
 
 
 @pytest.mark.parametrize(
-    ("query", "named"),
-    [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")],
+    ("query", "named"), [([], "empty"), (31, "row 31"), (np.ones(5), "5"), ([-1], "row -1")]
 )
 def test_bad_queries(query, named):
     with pytest.raises(ValueError, match=named):

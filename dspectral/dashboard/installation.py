@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 
-from dspectral.engine import query
+from dspectral.engine.cluster import query
 from dspectral.engine.events import client_in_force
 
 if TYPE_CHECKING:

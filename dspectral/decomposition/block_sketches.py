@@ -257,12 +257,7 @@ class _RowGram:
 
 
 def sketch_large_sparse(
-    rows: CSRRows,
-    capacity: int,
-    *,
-    mean: NDArray[np.float64] | None = None,
-    seed: int = 0,
-    n_steps: int = 4,
+    rows: CSRRows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0, n_steps: int = 4
 ) -> Sketched:
     """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 

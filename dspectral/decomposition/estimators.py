@@ -308,7 +308,7 @@ class SketchedPCA(Decomposition):
     Notes
     -----
     Memory of a task: its block, and ``sketch_size * n_columns`` numbers for each summary (single precision for
-    single-precision rows); the law is :func:`dspectral.engine.projected_memory`.
+    single-precision rows); the law is :func:`dspectral.projected_memory`.
 
     References
     ----------

@@ -15,8 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.in_memory import AllRows, exact_directions
-from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.moments import AllRows, GramProduct, Moments, exact_directions
 from dspectral.html import card, number, share
 from dspectral.inputs.parameters import MOST_READS, check_integer, check_option
 from dspectral.linalg.block_sums import check_range

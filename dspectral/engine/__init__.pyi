@@ -1,21 +1,14 @@
 from .blas import blas_in_one_thread as blas_in_one_thread
-from .cluster import ClusterError as ClusterError
-from .cluster import query as query
 from .cluster import query_or_none as query_or_none
 from .configuration import asked_memory_limit as asked_memory_limit
 from .configuration import memory_limit as memory_limit
-from .events import as_message as as_message
 from .events import listening as listening
 from .fits import emits_events as emits_events
 from .fits import expect_passes as expect_passes
-from .fits import fitting as fitting
-from .fits import keep as keep
 from .fits import numbered as numbered
 from .fits import only_planned as only_planned
 from .fits import scratch_of_plan as scratch_of_plan
-from .keeping import forget as forget
 from .memory import column_groups as column_groups
-from .memory import projected_memory as projected_memory
 from .memory import tree_depth as tree_depth
 from .passes import collect_rows as collect_rows
 from .passes import map_rows as map_rows
@@ -32,5 +25,4 @@ from .row_blocks import row_numbers as row_numbers
 from .row_blocks import say_bytes as say_bytes
 from .run_plan import RunPlan as RunPlan
 from .run_plan import plan as plan
-from .summary import Summary as Summary
 from .summary import add_fields as add_fields

@@ -1,3 +1,2 @@
-from .exploration import explore as explore
 from .findings import Sizes as Sizes
 from .page import Exploration as Exploration

@@ -15,15 +15,7 @@ from uuid import uuid4
 import fsspec
 
 from dspectral.exploring import steps
-from dspectral.exploring.findings import (
-    ROWS,
-    TEXT,
-    TOKENS,
-    Announce,
-    Sizes,
-    Stages,
-    least_count,
-)
+from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Announce, Sizes, Stages, least_count
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer

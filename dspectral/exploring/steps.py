@@ -8,14 +8,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from dspectral.engine import map_rows
-from dspectral.exploring.documents import (
-    WORD,
-    Space,
-    excerpt,
-    nearest_documents,
-    points_of,
-    read_documents,
-)
+from dspectral.exploring.documents import WORD, Space, excerpt, nearest_documents, points_of, read_documents
 from dspectral.exploring.findings import (
     Classes,
     Documents,
@@ -111,11 +104,7 @@ def describe_vocabulary(words: FrequentWords) -> Vocabulary:
     chosen = types[ranks - 1]
     tokens = words.corpus.words
     return Vocabulary(
-        words.words,
-        words.counts,
-        ranks,
-        words.corpus.counts[chosen],
-        [tokens[i] for i in chosen.tolist()],
+        words.words, words.counts, ranks, words.corpus.counts[chosen], [tokens[i] for i in chosen.tolist()]
     )
 
 

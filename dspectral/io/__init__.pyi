@@ -10,5 +10,3 @@ from .line_files import TaggedSentences as TaggedSentences
 from .line_files import read_brown_paths as read_brown_paths
 from .line_files import read_conll as read_conll
 from .line_files import write_brown_paths as write_brown_paths
-from .word2vec import read_word2vec as read_word2vec
-from .word2vec import write_word2vec as write_word2vec

@@ -33,17 +33,6 @@ TILE_BYTES = 4 << 20
 ByColumns = tuple[NDArray[Any], IntArray, IntArray]
 """Entries column after column, the row of each, and where each column begins."""
 
-__all__ = [
-    "add_transpose_times",
-    "canonical_rows",
-    "column_sums",
-    "gram",
-    "gram_times",
-    "row_slice",
-    "times",
-    "transpose_times",
-]
-
 
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A Z``. Shapes: `A` (n, d), `Z` (d, r); returns (n, r)."""

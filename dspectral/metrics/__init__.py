@@ -10,7 +10,6 @@ from dspectral.metrics.ranking import (
 from dspectral.metrics.sequences import (
     average_mutual_information,
     cluster_counts,
-    edit_distance,
     frame_accuracy,
     label_error_rate,
     many_to_one,
@@ -24,7 +23,6 @@ __all__ = [
     "average_mutual_information",
     "cluster_counts",
     "document_auc",
-    "edit_distance",
     "frame_accuracy",
     "label_error_rate",
     "label_propensities",

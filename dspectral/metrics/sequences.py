@@ -213,20 +213,6 @@ def runs(labels: Iterable[Hashable]) -> list[Hashable]:
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other.
 
-    Parameters
-    ----------
-    one : sequence
-        First sequence, of m values.
-    other : sequence
-        Second sequence, of n values.
-
-    Returns
-    -------
-    int
-        Levenshtein distance.
-
-    Examples
-    --------
     >>> edit_distance("kitten", "sitting")
     3
     """

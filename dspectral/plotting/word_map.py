@@ -17,11 +17,7 @@ _ANGLES = np.array([0, 180, 45, 135, -45, -135, 90, -90, 22, -22, 158, -158])
 
 
 def place_labels(
-    ax: Axes,
-    points: NDArray[np.float64],
-    texts: Sequence[str],
-    *,
-    size: float = 8.0,
+    ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, size: float = 8.0
 ) -> list[Annotation]:
     """Write a label at the first free place on rings around each point (n, 2), with a thin line where it is far."""
     figure = ax.get_figure(root=True)

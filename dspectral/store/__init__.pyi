@@ -1,13 +1,7 @@
 from .anndata import AnnDataCounts as AnnDataCounts
 from .corpus import Corpus as Corpus
-from .corpus import open_corpus as open_corpus
 from .counts import CountStore as CountStore
-from .counts import open_store as open_store
 from .draft import discard_unfinished as discard_unfinished
-from .from_text.build import build_store as build_store
-from .from_text.corpus_build import build_corpus as build_corpus
 from .location import StoreError as StoreError
 from .location import without_secrets as without_secrets
-from .matrix import write_counts as write_counts
 from .vocabulary import Vocabulary as Vocabulary
-from .vocabulary import VocabularySettings as VocabularySettings

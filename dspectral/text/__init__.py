@@ -1,8 +1,7 @@
 """Text to tokens, terms, counts and ids: kernels on the bytes of one block."""
 
 from dspectral.text.hashing import hash_documents
-from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokens import tokenize
 from dspectral.text.weighting import inverse_document_frequency
 
-__all__ = ["KeptTerms", "hash_documents", "inverse_document_frequency", "tokenize"]
+__all__ = ["hash_documents", "inverse_document_frequency", "tokenize"]

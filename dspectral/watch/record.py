@@ -11,9 +11,8 @@ from statistics import median
 from typing import Any, NamedTuple, get_args
 
 from dspectral.engine import events as of
-from dspectral.engine import projected_memory
 from dspectral.engine.cluster_pass import TaskCounts
-from dspectral.engine.memory import merges_of
+from dspectral.engine.memory import merges_of, projected_memory
 
 MOST_POINTS = 240
 """Points that a series keeps: more than that would not be seen in a picture."""

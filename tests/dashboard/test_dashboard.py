@@ -15,8 +15,7 @@ from distributed import Client, Scheduler
 import dspectral
 from dspectral import dashboard
 from dspectral.dashboard import plugin as plugins
-from dspectral.engine import as_message
-from dspectral.engine.events import TOPIC, FitBegan
+from dspectral.engine.events import TOPIC, FitBegan, as_message
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dspectral import projected_memory
 from dspectral.dashboard.page import Page, card, finished, passes_of, shown_fits
-from dspectral.engine import as_message, projected_memory
 from dspectral.engine.events import (
     BlocksDone,
     Certified,
@@ -18,6 +18,7 @@ from dspectral.engine.events import (
     PassBegan,
     PassEnded,
     Redone,
+    as_message,
 )
 from dspectral.watch.record import MOST_FITS, MOST_PASSES, Record, Series
 

@@ -12,18 +12,10 @@ from dask.callbacks import Callback
 from distributed import Client
 
 import dspectral
-from dspectral.engine import (
-    as_message,
-    emits_events,
-    events,
-    expect_passes,
-    fitting,
-    listening,
-    numbered,
-    run_tasks,
-)
+from dspectral.engine import emits_events, events, expect_passes, listening, numbered, run_tasks
 from dspectral.engine import summarize as summarize_blocks
-from dspectral.engine.events import emit, has_listeners
+from dspectral.engine.events import as_message, emit, has_listeners
+from dspectral.engine.fits import fitting
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 from tests.schedulers import scheduled

@@ -24,13 +24,15 @@ class Row(NamedTuple):
     checked: str
 
 
-def row(program, direction, checked, *, packages):
+def row(program, direction, checked, *, packages=""):
     """Declare the row that a test checks; literals alone, since the main suite reads them without running them.
 
-    ``packages`` are distributions of PyPI, in the table with their versions; the test is skipped without them.
+    ``packages`` are distributions of PyPI, by default that of the program's name, in the table with their versions;
+    the test is skipped without them.
     """
     return pytest.mark.interop(
-        row=Row(program, DIRECTIONS[direction], checked), packages=tuple(packages.split())
+        row=Row(program, DIRECTIONS[direction], checked),
+        packages=tuple((packages or program.lower()).split()),
     )
 
 

@@ -2,20 +2,14 @@
 
 import numpy as np
 
-from dspectral import TruncatedSVD, build_store, write_counts
-from dspectral.store import VocabularySettings
+from dspectral import TruncatedSVD, VocabularySettings, build_store, write_counts
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
 
 ROWS = zipf_counts(120, 50, 5).astype(np.float32)
 
 
-@row(
-    "gensim",
-    "from",
-    "a corpus of (id, count) lists becomes a store, `matutils.corpus2csc`",
-    packages="gensim",
-)
+@row("gensim", "from", "a corpus of (id, count) lists becomes a store, `matutils.corpus2csc`")
 def test_a_corpus_of_gensim_becomes_a_store(tmp_path):
     from gensim import matutils
     from gensim.corpora import Dictionary
@@ -31,12 +25,7 @@ def test_a_corpus_of_gensim_becomes_a_store(tmp_path):
     assert np.array_equal(ours.counts.compute().toarray()[:, order], built.counts.compute().toarray())
 
 
-@row(
-    "gensim",
-    "to",
-    "`matutils.Sparse2Corpus` streams the rows of a store as (id, count) lists",
-    packages="gensim",
-)
+@row("gensim", "to", "`matutils.Sparse2Corpus` streams the rows of a store as (id, count) lists")
 def test_a_store_becomes_a_corpus_of_gensim(tmp_path):
     from gensim import matutils
 
@@ -49,12 +38,7 @@ def test_a_store_becomes_a_corpus_of_gensim(tmp_path):
     assert np.array_equal(matutils.corpus2dense(documents, 50, 120).T, ROWS.toarray())
 
 
-@row(
-    "gensim",
-    "both",
-    "`LsiModel` and `TruncatedSVD` find the same singular values on one store",
-    packages="gensim",
-)
+@row("gensim", "both", "`LsiModel` and `TruncatedSVD` find the same singular values on one store")
 def test_lsi_of_gensim_and_ours_agree(tmp_path):
     from gensim import matutils
     from gensim.models import LsiModel

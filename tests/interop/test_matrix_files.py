@@ -13,12 +13,7 @@ TEXTS = ["play some jazz music", "what is the weather", "play a song", "will it 
 LABELS = sparse.csr_array((np.random.default_rng(0).random((40, 6)) < 0.3).astype(np.float32))
 
 
-@row(
-    "scikit-learn",
-    "from",
-    "a svmlight file of `dump_svmlight_file(multilabel=True)` becomes a store",
-    packages="scikit-learn",
-)
+@row("scikit-learn", "from", "a svmlight file of `dump_svmlight_file(multilabel=True)` becomes a store")
 def test_we_read_svmlight_of_scikit_learn(tmp_path):
     from sklearn.datasets import dump_svmlight_file
 
@@ -36,7 +31,6 @@ def test_we_read_svmlight_of_scikit_learn(tmp_path):
     "scikit-learn",
     "to",
     "`load_svmlight_file(multilabel=True)` reads our svmlight and, behind its head line, extreme format",
-    packages="scikit-learn",
 )
 def test_scikit_learn_reads_our_svmlight(tmp_path):
     from sklearn.datasets import load_svmlight_file
@@ -60,10 +54,7 @@ def check_labelled(read):
 
 
 @row(
-    "scikit-learn",
-    "inside",
-    "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD",
-    packages="scikit-learn",
+    "scikit-learn", "inside", "`Pipeline`, `GridSearchCV` and `cross_val_score` with hashing, tf-idf and SVD"
 )
 def test_our_estimators_stand_in_pipelines_of_scikit_learn():
     from sklearn.linear_model import LogisticRegression

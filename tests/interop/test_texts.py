@@ -6,9 +6,8 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from dspectral import NgramHashing, build_store
+from dspectral import NgramHashing, VocabularySettings, build_store
 from dspectral.io import read_conll
-from dspectral.store import VocabularySettings
 from tests.interop.rows import row
 
 TEXTS = ["the café isn't open", "Don't panic", "to be or not to be", "", "the end of the café"] * 6
@@ -47,7 +46,6 @@ def test_a_dataset_is_hashed_and_built_into_a_store(tmp_path):
                 "polars",
                 "from",
                 "`NgramHashing` and `build_store` of a `Series`, and of a `DataFrame` with `field=`",
-                packages="polars",
             ),
         ),
         pytest.param(
@@ -56,7 +54,6 @@ def test_a_dataset_is_hashed_and_built_into_a_store(tmp_path):
                 "pandas",
                 "from",
                 "`NgramHashing` and `build_store` of a `Series`, and of a `DataFrame` with `field=`",
-                packages="pandas",
             ),
         ),
     ],
@@ -92,7 +89,7 @@ def test_a_dask_frame_is_built_into_a_store(field, tmp_path):
     check_built(made if field else made["text"], tmp_path, **({"field": field} if field else {}))
 
 
-@row("pyarrow", "from", "`build_store` of a Parquet file in row groups, `field=`", packages="pyarrow")
+@row("pyarrow", "from", "`build_store` of a Parquet file in row groups, `field=`")
 def test_a_parquet_file_of_pyarrow_is_built_into_a_store(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -130,12 +127,7 @@ def english():
     return spacy.blank("en")
 
 
-@row(
-    "spaCy",
-    "inside",
-    "its tokens as `NgramHashing(tokenizer=...)` and in an exact vocabulary",
-    packages="spacy",
-)
+@row("spaCy", "inside", "its tokens as `NgramHashing(tokenizer=...)` and in an exact vocabulary")
 def test_tokens_of_spacy_are_counted(tmp_path):
     store_path, text_path = str(tmp_path / "store"), tmp_path / "texts.txt"
     hashed = NgramHashing(2**10, tokenizer=spacy_words, lowercase=False).transform(["Don't panic"]).toarray()
@@ -162,12 +154,7 @@ CONLL_U = """\
 """
 
 
-@row(
-    "conllu",
-    "both",
-    "`read_conll` and `conllu.parse_incr` read the same words and tags of CoNLL-U",
-    packages="conllu",
-)
+@row("conllu", "both", "`read_conll` and `conllu.parse_incr` read the same words and tags of CoNLL-U")
 def test_conll_u_is_read_as_conllu_reads_it(tmp_path):
     import conllu
 
@@ -182,7 +169,7 @@ def test_conll_u_is_read_as_conllu_reads_it(tmp_path):
     assert read_conll(again, word_column=2, tag_column=4) == ours
 
 
-@row("NLTK", "both", "`read_conll` and `ConllCorpusReader` read the same words and tags", packages="nltk")
+@row("NLTK", "both", "`read_conll` and `ConllCorpusReader` read the same words and tags")
 def test_tagged_sentences_are_read_as_nltk_reads_them(tmp_path, monkeypatch):
     monkeypatch.setattr("nltk.data.path", [str(tmp_path)])  # it reads what lies there alone
     from nltk.corpus.reader import ConllCorpusReader

@@ -17,12 +17,7 @@ FORMATS = {True: "vectors.bin", False: "vectors.txt"}
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@row(
-    "gensim",
-    "to",
-    "`KeyedVectors.load_word2vec_format` loads our text and binary files, bit for bit",
-    packages="gensim",
-)
+@row("gensim", "to", "`KeyedVectors.load_word2vec_format` loads our text and binary files, bit for bit")
 def test_gensim_loads_our_vectors(binary, tmp_path):
     from gensim.models import KeyedVectors
 
@@ -33,12 +28,7 @@ def test_gensim_loads_our_vectors(binary, tmp_path):
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@row(
-    "gensim",
-    "from",
-    "`read_word2vec` reads what `save_word2vec_format` wrote, text and binary",
-    packages="gensim",
-)
+@row("gensim", "from", "`read_word2vec` reads what `save_word2vec_format` wrote, text and binary")
 def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     from gensim.models import KeyedVectors
 
@@ -50,12 +40,7 @@ def test_we_read_the_vectors_of_gensim(binary, tmp_path):
     assert np.allclose(vectors, VECTORS, rtol=0, atol=0 if binary else 1e-6)
 
 
-@row(
-    "spaCy",
-    "to",
-    "`convert_vectors` (`spacy init vectors`) loads our text file into a vocabulary",
-    packages="spacy",
-)
+@row("spaCy", "to", "`convert_vectors` (`spacy init vectors`) loads our text file into a vocabulary")
 def test_spacy_loads_our_vectors(tmp_path):
     import spacy
     from spacy.training.initialize import convert_vectors
@@ -95,12 +80,7 @@ def their_command():
     return module
 
 
-@row(
-    "brown-clustering",
-    "from",
-    "codes of its tree pass through our Brown paths unchanged",
-    packages="brown-clustering",
-)
+@row("brown-clustering", "from", "codes of its tree pass through our Brown paths unchanged")
 def test_codes_of_another_brown_clustering_pass_through_our_files(tmp_path):
     from brown_clustering import BigramCorpus, BrownClustering
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from dspectral import (
     SketchedPCA,
     TruncatedSVD,
+    VocabularySettings,
     Weighting,
     WordEmbedding,
     build_store,
@@ -22,7 +23,7 @@ from dspectral import (
 )
 from dspectral.engine import is_lazy, lazy_rows
 from dspectral.io import write_anndata, write_embedding
-from dspectral.store import StoreError, VocabularySettings
+from dspectral.store import StoreError
 from dspectral.store.blocks import read_block as original
 from tests.strategies import zipf_counts
 

@@ -1,3 +1,2 @@
 from .linear_svm import Training as Training
 from .linear_svm import train_linear_svms as train_linear_svms
-from .local_regions import LocalRecipe as LocalRecipe

@@ -22,13 +22,7 @@ from dspectral.inputs.labels import (
     label_names,
     labelled_streams,
 )
-from dspectral.inputs.parameters import (
-    RandomState,
-    check_integer,
-    check_option,
-    check_real,
-    resolve_seed,
-)
+from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.linear_svm import Relevancy, Training, products, train_linear_svms
@@ -239,10 +233,7 @@ class LocalLSI(
             bytes_of_row=row_bytes(given, X),
         )
         machines = train_linear_svms(
-            data,
-            Training(self.C, recipe.tol, MAX_ITER),
-            spaces=self.components_,
-            relevancy=self.relevancy_,
+            data, Training(self.C, recipe.tol, MAX_ITER), spaces=self.components_, relevancy=self.relevancy_
         )
         self.exclusive_ = known.exclusive
         self.classes_ = known.classes if known.exclusive else label_names(y, len(known.classes))

@@ -31,12 +31,7 @@ from dspectral.methods.multilabel.latent_states import (
     smoothed_logarithms,
 )
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
-from dspectral.methods.multilabel.summaries import (
-    NO_SAMPLE,
-    FirstMoments,
-    SecondMoments,
-    StateStatistics,
-)
+from dspectral.methods.multilabel.summaries import NO_SAMPLE, FirstMoments, SecondMoments, StateStatistics
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray
 

@@ -28,8 +28,7 @@ from dspectral.methods.sentences.cross_validation import (
     soften,
     weigh_parts,
 )
-from dspectral.methods.sentences.representation import SentenceRepresentation
-from dspectral.methods.sentences.sentence_features import HALVES, Half, SentenceFeatures
+from dspectral.methods.sentences.representation import HALVES, Half, SentenceFeatures, SentenceRepresentation
 from dspectral.registry import saved
 from dspectral.types import CSRRows, Documents
 

@@ -65,18 +65,6 @@ def test_information_is_lost_as_recomputed():
         names = [name for name in names if name not in pair] + [9 + step]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_sweeps_never_lower_information_and_empty_no_cluster(seed):
-    counts = random_counts(seed, n=40)
-    labels = (np.arange(40) % 7).astype(np.int32)
-    adjacent, moved, values = bigrams(counts), 1, []
-    while moved:
-        values.append(average_mutual_information(counts, labels))
-        moved = exchange_sweep(adjacent, labels, 7)
-    assert (np.diff(values) > 0).all()
-    assert len(set(labels.tolist())) == 7
-
-
 def test_large_counts_are_beyond_the_table():
     counts = random_counts(1) * 100_000
     few, many = (np.arange(25) % 3).astype(np.int32), (np.arange(25) % 3).astype(np.int32)

@@ -102,15 +102,6 @@ def test_several_classes_are_alike_by_the_cosine_of_their_indicators():
         assert_equals_dense(HybridLSI(K, alpha=0.7).fit(ROWS, y), expected)
 
 
-def test_similar_terms_bring_documents_without_a_common_term_together():
-    counts = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]] * 3)
-    similarity = np.zeros((4, 4))
-    similarity[0, 1] = similarity[1, 0] = 0.9
-    folded = HybridLSI(2, beta=0.9).fit(counts, term_similarity=similarity).transform(counts)
-    cosine = folded[0] @ folded[1] / np.linalg.norm(folded[0]) / np.linalg.norm(folded[1])
-    assert cosine > 0.8
-
-
 @pytest.mark.parametrize("alpha", [-0.1, 1.0])
 def test_alpha_out_of_range_names_the_largest_admissible(alpha):
     with pytest.raises(ValueError, match=r"alpha is .*, but K, of class similarities, .* just under 1"):

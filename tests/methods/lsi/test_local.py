@@ -11,10 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 
-from dspectral import LocalLSI, write_counts
-from dspectral.linalg.block_sums import scaled_rows
-from dspectral.methods.lsi import LocalRecipe, local_regions
-from dspectral.methods.lsi.linear_svm import products
+from dspectral import LocalLSI, LocalRecipe, write_counts
+from dspectral.methods.lsi import local_regions
 from dspectral.methods.lsi.local import INITIAL_C
 
 N, D, K, L = 90, 30, 4, 3
@@ -153,24 +151,6 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
     found = local.components_[0]
     expected = np.linalg.svd(rows.toarray())[2][:3]
     np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(3), atol=1e-8)
-
-
-DTYPES = [np.int8, np.int64, np.uint16, np.bool_, np.float16, np.float32, np.float64]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_kernels_multiply_rows_of_any_numbers_in_double_precision(dtype):
-    counts = np.round(3 * ROWS).astype(dtype)
-    factors = np.linspace(0.1, 0.9, N)
-    expected = counts.astype(np.float64) * factors[:, None]
-    kinds = [counts] if dtype is np.float16 else [counts, sparse.csr_array(counts)]
-    for rows in kinds:
-        found = scaled_rows(rows, factors)
-        found = found.toarray() if sparse.issparse(found) else found
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-        np.testing.assert_allclose(
-            products(rows, expected.T), counts.astype(np.float64) @ expected.T, rtol=1e-6
-        )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import sample_labelled_documents
 from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.methods.multilabel.choosing import add_gains, first_of_the_best, held_out_scores
+from dspectral.methods.multilabel.classifier import add_gains, first_of_the_best, held_out_scores
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds, unit_rows, word_rows
 from dspectral.methods.multilabel.latent_states import LabelModel, Simplex, residual_regression
 from dspectral.methods.multilabel.passes import wider_directions

@@ -21,7 +21,7 @@ from dspectral.methods.sentences.cross_validation import (
     scores_of_classes,
     scores_of_others,
 )
-from dspectral.methods.sentences.sentence_features import HALVES
+from dspectral.methods.sentences.representation import HALVES
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 
@@ -273,17 +273,6 @@ def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_
     np.testing.assert_allclose(
         found, scores_of_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14
     )
-
-
-def test_the_machine_sees_no_column_without_an_entry(monkeypatch):
-    widths = []
-    fit = LinearSVC.fit
-    monkeypatch.setattr(
-        LinearSVC, "fit", lambda self, rows, *more: widths.append(rows.shape[1]) or fit(self, rows, *more)
-    )
-    rows, labels = rows_and_labels()
-    fit_svm(rows, labels, 1.0, SETTINGS)
-    assert widths == [len(np.unique(rows.indices))]
 
 
 def test_probabilities_follow_scores_and_weights_of_classes_move_them():

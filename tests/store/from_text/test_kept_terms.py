@@ -6,8 +6,8 @@ import dask
 import numpy as np
 import pytest
 
-from dspectral import NgramHashing, TextFiles, VocabularySettings
-from dspectral.store import StoreError, build_store
+from dspectral import NgramHashing, TextFiles, VocabularySettings, build_store
+from dspectral.store import StoreError
 from dspectral.store.from_text import build
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_sample import TermSample

@@ -13,8 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dspectral import NgramHashing, TextFiles, Texts, VocabularySettings, build_corpus, build_store
-from dspectral.store import open_store
+from dspectral import (
+    NgramHashing,
+    TextFiles,
+    Texts,
+    VocabularySettings,
+    build_corpus,
+    build_store,
+    open_store,
+)
 from dspectral.store.from_text import build
 from dspectral.store.location import StoreError
 
