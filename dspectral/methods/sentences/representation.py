@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
 from dspectral.engine import emits_events, map_rows, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import (
+    MOST_READS,
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
+)
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
