@@ -72,7 +72,7 @@ class Coordinates:
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return -(-len(self) // self.head["chunk_rows"])
+        return int(-(-len(self) // self.head["chunk_rows"]))
 
     def rows(self, chunk: int) -> range:
         """Return the numbers of the rows of a chunk."""
@@ -194,7 +194,7 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
         "chunk_rows": chunk_rows,
         "ids": known is not None and known.documents([0], IDS) is not None,
         "made_by": str(rows.name).partition("-block")[0],
-        "store": without_secrets(known.where.url) if hasattr(known, "where") else None,
+        "store": without_secrets(place.url) if (place := getattr(known, "where", None)) else None,
         "finished": False,
     }
     saved = Coordinates(where, head)
