@@ -1,6 +1,7 @@
 """Where a store is: its groups, attributes, listings and files; addresses without secrets, and checks of arguments."""
 
 import asyncio
+import atexit
 import errno
 import json
 import math
@@ -17,7 +18,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.core.buffer import Buffer, default_buffer_prototype
-from zarr.core.sync import sync
+from zarr.core.sync import iothread, loop, sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.fits import place_of
@@ -37,6 +38,14 @@ _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY = re.compile(
     r"(?i)([?&;](?:[\w.-]*(?:key|secret|token|password|passwd|pwd|credential|signature)[\w.-]*|sig|sas|auth)=)[^&;#\s]+"
 )
+
+
+@atexit.register  # later than Zarr's own, and therefore called before it
+def _end_loop() -> None:
+    """Stop Zarr's event loop before Zarr closes it: Zarr waits .2 s, too short on a busy machine, and then fails."""
+    if loop[0] is not None and iothread[0] is not None:
+        loop[0].call_soon_threadsafe(loop[0].stop)
+        iothread[0].join(timeout=10)
 
 
 class StoreError(ValueError):

@@ -1,6 +1,8 @@
 """Coordinates on disk: written in chunks with ids, gone on with after a kill, read and searched."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import dask
@@ -151,3 +153,14 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
     with pytest.raises(StoreError, match="no coordinates"):
         open_coordinates(str(tmp_path / "none.parquet"))
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]
+
+
+def test_a_process_ends_quietly_though_the_loop_of_zarr_is_busy():
+    code = (
+        "import time, dspectral, numpy as np; from zarr.core.sync import _get_loop; "
+        "dspectral.write_counts(np.eye(2), 'memory://ends'); _get_loop().call_soon_threadsafe(time.sleep, 0.7)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "event loop" not in done.stderr
