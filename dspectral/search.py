@@ -10,8 +10,8 @@ from sklearn.utils import get_tags
 from dspectral import engine
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.topics.estimator import Topics
+from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.coordinates import Coordinates, write_rows
-from dspectral.store.documents import IDS, TEXTS
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import Weighting
 from dspectral.types import FloatArray, is_sparse

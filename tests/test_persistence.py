@@ -29,10 +29,10 @@ from dspectral import (
     save,
 )
 from dspectral.engine.keeping import _container
-from dspectral.persistence.encoding import import_all, named
+from dspectral.persistence.models import import_all, named
 from dspectral.store.array_files import group_metadata
+from dspectral.store.arrays import read_record, write_record
 from dspectral.store.location import Location, StoreError
-from dspectral.store.records import read_record, write_record
 from dspectral.text.tokenizers import Tokenizer
 from tests.strategies import zipf_counts
 

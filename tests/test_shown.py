@@ -71,7 +71,7 @@ def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
     page = Page(opened._repr_html_())
     assert type(opened).__name__ in page.text
     assert f"{getattr(opened, 'n_tokens', None) or opened.nnz:,}" in page.text
-    assert "s3://nowhere/x" in page.text
+    assert "@nowhere/x" in page.text
     assert "secret" not in page.text
     assert len(repr(opened)) < 200
 

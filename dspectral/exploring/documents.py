@@ -13,7 +13,8 @@ from dspectral.search import SLICE_ROWS, Nearest
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.planned_text import PlannedText, Reading
+from dspectral.store.from_text.lines import Reading
+from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import Span
 from dspectral.store.location import Location
@@ -110,14 +111,7 @@ def _read(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tup
     source = "" if span.also else span.url.rpartition("/")[2]
     found: list[tuple[str, str]] = []
     first = 0
-    blocks = read_span(
-        span,
-        block_bytes=reading.block_bytes,
-        errors=reading.errors,
-        storage_options=reading.options,
-        longest=reading.longest,
-    )
-    for block in blocks:
+    for block in read_span(span, reading):
         # Blocks come in the order of the text: `first` counts the documents before this one, as blocks have no number
         # of their own here.
         for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():

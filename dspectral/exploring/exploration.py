@@ -21,10 +21,9 @@ from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.corpus import Corpus
-from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.lines import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Reading, plan_text
+from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
+from dspectral.store.from_text.planned_text import PlannedText, plan_text
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 from dspectral.text.words import Cut
 

@@ -21,14 +21,7 @@ _NUMBERS = "biuf"
 
 
 def is_dask_frame(X: object) -> bool:
-    """Report whether X is a Dask DataFrame.
-
-    >>> import dask.dataframe as dd
-    >>> import pandas as pd
-    >>> frame = dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)
-    >>> is_dask_frame(frame), is_dask_frame(frame["a"])
-    (True, False)
-    """
+    """Report whether X is a Dask DataFrame; a column of one is none."""
     return hasattr(type(X), "to_dask_array") and getattr(X, "ndim", 0) == 2 and hasattr(X, "dtypes")
 
 
@@ -36,7 +29,11 @@ def rows_of_frame(X: Any) -> Any:
     """Return the rows of a Dask DataFrame as a Dask array, in a pass that counts them; all else as it is."""
     if not is_dask_frame(X):
         return X
-    others = [f"{name!r} ({dtype})" for name, dtype in X.dtypes.items() if _kind(dtype) not in _NUMBERS]
+    others = [
+        f"{name!r} ({dtype})"
+        for name, dtype in X.dtypes.items()
+        if not isinstance(dtype, np.dtype) or dtype.kind not in _NUMBERS
+    ]
     if others:
         raise TypeError(
             f"X is a Dask DataFrame whose column(s) {', '.join(others)} hold no plain numbers: pass the others, as in "
@@ -64,10 +61,6 @@ def check_column_names(estimator: BaseEstimator, X: Any, *, reset: bool) -> None
             f"the columns of X are {', '.join(map(str, names))}, but {type(estimator).__name__} was fitted on "
             f"{', '.join(map(str, known))}"
         )
-
-
-def _kind(dtype: Any) -> str:
-    return dtype.kind if isinstance(dtype, np.dtype) else "O"
 
 
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
@@ -127,7 +120,7 @@ def _refuse_kind(dtype: np.dtype[Any]) -> None:
     """Refuse entries that are not real numbers."""
     if dtype.kind == "c":
         raise ValueError(f"Complex data not supported: X holds {dtype}")
-    if dtype.kind not in "biuf":
+    if dtype.kind not in _NUMBERS:
         raise ValueError(f"X holds {dtype}, but its entries must be real numbers")
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
+from dspectral.store.from_text.lines import Piece
 from dspectral.types import CSRRows
 
 TAB, NEWLINE, RETURN, SPACE, PLUS, MINUS, POINT = b"\t\n\r +-."
@@ -92,28 +93,21 @@ class ParsedLines(NamedTuple):
     labels: CSRRows
 
 
-class LineError(ValueError):
-    """A line that cannot be read."""
-
-    def __init__(self, line: int, what: str) -> None:
-        super().__init__(what)
-        self.line = line
-
-
 def parse_lines(
-    data: bytes, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
+    piece: Piece, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
 ) -> ParsedLines:
-    r"""Parse lines of ``label,label,... column:value column:value ...``.
+    r"""Parse lines of ``label,label,... column:value column:value ...``; the one that cannot be read is named.
 
     One pass over the bytes. Memory is at most 12 bytes for each byte of the text, usually less than two.
 
-    >>> parsed = parse_lines(b"0,2 1:0.5 0:1e1\n 1:2\n")
+    >>> parsed = parse_lines(Piece(b"0,2 1:0.5 0:1e1\n 1:2\n", "a.txt", 0, 1))
     >>> parsed.rows.toarray(), parsed.labels.toarray()
     (array([[10. ,  0.5],
            [ 0. ,  2. ]], dtype=float32), array([[1., 0., 1.],
            [0., 0., 0.]], dtype=float32))
     """
     # The loops look one byte ahead without asking for the end: the last byte is always a line end.
+    data = piece.data
     text = np.frombuffer(data if data.endswith(b"\n") or not data else data + b"\n", dtype=np.uint8)
     # Each pair has a colon, and each label a comma or a line end behind it: that bounds the arrays.
     n_lines, n_pairs = int(np.sum(text == NEWLINE)), int(np.sum(text == COLON))
@@ -126,11 +120,11 @@ def parse_lines(
         text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty
     )
     if code:
-        raise LineError(line, ERRORS[code])
+        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
     columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
-    _check_width(columns, indptr, lines, n_columns, "column", first_column)
-    _check_width(names, label_indptr, lines, n_labels, "label", 0)
+    _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
+    _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
     rows = _matrix(values.astype(np.float32), columns, indptr, n_columns)
     labels = _matrix(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
     # A label that is given twice was added up to 2, but a row has a label or has it not.
@@ -139,13 +133,15 @@ def parse_lines(
 
 
 def _check_width(
-    columns: Numbers, indptr: Numbers, lines: Numbers, width: int, what: str, first: int
+    piece: Piece, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, what: str, first: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
-    raise LineError(line, f"{what} {columns[entry] + first} is beyond the last one, {width - 1 + first}")
+    raise ValueError(
+        f"{piece.place_of_line(line)}: {what} {columns[entry] + first} is beyond the last one, {width - 1 + first}"
+    )
 
 
 def _matrix(values: NDArray[np.float32], columns: Numbers, indptr: Numbers, width: int) -> CSRRows:

@@ -9,13 +9,12 @@ from scipy import sparse
 
 from dspectral.engine import lazy_rows, run_tasks
 from dspectral.inputs.parameters import check_integer
-from dspectral.io.labelled_lines import MOST_COLUMNS, LineError, ParsedLines, parse_lines
+from dspectral.io.labelled_lines import MOST_COLUMNS, ParsedLines, parse_lines
 from dspectral.io.line_files import written_whole
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import begin, finish
-from dspectral.store.from_text.build import BLOCK_BYTES
-from dspectral.store.from_text.lines import PIECE_BYTES, Piece, whole_lines
+from dspectral.store.from_text.lines import BLOCK_BYTES, PIECE_BYTES, Piece, Reading, whole_lines
 from dspectral.store.from_text.planned_text import build_spans
 from dspectral.store.from_text.sources import Span, plan_spans, refuse_changed, stamps_of
 from dspectral.store.from_text.streams import open_bytes
@@ -54,30 +53,23 @@ def find_width(
 ) -> tuple[int, int]:
     """Return numbers of columns and labels: those asked for, those of the first lines, or those the text needs."""
     # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
-    known = [
-        None if width is None else check_integer(name, width)
-        for name, width in zip(WIDTHS, wanted, strict=True)
+    check = partial(check_integer, at_least=1, at_most=MOST_COLUMNS)
+    given = [
+        width if width is None else check(name, width) for name, width in zip(WIDTHS, wanted, strict=True)
     ]
-    if heads:
-        widths = {(head.n_columns, head.n_labels) for head in heads}
-        if len(widths) > 1 and None in known:
-            raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
-        columns, labels = max(widths)
-        known = [columns if known[0] is None else known[0], labels if known[1] is None else known[1]]
-    elif None in known:
+    widths = {(head.n_columns, head.n_labels) for head in heads}
+    if len(widths) > 1 and None in given:
+        raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
+    if None in given and not widths:
         needed = run_tasks(partial(_measure, read=read, parse=parse), spans, name="measure")
-        most = [max((pair[side] for pair in needed), default=0) for side in (0, 1)]
-        known = [most[i] if known[i] is None else known[i] for i in (0, 1)]
-    measured = not heads and None in wanted
-    for name, width in zip(WIDTHS, known, strict=True):
-        if not width and measured:
-            urls = ", ".join(span.url for span in spans)
-            raise ValueError(f"{urls}: {name} is 0, but must be at least 1: the text holds no {name[2:-1]}")
-        if not width or width < 1:
-            raise ValueError(f"{name} is {width}, but must be at least 1")
-        if width > MOST_COLUMNS:
-            raise ValueError(f"{name} is {width}, but a matrix has at most {MOST_COLUMNS} columns")
-    return int(known[0] or 0), int(known[1] or 0)
+        widths = {(max((a for a, _ in needed), default=0), max((b for _, b in needed), default=0))}
+    found = max(widths, default=(0, 0))
+    n_columns, n_labels = (of if width is None else width for of, width in zip(found, given, strict=True))
+    for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
+        if not width and not heads:
+            raise ValueError(f"{name} is 0: {', '.join(span.url for span in spans)} holds no {name[2:-1]}")
+        check(name, width)
+    return n_columns, n_labels
 
 
 def _measure(
@@ -112,22 +104,6 @@ def _without_head(piece: Piece) -> Piece:
 
 def _join(pieces: list[Piece]) -> Piece:
     return pieces[0]._replace(data=b"".join(piece.data for piece in pieces))
-
-
-def parse_piece(
-    piece: Piece, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
-) -> ParsedLines:
-    """Parse a piece, and name the file and line that cannot be read."""
-    try:
-        return parse_lines(
-            piece.data,
-            n_columns=n_columns,
-            n_labels=n_labels,
-            first_column=first_column,
-            skip_empty=skip_empty,
-        )
-    except LineError as error:
-        raise ValueError(f"{piece.place_of_line(error.line)}: {error}") from error
 
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
@@ -197,12 +173,11 @@ def build_labelled_store(
            [0., 1., 0., 0.]], dtype=float32))
     """
     check_name("format", format, get_args(Format))
-    block_bytes = check_size("block_bytes", block_bytes)
-    options = source_options or {}
-    spans = plan_spans(sources, unit="line", span_bytes=block_bytes, storage_options=source_options)
+    block_bytes, options = check_size("block_bytes", block_bytes), source_options or {}
+    spans = plan_spans(sources, Reading("line", block_bytes=block_bytes, storage_options=options))
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
     # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
-    parse = partial(parse_piece, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
+    parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     firsts = [span for whole in spans for span in whole.files() if not span.start and format == "extreme"]
     heads = [_read_head(span, options) for span in firsts]
     width = find_width(heads, spans, read, parse, (n_columns, n_labels))

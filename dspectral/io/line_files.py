@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import chain, pairwise
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,11 +92,13 @@ def read_conll(
     found = TaggedSentences([], [])
     words: list[str] = []
     tags: list[str] = []
-    # `words` and `tags` are those of the sentence that is being read; an empty line closes it.
-    for number, line in numbered_lines(path, storage_options):
+    # `words` and `tags` are those of the sentence that is being read; an empty line closes it, or the end of the file.
+    for number, line in chain(numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
-            _close(found, words, tags)
+            if words:
+                found.words.append(words)
+                found.tags.append(tags)
             words, tags = [], []
         elif len(fields) >= least and fields[word_column - 1]:
             if word_column == 1 or fields[0].isdigit():  # else a token of no word of its own: 1-2, 2.1
@@ -107,17 +109,9 @@ def read_conll(
                 f"{path}, line {number} is {line!r:.60}, but it must have {least} columns, with a word in "
                 f"column {word_column}"
             )
-    # The last sentence may end with the file instead of an empty line.
-    _close(found, words, tags)
     if not found.words:
         raise ValueError(f"{path} holds no sentence")
     return found
-
-
-def _close(found: TaggedSentences, words: list[str], tags: list[str]) -> None:
-    if words:
-        found.words.append(words)
-        found.tags.append(tags)
 
 
 def write_brown_paths(

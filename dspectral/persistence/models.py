@@ -1,15 +1,26 @@
-"""Save and load fitted estimators."""
+"""Fitted estimators as JSON and arrays in Zarr, and back; a file may name registered and imported classes alone."""
 
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
 from importlib.metadata import version
-from typing import Any, cast
+from operator import index
+from pkgutil import walk_packages
+from typing import Any, NamedTuple, cast
 
-from dspectral.persistence.encoding import Decoder, encoded, import_all, name_of, named
-from dspectral.registry import ESTIMATORS
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dspectral import decomposition, methods, preprocessing
+from dspectral.linalg.sparse_products import csr_fault
+from dspectral.registry import ESTIMATORS, RECORDS
+from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
 from dspectral.store.location import Location
-from dspectral.store.records import UNFINISHED, read_record, write_record
-from dspectral.text.tokenizers import as_tokenizer
+from dspectral.text.tokenizers import Tokenizer, as_tokenizer
+from dspectral.types import JSON, CSRRows, is_sparse
 
 FORMAT = 1
 KEY = "dspectral_model"
@@ -139,3 +150,260 @@ def _is_fitted(model: Any) -> bool:
     if hasattr(model, "__sklearn_is_fitted__"):
         return bool(model.__sklearn_is_fitted__())
     return not vars(model).keys() <= model.get_params(deep=False).keys()
+
+
+@cache
+def import_all() -> None:
+    """Import every module that may define a class that is saved: each registers its own."""
+    for package in (decomposition, preprocessing, methods):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+
+
+def name_of(kind: type) -> str | None:
+    """Return the name that an estimator's class has in files, or None if it is not saved.
+
+    >>> import_all()
+    >>> name_of(ESTIMATORS["TruncatedSVD"]), name_of(dict)
+    ('TruncatedSVD', None)
+    """
+    for name, known in ESTIMATORS.items():
+        if known is kind:
+            return name
+    return _qualified(kind) if any(issubclass(kind, known) for known in _ours()) else None
+
+
+def named(name: str, given: Sequence[type], url: str) -> Any:
+    """Return the class behind a name in a file."""
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    short = name.rsplit(".", 1)[-1]
+    if short == name:
+        known = ", ".join(ESTIMATORS)
+        raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {known}")
+    # The last one wins: a notebook's cell that was run again has defined the class again.
+    found = [kind for kind in _subclasses() if _qualified(kind) == name]
+    found += [kind for kind in given if kind.__name__ == short]
+    if not found:
+        raise ValueError(
+            f"the model at {url} names the class {name!r}, which is not imported: import its module, or give "
+            f"load(..., classes=[{short}])"
+        )
+    return found[-1]
+
+
+def _qualified(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _ours() -> list[type]:
+    """Return the estimators of dspectral: the register holds a few of scikit-learn too."""
+    return [kind for kind in ESTIMATORS.values() if kind.__module__.startswith("dspectral.")]
+
+
+def _subclasses() -> Iterator[type]:
+    """Yield the subclasses of dspectral's estimators that are imported, each after its bases."""
+    waiting = _ours()
+    while waiting:
+        kind = waiting.pop()
+        below: list[type] = type.__subclasses__(kind)
+        yield from below
+        waiting += below
+
+
+def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
+    """Return what JSON knows of a value; arrays of numbers are added to ``arrays``."""
+    # Exact types: an object of a subclass of int or str would come back as a plain one.
+    if value is None or type(value) in (bool, int, str):
+        return cast("JSON", value)
+    if type(value) is float:
+        return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
+    if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
+        return _encoded_array(value, name, arrays)
+    if type(value) in (list, tuple, dict, slice):
+        return _encoded_container(value, name, arrays)
+    if type(value) in (np.random.RandomState, np.random.Generator):
+        return _encoded_random(value, name, arrays)
+    return _encoded_object(value, name, arrays)
+
+
+def _encoded_container(
+    value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice, name: str, arrays: list[Any]
+) -> JSON:
+    # Pairs in place of a JSON object, whose keys could be strings alone.
+    if isinstance(value, dict):
+        pairs = [_encoded_container(list(pair), name, arrays) for pair in value.items()]
+        return {"kind": "dict", "items": pairs}
+    if isinstance(value, slice):
+        parts = [value.start, value.stop, value.step]
+        return {"kind": "slice", "items": _encoded_container(parts, name, arrays)}
+    items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(value)]
+    return items if isinstance(value, list) else {"kind": "tuple", "items": items}
+
+
+def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
+    if is_sparse(value):
+        rows = sparse.csr_array(value)
+        parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
+        return {"kind": "sparse", "shape": list(rows.shape), "items": parts}
+    if value.dtype.kind in "biuf" and value.ndim:
+        arrays.append(value)
+        # BLAS sums in another order where the memory is in another order.
+        order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        return {"kind": "array", "number": len(arrays) - 1, "order": order}
+    # Strings, objects and single numbers go into the JSON: they are few, and no array of numbers could hold them.
+    if value.dtype.kind in "biufUO":
+        items = [encoded(item, name, arrays) for item in value.ravel().tolist()]
+        kind = "array" if isinstance(value, np.ndarray) else "scalar"
+        return {"kind": f"small {kind}", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
+    raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
+
+
+def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
+    """Return the state of a source of random numbers, so that it goes on where it was."""
+    if legacy := isinstance(value, np.random.RandomState):
+        state: Any = value.get_state(legacy=False)
+    else:
+        state = value.bit_generator.state
+    return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
+
+
+def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
+    record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
+    if isinstance(value, Tokenizer) or (name.endswith(".tokenizer") and callable(value)):
+        known = as_tokenizer(value, name)
+        return None if known is None else known.name
+    if record is not None:
+        fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
+        return {"kind": "record", "class": record, "fields": fields}
+    made_from = name_of(type(value))
+    if made_from is None:
+        raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
+    parameters = value.get_params(deep=False)
+    # scikit-learn adds its version to the attributes of its own estimators.
+    ours = not type(value).__module__.startswith("sklearn.")
+    state = vars(value) if ours else value.__getstate__()
+    # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
+    fitted = {key: of for key, of in state.items() if key not in parameters}
+    return {
+        "kind": "estimator",
+        "class": made_from,
+        "parameters": {key: encoded(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
+        "attributes": {key: encoded(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
+    }
+
+
+class Decoder(NamedTuple):
+    """Make values of what :func:`encoded` returned."""
+
+    record: Record
+    class_named: Callable[[str], Any]
+
+    def value(self, node: JSON) -> Any:
+        """Return the value of a node."""
+        if isinstance(node, list):
+            return [self.value(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if node["kind"] not in _DECODERS:
+            url = self.record.where.url
+            raise ValueError(f"the model at {url} holds an unknown kind of value, {node['kind']!r}")
+        return _DECODERS[node["kind"]](self, node)
+
+    def items(self, node: dict[str, Any]) -> list[Any]:
+        """Return the values of the items of a node."""
+        return [self.value(item) for item in node["items"]]
+
+    def values(self, nodes: dict[str, JSON]) -> dict[str, Any]:
+        """Return the values of named nodes."""
+        values = {name: self.value(node) for name, node in nodes.items()}
+        if isinstance(name := values.get("tokenizer"), str):
+            # A string that a user gives is imported; this one is from a file, and loading imports nothing.
+            values["tokenizer"] = Tokenizer(name)
+        return values
+
+
+def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
+    # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
+    values = np.empty(len(node["items"]), dtype=node["dtype"])
+    values[:] = decoder.items(node)
+    return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
+
+
+def _sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
+    # Compiled loops trust indices, and whoever wrote the file may have sealed wrong ones.
+    rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
+    if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
+        raise ValueError(f"the model at {decoder.record.where.url} holds a damaged sparse matrix: {fault}")
+    return rows
+
+
+def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
+    state = decoder.items(node)[0]
+    kind = state["bit_generator"]
+    if kind not in _BIT_GENERATORS:
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has a random state of unknown kind, {kind!r}"
+        )
+    bits = _BIT_GENERATORS[kind]()
+    # NumPy reads at a position without looking whether it is inside.
+    place = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
+    if not (0 <= place[0] <= len(state["state"].get("key", ())) and 0 <= place[1] <= 4):
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has a random state at position {max(place)}, outside of its key"
+        )
+    if node["legacy"]:
+        made = np.random.RandomState(bits)
+        made.set_state(state)
+        return made
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
+    if node["class"] not in RECORDS:
+        raise ValueError(
+            f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
+            f"loaded: {', '.join(RECORDS)}"
+        )
+    return RECORDS[node["class"]](**decoder.values(node["fields"]))
+
+
+def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
+    kind, parameters = decoder.class_named(node["class"]), decoder.values(node["parameters"])
+    if isinstance(parameters.get("memory"), str):
+        parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
+    made, attributes = kind(**parameters), decoder.values(node["attributes"])
+    if wrong := [name for name in attributes if name.startswith("__") or callable(getattr(kind, name, None))]:
+        raise ValueError(f"the model at {decoder.record.where.url} sets {wrong[0]!r}, which no fit does")
+    if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
+        made.__setstate__({**vars(made), **attributes})
+        return made
+    for name, of in attributes.items():
+        setattr(made, name, of)
+    return made
+
+
+_BIT_GENERATORS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.MT19937,
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
+_DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
+    "float": lambda _, node: float(node["value"]),
+    "tuple": lambda decoder, node: tuple(decoder.items(node)),
+    "dict": lambda decoder, node: dict(decoder.items(node)),
+    "slice": lambda decoder, node: slice(*decoder.items(node)),
+    "array": lambda decoder, node: np.asarray(decoder.record.array(node["number"]), order=node["order"]),
+    "small array": _small_array,
+    "small scalar": _small_array,
+    "sparse": _sparse,
+    "random": _random,
+    "record": _record,
+    "estimator": _estimator,
+}

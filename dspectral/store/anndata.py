@@ -76,22 +76,9 @@ class AnnDataCounts(SummedInPass):
         return [piece.stop - piece.start for piece in self.slices]
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return sum(self.block_rows), self.n_columns
-
-    @property
     def provenance(self) -> dict[str, Any]:
         """Origin of the counts: the URL of the file, and the matrix in it."""
         return {"anndata": self.where.url, "matrix": self.path}
-
-    @property
-    def hashing(self) -> None:
-        """None: it is not known how n-grams became columns."""
-
-    @property
-    def vocabulary(self) -> None:
-        """The n-grams behind the columns: not known."""
 
 
 def open_anndata(

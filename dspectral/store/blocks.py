@@ -1,5 +1,6 @@
 """One row block in Zarr: an AnnData-compatible CSR group that counts once its mark, its attributes, is written last."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,10 @@ from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.store.arrays import digest_of, read_array, write_array
 from dspectral.store.location import Files, Location, StoreError
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Documents, IntArray
+
+TEXTS, IDS = "texts", "ids"
+"""Groups in a block that hold the texts and the ids of its rows."""
 
 
 class BlockInfo(NamedTuple):
@@ -151,3 +155,37 @@ def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, dige
 
 def _not_as_written(where: Location, name: str, why: str) -> str:
     return f"store {where.url}, block {name}: {why}; remove the block and build the store again"
+
+
+def write_documents(where: Location, path: str, documents: Documents) -> None:
+    """Write texts or ids into a group of a block, and their digest."""
+    store, offsets = where.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
+    write_array(store, f"{path}/data", documents.data)
+    write_array(store, f"{path}/offsets", offsets)
+    where.mark(path, {"digest": digest_of(documents.data, offsets)})
+
+
+def read_documents(where: Location, path: str) -> Documents:
+    """Read the texts or ids of a block, checksums and digest verified."""
+    store = where.open()
+    data, offsets = (read_array(where, store, path, part) for part in ("data", "offsets"))
+    if (where.attributes(path) or {}).get("digest") != digest_of(data, offsets):
+        raise StoreError(f"store {where.url}, block {path} is not what was written; build the store again")
+    return Documents(data, offsets)
+
+
+def documents_at(where: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str) -> list[str]:
+    """Return the texts or ids of some rows, in their order; each block that holds one is read once."""
+    wanted: IntArray = np.asarray(list(rows), dtype=np.int64)
+    starts = np.cumsum([0, *(block.n_rows for block in blocks)])
+    if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
+        raise IndexError(f"row {wrong[0]} is not among the {starts[-1]} rows of store {where.url}")
+    found = [""] * len(wanted)
+    numbers = np.searchsorted(starts, wanted, side="right") - 1
+    order = np.argsort(numbers, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+        number = numbers[places[0]]
+        documents = read_documents(where, f"{blocks[number].name}/{part}")
+        for place in places.tolist():
+            found[place] = documents.text(int(wanted[place] - starts[number])).decode()
+    return found

@@ -19,8 +19,8 @@ from dspectral.engine.row_blocks import ROWS_OF, annotation
 from dspectral.engine.tasks import Recipes, nodes_of, retried
 from dspectral.store.anndata_files import optional_module
 from dspectral.store.array_files import compressors_of
+from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.documents import IDS, TEXTS
 from dspectral.store.draft import waiting_threads
 from dspectral.store.location import Location, StoreError, named_when_full, without_secrets
 from dspectral.store.lock import locked

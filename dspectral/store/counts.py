@@ -15,8 +15,17 @@ from dspectral.engine.keeping import Sealed
 from dspectral.store.anndata import AnnDataCounts, open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import digest_of, is_sealed, read_array
-from dspectral.store.blocks import BlockInfo, check_sums, find_block, read_block, read_labels
-from dspectral.store.documents import IDS, TEXTS, documents_at, read_documents
+from dspectral.store.blocks import (
+    IDS,
+    TEXTS,
+    BlockInfo,
+    check_sums,
+    documents_at,
+    find_block,
+    read_block,
+    read_documents,
+    read_labels,
+)
 from dspectral.store.facts import count_store_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
@@ -111,11 +120,6 @@ class CountStore(OpenedCounts):
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
         return [block.n_rows for block in self.blocks]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return sum(self.block_rows), self.n_columns
 
     @property
     def nnz(self) -> int:
@@ -328,7 +332,7 @@ def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -
 
 def _verify(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
     for part in parts:
-        if read_documents(where, block, part).n_documents != block.n_rows:
+        if read_documents(where, f"{block.name}/{part}").n_documents != block.n_rows:
             raise StoreError(f"store {where.url}, block {block.name}: its {part} are not those of its rows")
     found = find_block(where, block.name)
     if found is None:

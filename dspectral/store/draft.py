@@ -317,7 +317,9 @@ def _discard(where: Location) -> None:
     if not _is_unfinished(where):
         return
     generation, is_first = _next_generation(where)
-    vocabulary = ["vocabulary"] if is_first else []
-    blocks = [f"blocks/{name}" for name in where.names("blocks") if name.startswith(f"{generation}-")]
+    written = ["vocabulary", "blocks", "totals"]  # of a first build, all that is there
+    if not is_first:
+        names = (name for name in where.names("blocks") if name.startswith(f"{generation}-"))
+        written = [*(f"blocks/{name}" for name in names), f"totals/{generation}"]
     # The plan goes last: cut short, this call can be made again.
-    where.remove(*vocabulary, *blocks, "scratch", f"totals/{generation}", f"plans/{generation}")
+    where.remove(*written, "scratch", f"plans/{generation}")

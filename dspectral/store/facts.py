@@ -1,14 +1,12 @@
 """A notebook shows facts about stores, corpora and text files that are in memory already."""
 
-import re
 from typing import Any
 
 from dspectral.html import card, names, number, share, size_of
+from dspectral.store.location import without_secrets
 from dspectral.types import Documents, IntArray
 
 ENTRY_BYTES = 8
-_SECRET = re.compile(r"(?<=//)[^/@]*@")
-"""User and password in a URL."""
 
 
 def count_store_card(store: Any) -> str:
@@ -16,7 +14,7 @@ def count_store_card(store: Any) -> str:
     appended = len(store.provenance.get("appended", []))
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
-        ("place", _place(store.where.url)),
+        ("place", without_secrets(store.where.url)),
         *_of_matrix(store.shape, store.nnz),
         ("in memory", f"{size_of(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
         ("columns are", _columns(store.provenance)),
@@ -32,7 +30,7 @@ def count_store_card(store: Any) -> str:
 def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
     """Return the card of a matrix that AnnData wrote; nothing is read."""
     facts = [
-        ("place", _place(url)),
+        ("place", without_secrets(url)),
         *_of_matrix(shape, nnz),
         ("in memory", f"{size_of(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
     ]
@@ -43,7 +41,7 @@ def corpus_card(corpus: Any) -> str:
     """Return the card of a corpus; words are shown if they were asked for before, as they are read only then."""
     words = vars(corpus).get("words")
     facts = [
-        ("place", _place(corpus.where.url)),
+        ("place", without_secrets(corpus.where.url)),
         ("sentences", corpus.n_sentences),
         ("tokens", f"{corpus.n_tokens:,} in {number(corpus.n_blocks)} block(s)"),
         ("word types", None if words is None else names(words)),
@@ -55,17 +53,20 @@ def corpus_card(corpus: Any) -> str:
 
 def text_files_card(files: Any) -> str:
     """Return the card of text files; documents are shown if they were counted before."""
-    blocks = vars(files).get("blocks")
+    blocks, reading = vars(files).get("blocks"), files.reading
     counted = "not counted yet"
     if blocks is not None:
         counted = f"{sum(block.n_documents for block in blocks):,} in {len(blocks):,} block(s)"
     facts = [
-        ("files", names([_place(source) for source in files.sources])),
+        ("files", names(without_secrets(files.sources))),
         ("documents", counted),
-        ("a document is", files.unit or (f"a field {files.field!r}" if files.field else "a line or a field")),
-        ("block", f"at most {size_of(files.block_bytes)} of text"),
-        ("longest document", f"{size_of(files.max_document_bytes)}, beyond it {files.long_documents}"),
-        ("not UTF-8", {"strict": "an error", "replace": "replaced"}.get(files.errors, files.errors)),
+        (
+            "a document is",
+            reading.unit or (f"a field {reading.field!r}" if reading.field else "a line or a field"),
+        ),
+        ("block", f"at most {size_of(reading.block_bytes)} of text"),
+        ("longest document", f"{size_of(reading.longest.n_bytes)}, beyond it {reading.longest.treatment}"),
+        ("not UTF-8", {"strict": "an error", "replace": "replaced"}[reading.errors]),
     ]
     return card("TextFiles", facts)
 
@@ -103,21 +104,12 @@ def _columns(provenance: dict[str, Any]) -> str | None:
 
 
 def _sources(provenance: dict[str, Any]) -> str | None:
-    """Return the files that the text came from; what is no list of them is left out."""
+    """Return the files that the text came from: spans of a file, or of several small ones."""
     sources = provenance.get("sources")
-    if not isinstance(sources, list):
+    if not isinstance(sources, list):  # what a user has recorded
         return None
-    found = [_urls_of(source) for source in sources]
-    every = list(dict.fromkeys(url for urls in found for url in urls))
-    return names([_place(url) for url in every], shown=3) if every else None
-
-
-def _urls_of(source: object) -> list[str]:
-    if isinstance(source, dict):  # a span of a file, or of several small ones
-        return [str(url) for url in (source.get("url"), *source.get("also", ())) if url]
-    return [source] if isinstance(source, str) else []
-
-
-def _place(url: str) -> str:
-    """Return an address without the user and password that it may hold."""
-    return _SECRET.sub("", url)
+    found = [one if isinstance(one, dict) else {"url": one} for one in sources]
+    every = list(
+        dict.fromkeys(str(url) for one in found for url in (one.get("url"), *one.get("also", ())) if url)
+    )
+    return names(without_secrets(every), shown=3) if every else None

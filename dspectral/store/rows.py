@@ -22,7 +22,7 @@ from dspectral.engine.row_blocks import BLOCK_BYTES, ROWS_OF, annotated, say_byt
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import as_anndata
-from dspectral.store.documents import IDS, TEXTS
+from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
@@ -47,6 +47,7 @@ class Pieces(NamedTuple):
 class OpenedCounts(ABC):
     """Sparse counts that are read block by block; subclasses say where from."""
 
+    n_columns: int
     __iter__ = None
     """Without it a loop would open each row by itself."""
 
@@ -87,23 +88,23 @@ class OpenedCounts(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-
-    @property
-    @abstractmethod
     def document_frequency(self) -> NDArray[np.int64]:
         """Number of rows in which each column is not zero, shape (n_columns,)."""
 
     @property
-    @abstractmethod
-    def hashing(self) -> HashingSettings | None:
-        """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return sum(self.block_rows), self.n_columns
 
     @property
-    @abstractmethod
+    def hashing(self) -> HashingSettings | None:
+        """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
+        return None
+
+    @property
     def vocabulary(self) -> Vocabulary | None:
         """The n-grams behind the columns; None if there is no vocabulary, or nothing is known of it."""
+        return None
 
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return the rows weighted as they are read.

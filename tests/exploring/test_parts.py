@@ -19,7 +19,8 @@ from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.page import roomy
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.store.from_text.planned_text import Reading, plan_text
+from dspectral.store.from_text.lines import Reading
+from dspectral.store.from_text.planned_text import plan_text
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -34,7 +35,7 @@ def corpus(tmp_path):
 
 def planned(sources, block_bytes):
     """Files as `explore` plans to read them again."""
-    return plan_text(sources, Reading(None, None, None, None, block_bytes, "strict", None), sentences=True)
+    return plan_text(sources, Reading(block_bytes=block_bytes), sentences=True)
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):

@@ -1,14 +1,15 @@
-"""A writer that stops at a place and waits there, for a parent that kills it."""
+"""Writers that stop at a place: by an error, or waiting there for a parent that kills them."""
 
 import time
 
 import dask
 import dask.array as da
 import numpy as np
+import pytest
 from scipy import sparse
 
-from dspectral.store import arrays, blocks
-from dspectral.store.from_text import counting
+from dspectral.store import arrays, blocks, draft
+from dspectral.store.from_text import corpus_build, counting
 from dspectral.store.from_text.build import build_store
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
@@ -45,3 +46,23 @@ def write_until(stop, reached, *arguments):
     plain_write_array = arrays.write_array
     blocks.write_array = counting.write_array = write_array
     write(*arguments)
+
+
+class StoppedError(Exception):
+    """What ends a writer."""
+
+
+def stopped_at(stop, build):
+    """Call a builder, and stop it when it is about to write an array."""
+
+    def write_array(store, path, values):
+        if path.startswith(stop):
+            raise StoppedError
+        plain(store, path, values)
+
+    plain = arrays.write_array
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="sync"):
+        for module in (blocks, counting, corpus_build, draft):
+            patch.setattr(module, "write_array", write_array)
+        with pytest.raises(StoppedError):
+            build()

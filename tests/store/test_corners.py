@@ -5,11 +5,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from scipy import sparse
 
 from dspectral import NgramHashing, VocabularySettings, build_corpus, build_store, open_store, write_counts
+from dspectral.store.arrays import read_record, write_record
 from dspectral.store.blocks import read_block, write_block
+from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
 from dspectral.store.location import Location, StoreError
-from dspectral.store.records import read_record, write_record
+from tests.store.from_text.texts import spans_of
 
 SMALL = NgramHashing(n_features=64)
 
@@ -27,7 +28,9 @@ def test_a_file_in_memory_is_read_by_several_at_once():
     lines = [b"line %d" % i for i in range(20)]
     with fsspec.open("memory://several.txt", "wb") as file:
         file.write(b"\n".join(lines))
-    readers = [read_span(span, block_bytes=8) for span in plan_spans("memory://several.txt", span_bytes=40)]
+    readers = [
+        read_span(span, Reading(block_bytes=8)) for span in spans_of("memory://several.txt", span_bytes=40)
+    ]
     first = [[next(reader)] for reader in readers]
     found = [texts([*head, *reader]) for head, reader in zip(first, readers, strict=True)]
     assert [text for of_span in found for text in of_span] == lines
@@ -37,18 +40,18 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
     for i in range(10):
         (tmp_path / f"{i}.txt").write_text(f"document {i}\n" * 2)
     (tmp_path / "a.txt").write_text("large\n" * 20)
-    spans = plan_spans(str(tmp_path / "*.txt"), span_bytes=100)
+    spans = spans_of(str(tmp_path / "*.txt"), span_bytes=100)
     assert [len(span.files()) for span in spans] == [4, 4, 2, 1, 1]
     assert [span.n_bytes for span in spans] == [88, 88, 44, 100, 20]
     expected = [f"document {i // 2}".encode() for i in range(20)] + [b"large"] * 20
-    assert texts(block for span in spans for block in read_span(span, block_bytes=64)) == expected
+    assert texts(block for span in spans for block in read_span(span, Reading(block_bytes=64))) == expected
     store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
     assert store.block_rows == [11]
     for name, content in {"a": "text\tx\none\t.", "b": "x\ttext\n.\ttwo", "c": "x\ttext\n.\tthree"}.items():
         (tmp_path / f"{name}.tsv").write_text(f"{content}\n")
-    spans = plan_spans(str(tmp_path / "*.tsv"), field="text")
+    spans = spans_of(str(tmp_path / "*.tsv"), field="text")
     assert [len(span.files()) for span in spans] == [1, 2]  # those of other columns are read alone
-    found = texts(block for span in spans for block in read_span(span, block_bytes=99))
+    found = texts(block for span in spans for block in read_span(span, Reading(block_bytes=99)))
     assert found == [b"one", b"two", b"three"]
     for i in range(3):
         (tmp_path / f"{i}.jsonl").write_text("[]\n" if i == 1 else '{"text": "a"}\n')

@@ -66,9 +66,9 @@ def spans_read(monkeypatch):
     seen = []
     original = planned_text.read_span
 
-    def read_span(span, **options):
+    def read_span(span, reading):
         seen.append(span.start)
-        return original(span, **options)
+        return original(span, reading)
 
     monkeypatch.setattr(planned_text, "read_span", read_span)
     return seen

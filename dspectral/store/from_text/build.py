@@ -8,13 +8,12 @@ from uuid import uuid4
 from dask import is_dask_collection
 
 from dspectral.engine import emits_events, run_tasks
-from dspectral.store.blocks import BlockInfo, find_block, write_block
+from dspectral.store.blocks import IDS, TEXTS, BlockInfo, find_block, write_block, write_documents
 from dspectral.store.counts import CountStore, open_finished, totals_path
-from dspectral.store.documents import IDS, TEXTS, write_documents
 from dspectral.store.draft import Draft, begin, finish
 from dspectral.store.from_text.counting import count_vocabulary
-from dspectral.store.from_text.lines import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, build_spans, plan_text
+from dspectral.store.from_text.lines import BLOCK_BYTES, LONGEST, MOST_BYTES, Longest, Reading
+from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
 from dspectral.store.from_text.readers import join_documents, read_span, slice_documents
 from dspectral.store.from_text.texts import Texts, TextSources
 from dspectral.store.location import Location, StoreError, check_size
@@ -31,8 +30,6 @@ from dspectral.text.term_sample import TermSample, merged_samples
 from dspectral.text.tokenizers import as_tokenizer
 from dspectral.types import CSRRows, Documents
 
-BLOCK_BYTES = 16 << 20
-"""Bytes of text behind a block."""
 Settings: TypeAlias = HashingSettings | VocabularySettings
 
 
@@ -168,11 +165,11 @@ def _build(
     hashed = isinstance(settings, HashingSettings)
     spans, read = text.opened(draft)
     draft, encode = _encoder(draft, spans, read, settings)
-    write, find = partial(_write_rows, encode=encode, where=draft.where), partial(find_block, draft.where)
+    sample = None
     if keep and isinstance(settings, HashingSettings):
-        write = partial(_write_with_terms, write=write, draft=draft.for_tasks(), settings=settings, size=keep)
-    if draft.provenance.get("keep_texts"):
-        write = partial(_write_with_texts, write=write, where=draft.where)
+        sample = partial(TermSample.of, settings=settings, size=keep)
+    texts, find = bool(draft.provenance.get("keep_texts")), partial(find_block, draft.where)
+    write = partial(_write_rows, encode=encode, draft=draft.for_tasks(), sample=sample, texts=texts)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
@@ -239,9 +236,16 @@ def _write_rows(
     *,
     last: bool,
     encode: Callable[[Documents], CSRRows],
-    where: Location,
+    draft: Draft,
+    sample: Callable[[Documents], TermSample] | None,
+    texts: bool,
 ) -> BlockInfo:
-    return write_block(where, name, encode(documents), last=last)
+    """Write a block of rows, and before its mark, which vouches for them, its texts and, to scratch, its terms."""
+    if texts:
+        write_documents(draft.where, f"{name}/{TEXTS}", documents)
+    if sample is not None:
+        write_sample(draft.where, _scratch(draft, name), sample(documents))
+    return write_block(draft.where, name, encode(documents), last=last)
 
 
 def _terms_to_keep(
@@ -265,40 +269,13 @@ def _terms_to_keep(
     return kept
 
 
-def _write_with_terms(
-    name: str,
-    documents: Documents,
-    *,
-    last: bool,
-    write: Callable[..., BlockInfo],
-    draft: Draft,
-    settings: HashingSettings,
-    size: int,
-) -> BlockInfo:
-    """Write the terms of a block to scratch, then the block."""
-    # In this order: a block that is marked has its terms, and one that is not is written again with them.
-    write_sample(draft.where, _scratch(draft, name), TermSample.of(documents, settings, size))
-    return write(name, documents, last=last)
-
-
-def _write_with_texts(
-    name: str, documents: Documents, *, last: bool, write: Callable[..., BlockInfo], where: Location
-) -> BlockInfo:
-    """Write the texts of a block, then the block, whose mark vouches for both."""
-    write_documents(where, name, TEXTS, documents)
-    return write(name, documents, last=last)
-
-
 def _write_ids(draft: Draft, blocks: Sequence[BlockInfo], ids: PlannedText) -> None:
     """Write the ids of all blocks, in one pass over the records; of texts in memory in this process."""
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
     if ids.texts is None:
-        reading = ids.reading
-        read: Read = partial(
-            read_span, block_bytes=MOST_BYTES, errors=reading.errors, storage_options=reading.options
-        )
+        read: Read = partial(read_span, reading=ids.reading._replace(block_bytes=MOST_BYTES, longest=LONGEST))
         pieces: Sequence[Any] = ids.spans
         runs = [sizes.get(number, []) for number in range(len(ids.spans))]
     else:
@@ -320,7 +297,7 @@ def _write_ids_of_span(
         )
     first = 0
     for name, size in blocks:
-        write_documents(where, name, IDS, slice_documents(ids, first, first + size))
+        write_documents(where, f"{name}/{IDS}", slice_documents(ids, first, first + size))
         first += size
 
 

@@ -12,10 +12,9 @@ from dspectral.store.arrays import digest_of, sealed, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
 from dspectral.store.draft import Draft, begin
-from dspectral.store.from_text.build import BLOCK_BYTES
 from dspectral.store.from_text.counting import count_spans, merge_part
-from dspectral.store.from_text.lines import MOST_BYTES, Longest
-from dspectral.store.from_text.planned_text import PlannedText, Read, Reading, build_spans, plan_text
+from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
+from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
 from dspectral.store.from_text.texts import TextSources
 from dspectral.store.location import Location, check_name, check_size
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary

@@ -1,4 +1,4 @@
-"""Whole lines of a file in UTF-8, piece by piece; what is too long is never held whole, and treated as asked."""
+"""How text is read, and whole lines of a file in UTF-8 piece by piece; what is too long is never held whole."""
 
 import codecs
 import warnings
@@ -8,10 +8,12 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dspectral.store.from_text.streams import is_wide, not_decoded
-from dspectral.store.location import check_name, check_size
+from dspectral.store.location import ERRORS, check_name, check_size
 from dspectral.types import Documents
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK_BYTES = 16 << 20
+"""Bytes of text behind a block, unless a caller says otherwise."""
 PIECE_BYTES = 1 << 20
 """Bytes that are read and checked at once."""
 _FEW = 1 << 14
@@ -19,6 +21,7 @@ MOST_BYTES = 16 << 20
 """Bytes of the longest document, unless a caller says otherwise."""
 RECORD_BYTES = 4 << 20
 """A record, with its quotes, escapes and other fields, may have as many bytes, or twice those of its text if more."""
+UNITS = ("line", "file", "field")
 SHOWN = 3
 """Places of too long documents that are shown."""
 
@@ -38,11 +41,12 @@ class LongDocuments:
 
 
 class Longest(NamedTuple):
-    """How long a document may be in bytes, what becomes of a longer one, and the end of the sentence of the error."""
+    """How many bytes a document may have, what becomes of a longer one, how its error ends, and who counts them."""
 
     n_bytes: int = MOST_BYTES
     treatment: str = "error"
     remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
+    found: LongDocuments | None = None
 
     @classmethod
     def checked(cls, max_document_bytes: int, long_documents: str) -> "Longest":
@@ -70,19 +74,13 @@ class Longest(NamedTuple):
         return ValueError(f"{place}: {what} of more than {self.n_bytes:,} bytes is not read; {self.remedy}")
 
     def treated(
-        self,
-        text: bytes,
-        place: str,
-        what: str,
-        found: LongDocuments | None,
-        encoding: str | None = None,
-        empty: bytes = b"",
+        self, text: bytes, place: str, what: str, encoding: str | None = None, empty: bytes = b""
     ) -> bytes:
         """Return what becomes of a text that is too long: its beginning, of whole characters, or ``empty``."""
         if self.treatment == "error":
             raise self.error(place, what)
-        if found is not None:
-            found.add(place)
+        if self.found is not None:
+            self.found.add(place)
         if self.treatment == "skip":
             return empty
         head = text[: self.n_bytes]
@@ -90,16 +88,14 @@ class Longest(NamedTuple):
         decoder.decode(head)
         return head[: len(head) - len(decoder.getstate()[0])]  # what it waits with is a part of a character
 
-    def apply(
-        self, documents: Documents, place: Callable[[int], str], found: LongDocuments | None
-    ) -> Documents:
+    def apply(self, documents: Documents, place: Callable[[int], str]) -> Documents:
         """Return documents of which none is too long."""
         long = np.flatnonzero(np.diff(documents.offsets) > self.n_bytes).tolist()
         if not long:
             return documents
         texts = [documents.text(i) for i in range(documents.n_documents)]
         for i in long:
-            texts[i] = self.treated(texts[i], place(i), "a text", found)
+            texts[i] = self.treated(texts[i], place(i), "a text")
         return Documents.of(texts)
 
 
@@ -116,6 +112,40 @@ LONGEST = Longest()
 """The limit unless a caller says otherwise."""
 LONGEST_LINE = Longest(64 << 20, remedy="is a line end missing?")
 """How long a line may be of which the caller says nothing."""
+
+
+class Reading(NamedTuple):
+    """How text is read: the words that all builders share, as for :func:`dspectral.build_store`."""
+
+    unit: str | None = None
+    field: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    block_bytes: int = BLOCK_BYTES
+    errors: str = "strict"
+    storage_options: dict[str, Any] | None = None
+    longest: Longest = LONGEST
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the file system of the files."""
+        return self.storage_options or {}
+
+    def checked(self) -> "Reading":
+        """Return it with a size that is an int; refuse what is no unit, delimiter or treatment of errors."""
+        check_name("errors", self.errors, ERRORS)
+        if self.unit is not None:
+            check_name("unit", self.unit, UNITS)
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
+        return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
+
+    def counting(self, found: LongDocuments) -> "Reading":
+        """Return it with a counter of the documents that are too long."""
+        return self._replace(longest=self.longest._replace(found=found))
+
+
+DEFAULTS = Reading()
 
 
 class Piece(NamedTuple):
@@ -150,7 +180,6 @@ def whole_lines(
     stop: int = -1,
     piece_bytes: int = PIECE_BYTES,
     longest: Longest = LONGEST_LINE,
-    found: LongDocuments | None = None,
     encoding: str | None = None,
     empty: bytes = b"",
 ) -> Iterator[Piece]:
@@ -170,17 +199,15 @@ def whole_lines(
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = Piece(text, url, begins + len(data) - len(text), line)
         if len(text) > longest.n_bytes:
-            yield from _without_long_lines(piece, longest, found, encoding, empty)
+            yield from _without_long_lines(piece, longest, encoding, empty)
         elif text:
             yield piece
         begins += size
         line = None if line is None else line + data.count(10)
 
 
-def whole_file(
-    file: IO[bytes], url: str, longest: Longest, found: LongDocuments | None, encoding: str | None
-) -> Piece:
-    r"""Read a file as one document."""
+def whole_file(file: IO[bytes], url: str, longest: Longest, encoding: str | None) -> Piece:
+    """Read a file as one document."""
     most = len(BYTE_ORDER_MARK) + longest.n_bytes + 1
     parts: list[bytes] = []
     # A file may give less than it is asked for; its end is where it gives nothing.
@@ -189,12 +216,12 @@ def whole_file(
         most -= len(data)
     text = b"".join(parts).removeprefix(BYTE_ORDER_MARK)
     if len(text) > longest.n_bytes:
-        text = longest.treated(text, url, "a file", found, encoding)
+        text = longest.treated(text, url, "a file", encoding)
     return Piece(text, url, 0, 1)
 
 
 def _without_long_lines(
-    piece: Piece, longest: Longest, found: LongDocuments | None, encoding: str | None, empty: bytes
+    piece: Piece, longest: Longest, encoding: str | None, empty: bytes
 ) -> Iterator[Piece]:
     """Yield the lines of a piece, each that is too long as a piece of its own, skipped or truncated."""
     ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == 10)
@@ -209,7 +236,7 @@ def _without_long_lines(
             continue
         if a > done:
             yield _part(piece, done, a)
-        data = longest.treated(text, piece.place(a), "a line", found, encoding, empty)
+        data = longest.treated(text, piece.place(a), "a line", encoding, empty)
         yield _part(piece, a, b)._replace(data=data + b"\n")
         done = b + 1
     if done < len(piece.data):

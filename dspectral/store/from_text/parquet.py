@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.lines import LONGEST, LongDocuments, Longest
+from dspectral.store.from_text.lines import Longest, Reading
 from dspectral.store.from_text.streams import open_raw
 from dspectral.types import Documents
 
@@ -33,19 +32,15 @@ def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool =
         return int(file.num_row_groups)
 
 
-def read_row_group(
-    url: str,
-    options: dict[str, Any],
-    group: int,
-    field: str,
-    errors: str,
-    longest: Longest = LONGEST,
-    found: LongDocuments | None = None,
-) -> Iterator[Documents]:
+def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time."""
     row, place = 0, f"{url}, row group {group}, row"
-    with _open(url, options) as file:
-        rows = _rows_at_once(file, group, field, longest, f"{url}, row group {group}")
+
+    def place_of(i: int) -> str:
+        return f"{place} {row + i}"
+
+    with _open(url, reading.options) as file:
+        rows = _rows_at_once(file, group, field, reading.longest, f"{url}, row group {group}")
         # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
         for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=rows):
             column = batch.column(0)
@@ -53,13 +48,9 @@ def read_row_group(
                 null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
             strings = column.cast(_arrow().large_string(), safe=False)
-            checked = _documents(_checked(strings, place, row, errors))
-            yield longest.apply(checked, partial(_row, place, row), found)
+            checked = _documents(_checked(strings, place, row, reading.errors))
+            yield reading.longest.apply(checked, place_of)
             row += len(column)
-
-
-def _row(place: str, first: int, i: int) -> str:
-    return f"{place} {first + i}"
 
 
 def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest, place: str) -> int:

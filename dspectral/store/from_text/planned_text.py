@@ -5,20 +5,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dspectral.engine import expect_passes, numbered, run_tasks, scratch_of_plan
+from dspectral.store.blocks import BlockInfo
+from dspectral.store.corpus import SentenceBlock
 from dspectral.store.draft import Draft, waiting_threads
-from dspectral.store.from_text.lines import LONGEST, SHOWN, LongDocuments, Longest, lines_of, warn_of
+from dspectral.store.from_text.lines import SHOWN, LongDocuments, Longest, Reading, lines_of, warn_of
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import (
-    UNITS,
-    Span,
-    plan_spans,
-    refuse_changed,
-    size_of,
-    stamps_of,
-)
+from dspectral.store.from_text.sources import Span, plan_spans, refuse_changed, size_of, stamps_of
 from dspectral.store.from_text.texts import (
     KeptBlock,
     Texts,
@@ -28,35 +23,12 @@ from dspectral.store.from_text.texts import (
     read_kept,
     texts_in,
 )
-from dspectral.store.location import ERRORS, check_name, check_size
 from dspectral.types import Documents
 
 Read = Callable[[Any], Iterable[Documents]]
 S = TypeVar("S")
 C = TypeVar("C")
-B = TypeVar("B", bound="Marked")
-
-
-class Marked(Protocol):
-    """The content of a block's finished mark; ``last`` says whether it is the last block of its span of text."""
-
-    @property
-    def last(self) -> bool:
-        """Whether it is the last."""
-        ...
-
-
-class Reading(NamedTuple):
-    """How text is read: the words that all builders share, as for :func:`dspectral.build_store`."""
-
-    unit: str | None
-    field: str | None
-    encoding: str | None
-    delimiter: str | None
-    block_bytes: int
-    errors: str
-    options: dict[str, Any] | None
-    longest: Longest = LONGEST
+B = TypeVar("B", bound=BlockInfo | SentenceBlock)
 
 
 class PlannedText(NamedTuple):
@@ -88,19 +60,13 @@ class PlannedText(NamedTuple):
                 raise ValueError(
                     "the sources are texts in memory, which are read once: only files can be planned"
                 )
-            pieces: Any = keep_texts(draft, self.texts, reading.block_bytes, reading.longest)
-            read: Any = partial(read_kept, where=draft.where)
+            pieces: Any = keep_texts(draft, self.texts, reading)
+            of_piece: Any = partial(read_kept, where=draft.where)
         else:
-            pieces = self.spans
-            read = partial(
-                read_span,
-                block_bytes=reading.block_bytes,
-                errors=reading.errors,
-                storage_options=reading.options,
-                longest=reading.longest,
-            )
+            pieces, of_piece = self.spans, read_span
+        read: Any = partial(of_piece, reading=reading)
         if reading.longest.treatment != "error":
-            read = partial(_read_counted, read=read, draft=draft.for_tasks())
+            read = partial(_read_counted, read=of_piece, reading=reading, draft=draft.for_tasks())
         return pieces, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
@@ -110,7 +76,7 @@ class PlannedText(NamedTuple):
 
     def read_whole(self, draft: Draft) -> Draft:
         """Refuse files that have changed meanwhile; return the draft with its too long documents, and warn of them."""
-        refuse_changed(draft.where, self.spans, self.reading.options or {})
+        refuse_changed(draft.where, self.spans, self.reading.options)
         return with_long_documents(draft, self.reading.longest)
 
 
@@ -118,27 +84,15 @@ def plan_text(
     sources: TextSources, reading: Reading, *, sentences: bool = False, ids: bool = False
 ) -> PlannedText:
     """Tell files from texts, sentences by lines unless the unit says otherwise; only sizes and headers are read."""
-    check_name("errors", reading.errors, ERRORS)
-    reading = reading._replace(block_bytes=check_size("block_bytes", reading.block_bytes))
+    reading = reading.checked()
     unit = reading.unit
-    if unit is not None:
-        check_name("unit", unit, UNITS)
     by_lines = sentences and unit in (None, "line")
     sources = named_files(sources)
     texts = texts_in(sources, reading.field)
     if texts is None:
         if sentences and unit != "file":
             unit = "line" if reading.field is None and unit != "field" else "field"
-        spans = plan_spans(
-            sources,  # type: ignore[arg-type]
-            unit=unit,
-            field=reading.field,
-            encoding=reading.encoding,
-            delimiter=reading.delimiter,
-            span_bytes=reading.block_bytes,
-            storage_options=reading.options,
-            ids=ids,
-        )
+        spans = plan_spans(sources, reading._replace(unit=unit), ids=ids)  # type: ignore[arg-type]
         return PlannedText(reading, spans, None, by_lines)
     unit = None if sentences and unit != "file" else unit
     for name, value in (("unit", unit), ("encoding", reading.encoding), ("delimiter", reading.delimiter)):
@@ -150,11 +104,11 @@ def plan_text(
 
 
 def _read_counted(
-    piece: Span | KeptBlock, *, read: Callable[..., Iterable[Documents]], draft: Draft
+    piece: Span | KeptBlock, *, read: Callable[..., Iterable[Documents]], reading: Reading, draft: Draft
 ) -> Iterator[Documents]:
     """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
     found = LongDocuments()
-    yield from read(piece, found=found)
+    yield from read(piece, reading.counting(found))
     note(draft, piece, found)
 
 

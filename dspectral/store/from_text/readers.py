@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from dspectral.store.from_text.lines import (
-    LONGEST,
+    DEFAULTS,
     PIECE_BYTES,
-    LongDocuments,
-    Longest,
     Piece,
+    Reading,
     as_utf8,
     split_lines,
     whole_file,
@@ -22,81 +21,61 @@ from dspectral.store.from_text.parquet import read_row_group
 from dspectral.store.from_text.records import csv_texts, json_texts, tsv_texts
 from dspectral.store.from_text.sources import Span, format_of
 from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
-from dspectral.store.location import ERRORS, check_name, check_size
 from dspectral.types import Documents
 
 OFFSET_BYTES = 8
 """Bytes of the offset of a document."""
 
 
-def read_span(
-    span: Span,
-    *,
-    block_bytes: int,
-    errors: str = "strict",
-    storage_options: dict[str, Any] | None = None,
-    longest: Longest = LONGEST,
-    found: LongDocuments | None = None,
-) -> Iterator[Documents]:
-    r"""Yield the documents of a span, at most ``block_bytes`` of text at a time, cut by the span and that size alone.
+def read_span(span: Span, reading: Reading = DEFAULTS) -> Iterator[Documents]:
+    r"""Yield the documents of a span in blocks of bytes of text, cut by the span and that size alone.
 
-    One pass; memory is about twice ``block_bytes``, and at most 8 times the longest document (16 times for csv
-    records).
+    One pass; memory is about twice a block, and at most 8 times the longest document (16 times for csv records).
 
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
     ...     _ = file.write("the cat\nsat\n")
-    >>> blocks = read_span(Span("memory://two.txt", "txt", None, "line", None), block_bytes=8)
+    >>> blocks = read_span(Span("memory://two.txt", "txt", None, "line", None), Reading(block_bytes=8))
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """
-    check_name("errors", errors, ERRORS)
-    block_bytes = check_size("block_bytes", block_bytes)
-    piece_bytes, options = min(block_bytes, PIECE_BYTES), storage_options or {}
-    limit = longest, LongDocuments() if found is None else found
-    parts = (part for file in span.files() for part in _parts(file, piece_bytes, errors, options, limit))
-    return pack(parts, block_bytes)
+    return pack((part for file in span.files() for part in _parts(file, reading)), reading.block_bytes)
 
 
-def _parts(
-    span: Span, piece_bytes: int, errors: str, options: dict[str, Any], limit: tuple[Longest, LongDocuments]
-) -> Iterator[Documents]:
+def _parts(span: Span, reading: Reading) -> Iterator[Documents]:
     """Yield the documents of a span, in parts of some size."""
-    longest, found = limit
+    longest, errors = reading.longest, reading.errors
     if span.format == "parquet":
         # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
         for group in range(span.start, span.stop):
-            yield from read_row_group(span.url, options, group, str(span.field), errors, longest, found)
+            yield from read_row_group(span.url, group, str(span.field), reading)
         return
     with (
-        open_bytes(span.url, span.compression, options) as raw,
+        open_bytes(span.url, span.compression, reading.options) as raw,
         in_utf8(raw, span.url, span.encoding, errors) as file,
     ):
         coded = None if is_wide(span.encoding) else span.encoding
         if span.unit == "file":
-            whole = whole_file(file, span.url, longest, found, coded)
+            whole = whole_file(file, span.url, longest, coded)
             yield Documents.of([as_utf8(whole, span.encoding, errors).data])
             return
         # How a csv record that is too long would end is not known: for csv_texts it is an error.
         of_lines = longest if span.format == "txt" else longest.of_records
-        of_lines = of_lines._replace(treatment="error") if span.format == "csv" else of_lines
         pieces = whole_lines(
             file,
             span.url,
             start=span.start,
             stop=span.stop,
-            piece_bytes=piece_bytes,
-            longest=of_lines,
-            found=found,
+            piece_bytes=min(reading.block_bytes, PIECE_BYTES),
+            longest=of_lines._replace(treatment="error") if span.format == "csv" else of_lines,
             encoding=coded,
             empty=_empty_record(span, coded),
         )
         texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
         if span.format == "csv":
-            yield from csv_texts(texts, span.url, span.column, span.delimiter, longest, found)
+            yield from csv_texts(texts, span.url, span.column, span.delimiter, longest)
         else:
-            for piece in texts:
-                yield _of_lines(piece, span, errors, limit)
+            yield from (_of_lines(piece, span, reading) for piece in texts)
 
 
 def _empty_record(span: Span, encoding: str | None) -> bytes:
@@ -106,16 +85,15 @@ def _empty_record(span: Span, encoding: str | None) -> bytes:
     return b"\t" * (span.n_columns - 1) if span.format == "tsv" else b""
 
 
-def _of_lines(piece: Piece, span: Span, errors: str, limit: tuple[Longest, LongDocuments]) -> Documents:
+def _of_lines(piece: Piece, span: Span, reading: Reading) -> Documents:
     if span.format == "txt":
         return split_lines(piece.data)
     if span.format == "jsonl":
-        texts, first = json_texts(piece, str(span.field), errors, numbers=span.unit == "id"), 0
+        texts, first = json_texts(piece, str(span.field), reading.errors, numbers=span.unit == "id"), 0
     else:
         first = int(piece.line == 1)
         texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
-    longest, found = limit
-    return longest.apply(texts, lambda i: piece.place_of_line(i + first), found)
+    return reading.longest.apply(texts, lambda i: piece.place_of_line(i + first))
 
 
 def numbered_lines(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, LongDocuments, Longest, Piece, split_lines
+from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, Longest, Piece, split_lines
 from dspectral.types import Documents, IntArray
 
 _SHOWN = 60
@@ -117,12 +117,7 @@ def csv_records(
 
 
 def csv_texts(
-    pieces: Iterable[Piece],
-    url: str,
-    column: int,
-    delimiter: str,
-    longest: Longest = LONGEST,
-    found: LongDocuments | None = None,
+    pieces: Iterable[Piece], url: str, column: int, delimiter: str, longest: Longest = LONGEST
 ) -> Iterator[Documents]:
     """Yield a column of a CSV file, some records at a time."""
     # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
@@ -132,7 +127,7 @@ def csv_texts(
     lines: list[int] = []
 
     def taken() -> Documents:
-        return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}", found)
+        return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}")
 
     for line, record in csv_records(pieces, url, delimiter, longest.of_records):
         if not n_columns:

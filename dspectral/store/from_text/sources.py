@@ -12,9 +12,11 @@ import fsspec
 from dspectral.engine.tasks import retried
 from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
+    DEFAULTS,
     PIECE_BYTES,
     RECORD_BYTES,
     Longest,
+    Reading,
     as_utf8,
     split_lines,
     whole_lines,
@@ -30,7 +32,7 @@ from dspectral.store.from_text.streams import (
     refuse_if_there,
     stamp_of,
 )
-from dspectral.store.location import Location, check_name, check_size, is_local, without_secrets
+from dspectral.store.location import Location, is_local, without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
@@ -110,8 +112,6 @@ def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
 
 DELIMITERS = (",", ";", "\t", "|")
 """Characters between the fields of csv files, in the order of trial."""
-UNITS = ("line", "file", "field")
-SPAN_BYTES = 16 << 20
 LONGEST_HEADER = Longest(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
 
 
@@ -176,13 +176,8 @@ def refuse_changed(where: Location, spans: Sequence[Span], options: dict[str, An
 
 def plan_spans(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
+    reading: Reading = DEFAULTS,
     *,
-    unit: str | None = None,
-    field: str | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    span_bytes: int = SPAN_BYTES,
-    storage_options: dict[str, Any] | None = None,
     ids: bool = False,
 ) -> list[Span]:
     r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
@@ -190,28 +185,24 @@ def plan_spans(
     >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)
-    >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", span_bytes=300)]
+    >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", Reading(block_bytes=300))]
     [(0, 300), (300, 400)]
     """
-    if unit is not None:
-        check_name("unit", unit, UNITS)
-    span_bytes = check_size("span_bytes", span_bytes)
-    coded, options, spans = known_encoding(encoding), storage_options or {}, []
-    if delimiter is not None and len(delimiter) != 1:
-        raise ValueError(f"delimiter is {delimiter!r}, but it must be one character, such as ';'")
+    reading = reading.checked()
+    encoding, spans = known_encoding(reading.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
-        for url, path, size, stamp in _found(sources, fspath(source), options, records=field is not None):
-            whole = _whole(url, path, unit, field, delimiter)._replace(encoding=coded, stamps=(stamp,))
+        for url, path, size, stamp in _found(sources, fspath(source), reading):
+            whole = _whole(url, path, reading)._replace(encoding=encoding, stamps=(stamp,))
             whole = whole._replace(unit="id") if ids else whole
-            cut = partial(_spans, whole, size, span_bytes, delimiter, options)
+            cut = partial(_spans, whole, size, reading)
             spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
-    return list(_together(spans, span_bytes))
+    return list(_together(spans, reading.block_bytes))
 
 
-def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool) -> list[Any]:
+def _found(sources: Any, source: str, reading: Reading) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
-        look = partial(files_of, source, options, records=records)
+        look = partial(files_of, source, reading.options, records=reading.field is not None)
         return retried(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
@@ -221,8 +212,9 @@ def _found(sources: Any, source: str, options: dict[str, Any], *, records: bool)
         ) from error
 
 
-def _whole(url: str, path: str, unit: str | None, field: str | None, delimiter: str | None) -> Span:
+def _whole(url: str, path: str, reading: Reading) -> Span:
     """Return the whole of a file as a span, if unit and field fit its format."""
+    unit, field, delimiter = reading.unit, reading.field, reading.delimiter
     file_format, compression = format_of(path)
     file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
@@ -242,22 +234,20 @@ def _whole(url: str, path: str, unit: str | None, field: str | None, delimiter: 
     return Span(url, file_format, compression, unit, field)
 
 
-def _spans(
-    whole: Span, size: int | None, span_bytes: int, delimiter: str | None, options: dict[str, Any]
-) -> list[Span]:
+def _spans(whole: Span, size: int | None, reading: Reading) -> list[Span]:
     # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
-        groups = range(row_groups(whole.url, options, str(whole.field), numbers=whole.unit == "id"))
+        groups = range(row_groups(whole.url, reading.options, str(whole.field), numbers=whole.unit == "id"))
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     if whole.format in ("csv", "tsv"):
-        whole = _with_column(whole, delimiter, options)
+        whole = _with_column(whole, reading)
     # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
     # that do not hold line ends, as those of CSV may.
     wide = is_wide(whole.encoding)
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide
-    if streamed or size is None or size <= span_bytes:
+    if streamed or size is None or size <= reading.block_bytes:
         return [whole._replace(n_bytes=size)]
-    borders = pairwise([*range(0, size, span_bytes), size])
+    borders = pairwise([*range(0, size, reading.block_bytes), size])
     return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
 
 
@@ -279,14 +269,15 @@ def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
         yield held
 
 
-def _with_column(whole: Span, delimiter: str | None, options: dict[str, Any]) -> Span:
+def _with_column(whole: Span, reading: Reading) -> Span:
     """Return the span with the number of its column, cut by the delimiter under which the header has that column."""
-    tried = DELIMITERS if delimiter is None and whole.format == "csv" else (delimiter or whole.delimiter,)
+    given = reading.delimiter
+    tried = DELIMITERS if given is None and whole.format == "csv" else (given or whole.delimiter,)
     headers: list[list[str]] = []
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names = _header(whole._replace(delimiter=cut), options)
+            names = _header(whole._replace(delimiter=cut), reading.options)
         except ValueError as error:  # quotes that stand where they may not under another delimiter
             errors.append(error)
             continue

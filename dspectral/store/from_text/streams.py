@@ -128,47 +128,47 @@ def _decompress(raw: IO[bytes], compression: str | None) -> Any:
         return gzip.GzipFile(fileobj=raw)
     if compression == "bz2":
         return bz2.BZ2File(raw)
-    return io.BufferedReader(_Zstandard(raw)) if compression == "zst" else raw
+    return io.BufferedReader(_Chunks(_unpacked(raw))) if compression == "zst" else raw
 
 
-class _Zstandard(io.RawIOBase):
-    """Frames of zstandard as one stream; the library's own reader takes a truncated frame for a whole one."""
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes, made as they are asked for, as a file."""
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self._frame: Any = None
-        self._compressed = memoryview(b"")
-        self._text = memoryview(b"")
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # `_compressed` was read and not decompressed yet, `_text` decompressed and not handed out yet. A frame is
-        # open while `_frame` is not None: the end of the file is truncation then.
-        while not self._text:
-            self._compressed = self._compressed or memoryview(self._raw.read(1 << 17))
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError
+        # A chunk may be empty without being the last one: a frame or a letter that goes on in the next input.
+        while not self._left:
+            if (chunk := next(self._chunks, None)) is None:
                 return 0
-            self._text = memoryview(self._decompress())
-        size = min(len(buffer), len(self._text))
-        buffer[:size] = self._text[:size]
-        self._text = self._text[size:]
+            self._left = memoryview(chunk)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
         return size
 
-    def _decompress(self) -> bytes:
-        if self._frame is None:
-            self._frame = _zstandard().ZstdDecompressor().decompressobj()
-        # The decompressor returns all the text that its input stands for: little input bounds the memory.
-        few = self._compressed[:_FEW]
-        text: bytes = self._frame.decompress(few)
-        behind = len(self._frame.unused_data)  # of the next frame
-        self._compressed = self._compressed[len(few) - behind :]
-        if self._frame.eof:
-            self._frame = None
-        return text
+
+def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
+    """Yield what frames of zstandard hold; the library's own reader takes a truncated frame for a whole one."""
+    # A frame is open while `frame` is not None: the end of the file is truncation then.
+    frame: Any = None
+    while compressed := memoryview(raw.read(1 << 17)):
+        while compressed:
+            frame = frame or _zstandard().ZstdDecompressor().decompressobj()
+            # The decompressor returns all the text that its input stands for: little input bounds the memory.
+            few = compressed[:_FEW]
+            yield frame.decompress(few)
+            compressed = compressed[
+                len(few) - len(frame.unused_data) :
+            ]  # what is unused is of the next frame
+            frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError
 
 
 def _zstandard() -> Any:
@@ -233,40 +233,21 @@ def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Ite
     if encoding is None or not is_wide(encoding):
         yield file
     else:
-        yield io.BufferedReader(_Transcoded(file, url, encoding, errors))
+        yield io.BufferedReader(_Chunks(_transcoded(file, url, encoding, errors)))
 
 
-class _Transcoded(io.RawIOBase):
-    """A file of another encoding as UTF-8: `_text` is decoded and not handed out yet, `_at` the bytes read before."""
-
-    def __init__(self, file: IO[bytes], url: str, encoding: str, errors: str) -> None:
-        self._file, self._url, self._encoding = file, url, encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._text = memoryview(b"")
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        # A read may end within a letter, which leaves no text: the decoder keeps its bytes for the next one. Only
-        # where nothing is read and nothing decoded is the end of the file.
-        while not self._text:
-            data = self._file.read(_READ)
-            waiting = len(self._decoder.getstate()[0])  # bytes of a letter that is cut
-            try:
-                self._text = memoryview(self._decoder.decode(data, final=not data).encode("utf-8", "replace"))
-            except UnicodeDecodeError as error:
-                place = self._at - waiting + error.start
-                raise ValueError(
-                    f"{self._url}, byte {place}: {not_decoded(self._encoding, error)}"
-                ) from error
-            except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
-                raise ValueError(f"{self._url} is not {self._encoding}: {error}") from error
-            self._at += len(data)
-            if not data and not self._text:
-                return 0
-        size = min(len(buffer), len(self._text))
-        buffer[:size] = self._text[:size]
-        self._text = self._text[size:]
-        return size
+def _transcoded(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterator[bytes]:
+    """Yield a file of another encoding as UTF-8."""
+    decoder, at, data = codecs.getincrementaldecoder(encoding)(errors), 0, b" "
+    # A read may end within a letter, whose first bytes wait in the decoder; `at` are the bytes that were read before.
+    while data:
+        data = file.read(_READ)
+        waiting = len(decoder.getstate()[0])
+        try:
+            yield decoder.decode(data, final=not data).encode("utf-8", "replace")
+        except UnicodeDecodeError as error:
+            place = at - waiting + error.start
+            raise ValueError(f"{url}, byte {place}: {not_decoded(encoding, error)}") from error
+        except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
+            raise ValueError(f"{url} is not {encoding}: {error}") from error
+        at += len(data)

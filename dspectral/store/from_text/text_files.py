@@ -12,9 +12,17 @@ from scipy import sparse
 from dspectral.engine import run_tasks
 from dspectral.store.arrays import digest_of
 from dspectral.store.facts import text_files_card
-from dspectral.store.from_text.lines import MOST_BYTES, SHOWN, LongDocuments, Longest, warn_of
+from dspectral.store.from_text.lines import (
+    BLOCK_BYTES,
+    MOST_BYTES,
+    SHOWN,
+    LongDocuments,
+    Longest,
+    Reading,
+    warn_of,
+)
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import SPAN_BYTES, Span, plan_spans
+from dspectral.store.from_text.sources import Span, plan_spans
 from dspectral.store.location import check_size
 from dspectral.store.rows import read_lazily
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
@@ -80,7 +88,7 @@ class TextFiles:
         field: str | None = None,
         encoding: str | None = None,
         delimiter: str | None = None,
-        block_bytes: int = SPAN_BYTES,
+        block_bytes: int = BLOCK_BYTES,
         errors: str = "strict",
         max_document_bytes: int = MOST_BYTES,
         long_documents: str = "error",
@@ -88,15 +96,9 @@ class TextFiles:
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
         self.sources = [fspath(source) for source in every]
-        self.unit = unit
-        self.field = field
-        self.encoding = encoding
-        self.delimiter = delimiter
-        self.block_bytes = block_bytes
-        self.errors = errors
-        self.max_document_bytes = max_document_bytes
-        self.long_documents = long_documents
-        self.storage_options = storage_options
+        longest = Longest.checked(max_document_bytes, long_documents)
+        kind = unit, field, encoding, delimiter
+        self.reading = Reading(*kind, block_bytes, errors, storage_options, longest).checked()
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
@@ -107,21 +109,12 @@ class TextFiles:
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
         """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
-        spans = plan_spans(
-            self.sources,
-            unit=self.unit,
-            field=self.field,
-            encoding=self.encoding,
-            delimiter=self.delimiter,
-            span_bytes=self.block_bytes,
-            storage_options=self.storage_options,
-        )
-        settings = self._settings
-        counted = run_tasks(partial(_count, files=settings), spans, name="count-documents")
+        spans = plan_spans(self.sources, self.reading)
+        counted = run_tasks(partial(_count, reading=self.reading), spans, name="count-documents")
         self._n_long = sum(found.count for _, found in counted)
         if self._n_long:
             places = [place for _, found in counted for place in found.places]
-            warn_of(settings["longest"], self._n_long, places[:SHOWN], stacklevel=3)
+            warn_of(self.reading.longest, self._n_long, places[:SHOWN], stacklevel=3)
         return tuple(
             TextBlock(span, number, *block)
             for span, (of_span, _) in zip(spans, counted, strict=True)
@@ -154,7 +147,7 @@ class TextFiles:
         settings = as_settings(hashing)
         if not self.blocks:
             raise ValueError(f"no document at all in {', '.join(self.sources)}")
-        read = partial(_hash_block, files=self._settings, hashing=settings)
+        read = partial(_hash_block, reading=self.reading, hashing=settings)
         sizes = [block.n_documents for block in self.blocks]
         return read_lazily(read, self.blocks, sizes, settings.n_features)
 
@@ -178,41 +171,29 @@ class TextFiles:
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
         # A span has several blocks, and is read once: distinct ones, in the order of the files.
         spans = list(dict.fromkeys(block.span for block in self.blocks))
-        sample = partial(_sample_span, files=self._settings, hashing=settings, size=size)
+        sample = partial(_sample_span, reading=self.reading, hashing=settings, size=size)
         of_spans = run_tasks(sample, spans, name="sample-terms")
         return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
 
-    @property
-    def _settings(self) -> dict[str, Any]:
-        """How spans are read: arguments of :func:`read_span`."""
-        return {
-            "block_bytes": self.block_bytes,
-            "errors": self.errors,
-            "storage_options": self.storage_options,
-            "longest": Longest.checked(self.max_document_bytes, self.long_documents),
-        }
 
-
-def _count(span: Span, *, files: dict[str, Any]) -> tuple[list[tuple[int, int]], LongDocuments]:
+def _count(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], LongDocuments]:
     """Return the number of documents of each block of a span with the digest of their text, and those too long."""
     found = LongDocuments()
     # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
-    blocks = read_span(span, **files, found=found)
+    blocks = read_span(span, reading.counting(found))
     return [(documents.n_documents, digest_of(*documents)) for documents in blocks], found
 
 
-def _sample_span(
-    span: Span, *, files: dict[str, Any], hashing: HashingSettings, size: int
-) -> list[TermSample]:
+def _sample_span(span: Span, *, reading: Reading, hashing: HashingSettings, size: int) -> list[TermSample]:
     """Return the most frequent terms of each block of a span."""
-    return [TermSample.of(documents, hashing, size) for documents in read_span(span, **files)]
+    return [TermSample.of(documents, hashing, size) for documents in read_span(span, reading)]
 
 
-def _hash_block(block: TextBlock, *, files: dict[str, Any], hashing: HashingSettings) -> sparse.csr_array:
+def _hash_block(block: TextBlock, *, reading: Reading, hashing: HashingSettings) -> sparse.csr_array:
     """Read a span up to one block, and hash that."""
     # Text has no index: what is before the block in its span is read again. A span is about as long as a block, but for
     # a compressed file, which can only be read from its beginning.
-    documents = next(islice(read_span(block.span, **files), block.number, None), None)
+    documents = next(islice(read_span(block.span, reading), block.number, None), None)
     if documents is None or digest_of(*documents) != block.digest:
         raise ValueError(
             f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"

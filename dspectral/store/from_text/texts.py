@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from hashlib import sha256
 from itertools import chain, islice
 from os import PathLike
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -14,9 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.store.arrays import read_array, write_array
+from dspectral.store.arrays import digest_of
+from dspectral.store.blocks import read_documents, write_documents
 from dspectral.store.draft import Draft, as_json
-from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, LongDocuments, Longest
+from dspectral.store.from_text.lines import PIECE_BYTES, LongDocuments, Longest, Reading
 from dspectral.store.from_text.readers import pack
 from dspectral.store.location import Location, StoreError
 from dspectral.text.packing import encoded_texts, text_blocks
@@ -231,7 +231,7 @@ class KeptBlock(NamedTuple):
     """A block of texts in the scratch of a store: group, digest, number of long texts, and the first of these."""
 
     name: str
-    digest: str
+    digest: int
     n_long: int = 0
     long_at: tuple[str, ...] = ()
 
@@ -241,7 +241,7 @@ class KeptBlock(NamedTuple):
         return "the texts given"
 
 
-def keep_texts(draft: Draft, texts: Texts, block_bytes: int, longest: Longest = LONGEST) -> list[KeptBlock]:
+def keep_texts(draft: Draft, texts: Texts, reading: Reading) -> list[KeptBlock]:
     """Write texts into the scratch of a store in one pass, block by block; a generator is never held whole.
 
     A call that goes on after one that was stopped here begins anew; later it reads the texts again and compares
@@ -250,12 +250,7 @@ def keep_texts(draft: Draft, texts: Texts, block_bytes: int, longest: Longest = 
     where, path = draft.where, f"{draft.scratch}/texts"
     known = where.attributes(path)
     try:
-        blocks = _keep_all(
-            texts,
-            partial(
-                _keep, where=None if known else where, path=path, block_bytes=block_bytes, longest=longest
-            ),
-        )
+        blocks = _keep_all(texts, partial(_keep, where=None if known else where, path=path, reading=reading))
     except Exception:
         if not known:  # nothing that is of use to a later call: the next one may be of other text
             draft.forget()
@@ -284,59 +279,43 @@ def _keep_all(texts: Texts, keep: Callable[[int, Any], list[KeptBlock]]) -> list
     return blocks
 
 
-def read_kept(
-    block: KeptBlock, *, where: Location, found: LongDocuments | None = None
-) -> Iterator[Documents]:
+def read_kept(block: KeptBlock, reading: Reading, *, where: Location) -> Iterator[Documents]:
     """Yield the documents of a block that was kept."""
-    if found is not None:
+    if (found := reading.longest.found) is not None:
         found.count += block.n_long
         found.places += block.long_at
-    store = where.open()
-    data, offsets = (read_array(where, store, block.name, part) for part in ("data", "offsets"))
-    yield Documents(data, offsets)
+    yield read_documents(where, block.name)
 
 
 def _keep(
-    number: int,
-    texts: Iterable[Any],
-    *,
-    where: Location | None,
-    path: str,
-    block_bytes: int,
-    longest: Longest,
+    number: int, texts: Iterable[Any], *, where: Location | None, path: str, reading: Reading
 ) -> list[KeptBlock]:
     """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
     blocks = []
     # Packed as pieces of files are: the cuts follow from the texts alone, so that a build that goes on finds the
     # blocks that it began with.
     found = LongDocuments()
-    whole = text_blocks(texts, block_bytes=min(block_bytes, PIECE_BYTES))
-    parts = _not_too_long(whole, f"partition {number}, document" if number else "document", longest, found)
+    whole = text_blocks(texts, block_bytes=min(reading.block_bytes, PIECE_BYTES))
+    named = f"partition {number}, document" if number else "document"
+    parts = _not_too_long(whole, named, reading.counting(found).longest)
     n_before = 0
-    for part, documents in enumerate(pack(parts, block_bytes)):
-        offsets = np.ascontiguousarray(documents.offsets, dtype=np.int64)
-        digest = sha256(documents.data.tobytes())
-        digest.update(offsets.data)
+    for part, documents in enumerate(pack(parts, reading.block_bytes)):
         name = f"{path}/{number:06d}-{part:06d}"
         # What was found since the block before: perhaps in this one, perhaps a few documents ahead.
-        block = KeptBlock(name, digest.hexdigest()[:32], found.count - n_before, tuple(found.places))
+        block = KeptBlock(name, digest_of(*documents), found.count - n_before, tuple(found.places))
         n_before, found.places = found.count, []
         if where is not None:
-            store = where.open(read_only=False)
-            write_array(store, f"{block.name}/data", documents.data)
-            write_array(store, f"{block.name}/offsets", offsets)
+            write_documents(where, block.name, documents)
         blocks.append(block)
     return blocks
 
 
-def _not_too_long(
-    parts: Iterable[Documents], named: str, longest: Longest, found: LongDocuments
-) -> Iterator[Documents]:
+def _not_too_long(parts: Iterable[Documents], named: str, longest: Longest) -> Iterator[Documents]:
     first = 0
+
+    def place_of(i: int) -> str:
+        return f"{named} {first + i}"
+
     for part in parts:
-        yield longest.apply(part, partial(_place, named, first), found)
+        yield longest.apply(part, place_of)
         first += part.n_documents
-
-
-def _place(named: str, first: int, i: int) -> str:
-    return f"{named} {first + i}"

@@ -8,11 +8,10 @@ import fsspec
 import numpy as np
 import pytest
 
-from dspectral.store import arrays, blocks, draft
 from dspectral.store.corpus import open_corpus, read_sentences
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
-from dspectral.store.from_text import corpus_build, counting, planned_text, sources
+from dspectral.store.from_text import planned_text, sources
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.streams import stamp_of
@@ -20,6 +19,7 @@ from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.location import StoreError
 from dspectral.store.vocabulary import VocabularySettings
 from dspectral.text.hashing import HashingSettings
+from tests.store.interrupted import stopped_at
 
 SMALL = HashingSettings(n_features=64)
 OLD = "".join(f"the cat {i % 7} and cat {i % 11:02d}\n" for i in range(60))
@@ -27,34 +27,10 @@ NEW = OLD.replace("cat", "dog")
 KINDS = ["hashing", "vocabulary", "corpus"]
 
 
-class StoppedError(Exception):
-    """What ends a writer in these tests."""
-
-
 @pytest.fixture(autouse=True)
 def one_after_the_other():
     with dask.config.set(scheduler="sync"):
         yield
-
-
-@pytest.fixture
-def stopped_at(monkeypatch):
-    """A function that calls a builder, and stops it when it is about to write an array."""
-
-    def call(stop, build):
-        def write_array(store, path, values):
-            if path.startswith(stop):
-                raise StoppedError
-            plain(store, path, values)
-
-        plain = arrays.write_array
-        with monkeypatch.context() as patch:
-            for module in (blocks, counting, corpus_build, draft):
-                patch.setattr(module, "write_array", write_array)
-            with pytest.raises(StoppedError):
-                build()
-
-    return call
 
 
 def builder(kind, source, store):
@@ -93,7 +69,7 @@ def same_rows(kind, store, text, folder):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["local", "memory"])
-def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path, kind, place, stopped_at):
+def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path, kind, place):
     source = f"memory://{tmp_path.name}.txt" if place == "memory" else str(tmp_path / "a.txt")
     other, store = str(tmp_path / "other.txt"), str(tmp_path / "store")
     put(source, OLD)
@@ -111,7 +87,7 @@ def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path
     assert same_rows(kind, store, NEW + OLD, tmp_path)
 
 
-def test_other_sizes_are_named_file_by_file(tmp_path, stopped_at):
+def test_other_sizes_are_named_file_by_file(tmp_path):
     files, store = [str(tmp_path / f"{name}.txt") for name in "abcde"], str(tmp_path / "store")
     for source in files:
         put(source, OLD)
@@ -135,8 +111,8 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
     put(source, OLD)
     before, original = source.stat(), planned_text.read_span
 
-    def read_span(span, **options):
-        yield from original(span, **options)
+    def read_span(span, reading):
+        yield from original(span, reading)
         if span.start == 400 and source.read_text(encoding="utf-8") == OLD:
             put(source, NEW)
             if keeps_time:
@@ -154,7 +130,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
     assert same_rows(kind, store, NEW, tmp_path)
 
 
-def test_a_build_goes_on_from_its_beginning_where_sizes_alone_are_known(tmp_path, stopped_at, monkeypatch):
+def test_a_build_goes_on_from_its_beginning_where_sizes_alone_are_known(tmp_path, monkeypatch):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
     monkeypatch.setattr(sources, "stamp_of", lambda *_: f"size {source.stat().st_size}")
     monkeypatch.setattr(sources, "fresh_stamp", lambda *_: f"size {source.stat().st_size}")
@@ -166,7 +142,7 @@ def test_a_build_goes_on_from_its_beginning_where_sizes_alone_are_known(tmp_path
     assert same_rows("hashing", store, NEW, tmp_path)
 
 
-def test_a_compressed_file_of_several_blocks_loses_no_document_when_its_build_goes_on(tmp_path, stopped_at):
+def test_a_compressed_file_of_several_blocks_loses_no_document_when_its_build_goes_on(tmp_path):
     source, store = tmp_path / "a.txt.gz", str(tmp_path / "store")
     source.write_bytes(gzip.compress(OLD.encode(), mtime=0))
     build = builder("hashing", str(source), store)
@@ -177,7 +153,7 @@ def test_a_compressed_file_of_several_blocks_loses_no_document_when_its_build_go
 
 
 @pytest.mark.parametrize("appends", [False, True])
-def test_a_store_whose_sums_are_not_written_is_not_finished(tmp_path, appends, stopped_at):
+def test_a_store_whose_sums_are_not_written_is_not_finished(tmp_path, appends):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
     put(source, OLD)
     build = builder("hashing", str(source), store)

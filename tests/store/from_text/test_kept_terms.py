@@ -1,18 +1,15 @@
 """Names of hashed columns: the terms that a store keeps while it hashes."""
 
-import errno
-
-import dask
 import numpy as np
 import pytest
 
 from dspectral import NgramHashing, TextFiles, VocabularySettings, build_store
 from dspectral.store import StoreError
-from dspectral.store.from_text import build
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
+from tests.store.interrupted import stopped_at
 
 SETTINGS = HashingSettings(n_features=64, ngram_range=(1, 2))
 
@@ -59,20 +56,9 @@ def test_columns_and_signs_are_those_that_the_text_is_hashed_to(text, tmp_path):
         assert row.data.tolist() == [kept.signs[i]]
 
 
-def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path, monkeypatch):
+def test_a_build_that_goes_on_keeps_the_same_terms(text, tmp_path):
     whole = built(text, tmp_path / "whole", keep_terms=40)
-    calls, write = [], build.write_block
-
-    def fails_at_the_third(*args, **kwargs):
-        calls.append(1)
-        if len(calls) == 3:
-            raise OSError(errno.ENOSPC, "no space")
-        return write(*args, **kwargs)
-
-    monkeypatch.setattr(build, "write_block", fails_at_the_third)
-    with dask.config.set(scheduler="sync"), pytest.raises(OSError, match="no space"):
-        built(text, tmp_path / "store", keep_terms=40)
-    monkeypatch.undo()
+    stopped_at("blocks/0000-000002", lambda: built(text, tmp_path / "store", keep_terms=40))
     with pytest.raises(StoreError, match="keep_terms differ"):
         built(text, tmp_path / "store", keep_terms=41)
     again = built(text, tmp_path / "store", keep_terms=40)

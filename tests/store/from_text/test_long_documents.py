@@ -14,13 +14,12 @@ import pytest
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
-from dspectral.store.from_text.lines import LongDocuments, Longest, whole_lines
+from dspectral.store.from_text.lines import LongDocuments, Longest, Reading, whole_lines
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
 from dspectral.text.ngrams import sorted_words
 from dspectral.text.words import cut_words
 from dspectral.types import Documents
-from tests.store.from_text.texts import COMPRESS, put
+from tests.store.from_text.texts import COMPRESS, put, spans_of
 
 LINES = ["short", "x" * 30, "", "häuser " * 3, "end"]
 FORMATS = {
@@ -39,8 +38,11 @@ def small_records(monkeypatch):
 
 def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
     found = LongDocuments()
-    spans = plan_spans(url, span_bytes=span_bytes, **options)
-    blocks = [b for s in spans for b in read_span(s, block_bytes=block_bytes, longest=longest, found=found)]
+    spans, reading = (
+        spans_of(url, span_bytes=span_bytes, **options),
+        Reading(block_bytes=block_bytes, longest=longest),
+    )
+    blocks = [b for span in spans for b in read_span(span, reading.counting(found))]
     return [b.text(i).decode() for b in blocks for i in range(b.n_documents)], found
 
 
@@ -115,9 +117,9 @@ def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
     for block_bytes in (4, 1 << 20):
         with pytest.raises(ValueError, match=r"a.txt, line 4: not UTF-8"):
             read(str(path), Longest(10, "skip"), block_bytes=block_bytes)
-    (_, second) = plan_spans(str(path), span_bytes=100)
+    (_, second) = spans_of(str(path), span_bytes=100)
     with pytest.raises(ValueError, match=r"a.txt, byte 111: not UTF-8"):
-        list(read_span(second, block_bytes=64, longest=Longest(10, "skip")))
+        list(read_span(second, Reading(block_bytes=64, longest=Longest(10, "skip"))))
 
 
 def test_texts_of_other_encodings_are_cut_between_characters():
@@ -149,7 +151,7 @@ def test_a_quote_that_is_never_closed_is_an_error_before_the_file_is_in_memory(t
         read(url, Longest(20, treatment), field="text")
     url = put("header.csv", '"id,text\n' + "3,more\n" * (1 << 20))
     with pytest.raises(ValueError, match=r"header.csv, line 1: a record \(is a quote never closed\?\)"):
-        plan_spans(url, field="text")
+        spans_of(url, field="text")
 
 
 def test_stores_and_corpora_say_what_was_skipped(tmp_path):

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.from_text.lines import Piece, split_lines, whole_lines
+from dspectral.store.from_text.lines import Piece, Reading, split_lines, whole_lines
 from dspectral.store.from_text.parquet import _documents
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.records import csv_texts
-from dspectral.store.from_text.sources import plan_spans
-from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
+from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
 LETTERS = st.text(
@@ -166,12 +165,6 @@ def test_odd_files_are_read_as_they_are(name, content, options, expected, monkey
     assert texts(blocks(put(name, content), block_bytes=2, **options)) == expected
 
 
-def test_a_long_document_is_a_block_of_its_own():
-    url = put("a.txt", "a\nb\n" + "c" * 30 + "\nd\n")
-    ((*found,),) = blocks(url, block_bytes=16)
-    assert [block.data.tobytes() for block in found] == [b"ab", b"c" * 30, b"d"]
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_a_row_group_of_many_rows_is_read_in_parts(kind):
     rows = [f"row {i}" for i in range(2500)]
@@ -184,10 +177,10 @@ def test_a_row_group_of_many_rows_is_read_in_parts(kind):
 def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
     path = tmp_path / f"a.txt{ending}"
     path.write_bytes(COMPRESS[ending](b"the same line of text again\n" * 600_000))
-    (span,) = plan_spans(str(path))
+    (span,) = spans_of(str(path))
     tracemalloc.start()
     try:
-        n_bytes = sum(len(block.data) for block in read_span(span, block_bytes=1 << 20))
+        n_bytes = sum(len(block.data) for block in read_span(span, Reading(block_bytes=1 << 20)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dspectral import TextFiles
+from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
-from tests.store.from_text.texts import blocks, put, texts
+from tests.store.from_text.texts import blocks, put, spans_of, texts
 
 
 def written(path, text):
@@ -21,24 +21,19 @@ def written(path, text):
 
 
 def documents(sources, **options):
-    return [
-        block.text(i).decode()
-        for span in plan_spans(sources, **options)
-        for block in read_span(span, block_bytes=64)
-        for i in range(block.n_documents)
-    ]
+    return texts(blocks(sources, block_bytes=64, **options))
 
 
 def test_a_file_is_cut_by_its_size_alone(tmp_path):
     path = written(tmp_path / "a.txt", b"\xff" * 25)
-    assert [(s.start, s.stop) for s in plan_spans(path, span_bytes=10)] == [(0, 10), (10, 20), (20, 25)]
-    assert [(s.start, s.stop) for s in plan_spans(path, span_bytes=25)] == [(0, -1)]
+    assert [(s.start, s.stop) for s in spans_of(path, span_bytes=10)] == [(0, 10), (10, 20), (20, 25)]
+    assert [(s.start, s.stop) for s in spans_of(path, span_bytes=25)] == [(0, -1)]
 
 
 def test_a_parquet_file_has_a_span_for_each_row_group(tmp_path):
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": list("abcde")}), path, row_group_size=2)
-    assert [(s.start, s.stop) for s in plan_spans(path, field="text")] == [(0, 1), (1, 2), (2, 3)]
+    assert [(s.start, s.stop) for s in spans_of(path, field="text")] == [(0, 1), (1, 2), (2, 3)]
     assert documents(path, field="text") == list("abcde")
 
 
@@ -59,18 +54,18 @@ def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
 def test_paths_of_the_working_directory_become_absolute(tmp_path, monkeypatch):
     written(tmp_path / "a.txt", "a")
     monkeypatch.chdir(tmp_path)
-    assert [span.url for span in plan_spans("a.txt")] == [str(tmp_path / "a.txt")]
-    assert [span.url for span in plan_spans(Path("a.txt"))] == [str(tmp_path / "a.txt")]
+    assert [span.url for span in spans_of("a.txt")] == [str(tmp_path / "a.txt")]
+    assert [span.url for span in spans_of(Path("a.txt"))] == [str(tmp_path / "a.txt")]
 
 
 def test_a_file_url_and_storage_options_reach_the_file_system(tmp_path):
     path = written(tmp_path / "a.txt", "a\nb")
     options = {"auto_mkdir": False}
-    (span,) = plan_spans(f"file://{path}", storage_options=options)
-    (block,) = read_span(span, block_bytes=64, storage_options=options)
+    (span,) = spans_of(f"file://{path}", storage_options=options)
+    (block,) = read_span(span, Reading(block_bytes=64, storage_options=options))
     assert block.data.tobytes() == b"ab"
     with pytest.raises(ValueError, match="Protocol not known: nowhere"):
-        plan_spans("nowhere://a.txt")
+        spans_of("nowhere://a.txt")
 
 
 def test_a_file_inside_a_chain_keeps_its_whole_url(tmp_path):
@@ -78,10 +73,10 @@ def test_a_file_inside_a_chain_keeps_its_whole_url(tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("in.txt", "a\nb\n")
     url = f"zip://in.txt::{archive}"
-    assert [span.url for span in plan_spans(url)] == [url]
+    assert [span.url for span in spans_of(url)] == [url]
     assert documents(url) == ["a", "b"]
     with pytest.raises(ValueError, match="is a pattern behind '::'"):
-        plan_spans(f"zip://*.txt::{archive}")
+        spans_of(f"zip://*.txt::{archive}")
 
 
 @pytest.mark.parametrize("name", ["a.log", "README", "a.gz", "txt", ".txt", "a.log.gz"])
@@ -118,7 +113,7 @@ def test_lines_are_the_same_in_every_encoding(encoding, end, size):
 def test_encodings_of_one_byte_a_line_end_are_cut_and_wide_ones_are_not():
     for encoding, n in (("latin-1", 4), ("utf-16", 1)):
         url = put("cut.txt", ("abc\n" * 5).encode(encoding))
-        assert len(plan_spans(url, span_bytes=6, encoding=encoding)) == n
+        assert len(spans_of(url, span_bytes=6, encoding=encoding)) == n
 
 
 def test_a_header_says_how_a_csv_file_is_cut(tmp_path):
@@ -129,7 +124,7 @@ def test_a_header_says_how_a_csv_file_is_cut(tmp_path):
         "|": "id|text\n1|a;b\n",
     }
     for cut, content in rows.items():
-        (span,) = plan_spans(put("cut.csv", content), field="text")
+        (span,) = spans_of(put("cut.csv", content), field="text")
         assert span.delimiter == cut
         assert texts(blocks(put("cut.csv", content), field="text")) == ["a;b"]
     url = put("other.csv", "id^text\n1^a\n")
@@ -165,13 +160,13 @@ def test_a_folder_without_such_files_says_what_is_in_it(folder):
     with pytest.raises(
         FileNotFoundError, match=r"deep is .* \.txt: it holds c\.log; .*unit='line' .*deep/\*"
     ):
-        plan_spans(str(folder / "deep"))
+        spans_of(str(folder / "deep"))
     with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.log"):
-        plan_spans(str(folder / "deep"), field="text")
+        spans_of(str(folder / "deep"), field="text")
     for name in ("a.txt.gz", "b.txt"):
         (folder / name).unlink()
     with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads"):
-        plan_spans(str(folder))
+        spans_of(str(folder))
     (folder / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no file in the folder .*empty is .*: it is empty"):
-        plan_spans(str(folder / "empty"))
+        spans_of(str(folder / "empty"))

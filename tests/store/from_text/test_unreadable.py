@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from dspectral import build_corpus, build_store
+from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
-from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, texts
+from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXT = {"field": "text"}
 LINES = np.random.default_rng(0).integers(97, 122, 5000).astype("u1").tobytes()
@@ -159,7 +159,7 @@ def test_an_unknown_encoding_is_named(tmp_path, encoding):
         with pytest.raises(ValueError, match=r"encoding is .*'utf-8'"):
             use(put("a.txt", "a"), str(tmp_path / "s"), encoding=encoding)
     with pytest.raises(ValueError, match="encoding is 'cp037', but its lines"):
-        plan_spans(put("a.txt", "a"), encoding="cp037")
+        spans_of(put("a.txt", "a"), encoding="cp037")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_an_unknown_encoding_is_named(tmp_path, encoding):
 )
 def test_what_is_no_delimiter_is_named(name, delimiter, sentence):
     with pytest.raises(ValueError, match=sentence):
-        plan_spans(put(name, "a"), field="text" if "csv" in name else None, delimiter=delimiter)
+        spans_of(put(name, "a"), field="text" if "csv" in name else None, delimiter=delimiter)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_a_missing_extra_is_named_with_what_installs_it(monkeypatch, name, modul
     url = put(name, TABLE)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf"{sentence}: pip install 'dspectral\[text\]'"):
-        plan_spans(url, field="text")
+        spans_of(url, field="text")
 
 
 def test_what_is_missing_is_named(tmp_path):
     for name in ("nowhere.txt", "*.txt", ""):
         with pytest.raises(FileNotFoundError, match=f"no file .*{re.escape(name)}"):
-            plan_spans(str(tmp_path / name))
+            spans_of(str(tmp_path / name))
     path = tmp_path / "a.txt"
     path.write_text("a")
-    (span,) = plan_spans(str(path))
+    (span,) = spans_of(str(path))
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.txt"):
-        next(read_span(span, block_bytes=64))
+        next(read_span(span, Reading(block_bytes=64)))

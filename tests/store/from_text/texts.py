@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import plan_spans
 
@@ -23,10 +24,14 @@ def put(name, content):
     return url
 
 
+def spans_of(sources, *, span_bytes=16 << 20, **options):
+    return plan_spans(sources, Reading(block_bytes=span_bytes, **options))
+
+
 def blocks(url, *, span_bytes=16 << 20, block_bytes=1 << 20, errors="strict", **options):
     """The blocks of each span of a file."""
-    spans = plan_spans(url, span_bytes=span_bytes, **options)
-    return [list(read_span(span, block_bytes=block_bytes, errors=errors)) for span in spans]
+    reading = Reading(block_bytes=block_bytes, errors=errors)
+    return [list(read_span(span, reading)) for span in spans_of(url, span_bytes=span_bytes, **options)]
 
 
 def texts(of_spans):
