@@ -123,7 +123,9 @@ def kept_fit(at):
 
 def files(at):
     return {
-        name: of for name, of in contents(f"{at}/at").items() if not name.startswith(("scratch/", "writer."))
+        name: of
+        for name, of in contents(f"{at}/at").items()
+        if not name.startswith(("scratch/", "writer.", "plans/zarr.json"))
     }  # space alone
 
 
