@@ -401,7 +401,7 @@ class HybridLSI(
 
     def _weight(self, admissible: float, matrix: str) -> float:
         """Return the weight of the similarity of documents, half of the admissible one where it is not given."""
-        alpha = HALF * admissible if self.alpha == "auto" else check_real("alpha", self.alpha)
+        alpha = HALF * admissible if str(self.alpha) == "auto" else check_real("alpha", self.alpha)
         checked_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
@@ -416,7 +416,7 @@ class HybridLSI(
             self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
             return DocumentProducts(X, self.alpha_, similarity=matrix if self.alpha_ else None)
         if y is None:
-            self.alpha_ = 0.0 if self.alpha == "auto" else check_real("alpha", self.alpha)
+            self.alpha_ = 0.0 if str(self.alpha) == "auto" else check_real("alpha", self.alpha)
             if self.alpha_ != 0:
                 raise ValueError(
                     f"alpha is {self.alpha}, but nothing says which documents are alike: give classes"

@@ -53,14 +53,14 @@ def files_of(
             found = _in_folder(source, system.ls(path, detail=True), records=records)
         else:
             refuse_if_there(system, path)
-            raise FileNotFoundError(f"no file {source}")
+            raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     else:
         listed = system.glob(path, detail=True)
         found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
         if not found:
-            raise FileNotFoundError(f"no file matches {source}")
+            raise FileNotFoundError(f"no file matches {source!s:.300}")
     return [
         (_url(system, name, source), name, info["size"], stamp_of(system, name, info))
         for name, info in found.items()
