@@ -63,7 +63,7 @@ LABELS = np.arange(12) % 2
         (lambda: WordVectorRepresentation(["a"], [[1.0]], weight="x").fit_transform(["a"]), "weight is 'x'"),
         (lambda: WordVectorRepresentation(["a"], [["x"]]).fit(), "vectors is"),
         (lambda: SentenceRepresentation(10**6).fit(["a b"]), "n_components is 1000000, but it must be at most"),
-        (lambda: SketchedPCA(2, n_passes=10**30).fit(ROWS), "n_passes is 1000.*at most 1000000"),
+        (lambda: SketchedPCA(2, n_passes=10**30).fit(ROWS), "n_passes is 1000"),
         (lambda: HybridLSI(2, alpha=np.ones(2)).fit(ROWS, LABELS), "alpha is array"),
         (lambda: LocalLSI(2, C=1e300).fit(ROWS, LABELS), "C is 1e"),
         (lambda: RefinementHMM(10**30).fit([["a"]], [["D"]]), "n_refinements is 1"),
