@@ -75,6 +75,7 @@ LABELS = np.arange(12) % 2
         (lambda: AnchorHMM(2, spelling=0.0, anchors=-1, min_count=1).fit([["a", "b", "c"]] * 9), "anchors is -1"),
         (lambda: build_store(Texts(["a"]), "memory://wide", block_bytes=10**30), "block_bytes is 1000.*and at most"),
         (lambda: SpectralBrownClustering(2, count_transform=10**9).fit([["a", "b"]] * 9), "count_transform is 1000"),
+        (lambda: SpectralBrownClustering(2, count_transform=-1).fit([["a", "b"]] * 9), "count_transform is -1, but"),
         (lambda: WordEmbedding(2).fit(None), "X is of type NoneType"),
         (lambda: WordEmbedding(2).fit(3), "X is of type int"),
         (lambda: TreePCA(length=4).fit(da.zeros((4, 8)).map_blocks(sparse.csr_array, meta=EMPTY)), "X is a Array"),
