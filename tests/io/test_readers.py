@@ -6,15 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from dspectral.io import (
-    read_brown_paths,
-    read_conll,
-    read_labelled_records,
-    read_newsgroups,
-    read_reuters,
-    read_word2vec,
-    write_word2vec,
-)
+from dspectral import read_word2vec, write_word2vec
+from dspectral.io import read_brown_paths, read_conll, read_labelled_records, read_newsgroups, read_reuters
 
 ARTICLE = """<REUTERS TOPICS="{said}" LEWISSPLIT="{split}" CGISPLIT="TRAINING-SET" OLDID="1" NEWID="{number}">
 <DATE>26-FEB-1987</DATE>

@@ -6,13 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dspectral.io import (
-    read_brown_paths,
-    read_word2vec,
-    write_brown_paths,
-    write_labelled_text,
-    write_word2vec,
-)
+from dspectral import read_word2vec, write_word2vec
+from dspectral.io import read_brown_paths, write_brown_paths, write_labelled_text
 
 WORDS = ["a", "\u00e9t\u00e9", "<?>"]
 
