@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, cast
 from uuid import uuid4
@@ -19,6 +19,7 @@ from dspectral.engine.row_blocks import ROWS_OF, annotation
 from dspectral.engine.tasks import Recipes, nodes_of, retried
 from dspectral.store.anndata_files import optional_module
 from dspectral.store.array_files import compressors_of
+from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
 from dspectral.store.draft import waiting_threads
@@ -45,6 +46,8 @@ class Coordinates:
     head : dict
         What its root, or each file, says: shape and type of the rows, rows of a chunk, whether there are ids, what
         made them of which store, and a token of their content.
+    digests : list of list
+        Of each chunk of Zarr a digest of its coordinates and one of its ids; a Parquet file holds its own.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Coordinates:
 
     where: Location
     head: dict[str, Any]
+    digests: list[list[Any]] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Coordinates({self.where.url!r}: {self.shape[0]} x {self.shape[1]})"
@@ -122,8 +126,9 @@ class Coordinates:
         name = f"{self.where.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
         try:
             return retried(self._read, chunk, ids, what=f"reading {name}")
-        except (OSError, ValueError, RuntimeError, LookupError) as error:
-            raise StoreError(f"{name}: missing or damaged ({error}); remove it and write it again") from error
+        except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
+            said = " ".join(str(error).split())
+            raise StoreError(f"{name}: missing or damaged ({said}); remove it and write it again") from error
 
     def _read(self, chunk: int, ids: bool) -> Any:
         if self.is_parquet:
@@ -131,8 +136,13 @@ class Coordinates:
             if content is None:
                 raise FileNotFoundError(_part(chunk))
             table = optional_module("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
+            head = _unsealed(json.loads((table.schema.metadata or {})[KEY.encode()]))
+            (known,) = head.pop("digests")
+            if head != {**self.head, "chunk": chunk, "finished": False}:
+                raise ValueError("it is the file of other rows")
             column = table.column("id" if ids else "coordinates").combine_chunks()
-            return column.to_pylist() if ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
+            values = column.to_pylist() if ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
+            return _same(values, known)
         rows = self.rows(chunk)
         found = zarr.open_array(
             self.where.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
@@ -140,20 +150,25 @@ class Coordinates:
         values = np.asarray(found[rows.start : rows.stop])
         if not ids and np.isnan(values[0]).any():  # what Zarr fills up with
             raise ValueError("the chunk is not there")
-        return values
+        values = list(map(str, values)) if ids else values
+        return _same(values, self.digests[chunk]) if self.digests else values
 
-    def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> None:
-        """Write a chunk, its coordinates last: where they are, the chunk is whole."""
-        rows = self.rows(chunk)
+    def digests_of(self, chunk: int) -> list[Any]:
+        """Return the digests of a chunk of Zarr that an earlier call has written."""
+        return [_digest(self.read(chunk)), _digest(self.read(chunk, ids=True)) if self.head["ids"] else None]
+
+    def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
+        """Write a chunk, its coordinates last: where they are, the chunk is whole. Return its digests."""
+        rows, digests = self.rows(chunk), [_digest(values), None if ids is None else _digest(ids)]
         if self.is_parquet:
-            self.where.open(read_only=False).write_files(
-                {_part(chunk): _parquet(self.head, rows, values, ids)}
-            )
-            return
+            head = sealed({**self.head, "chunk": chunk, "digests": [digests]})
+            self.where.open(read_only=False).write_files({_part(chunk): _parquet(head, rows, values, ids)})
+            return digests
         for path, content in ((IDS, ids), ("coordinates", values)):
             if content is not None:
                 array = zarr.open_array(self.where.open(read_only=False), path=path, mode="r+", zarr_format=3)
                 array[rows.start : rows.stop] = np.asarray(content, dtype=array.dtype)
+        return digests
 
     def is_there(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
@@ -164,7 +179,7 @@ class Coordinates:
         """Write what is there before the first chunk: of Zarr the root and the metadata of the arrays."""
         if self.is_parquet:
             return
-        self.where.mark("", {KEY: self.head})
+        self.where.mark("", {KEY: sealed(self.head)})
         store, dtype, size = self.where.open(read_only=False), self.head["dtype"], self.head["chunk_rows"]
         packed = {"compressors": compressors_of(np.dtype(dtype)), "fill_value": np.nan}
         forms: dict[str, Any] = {"coordinates": (self.shape, (size, self.shape[1]), dtype, packed)}
@@ -198,7 +213,6 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
         "finished": False,
     }
     saved = Coordinates(where, head)
-    done = replace(saved, head={**head, "finished": True})
     with locked(where):
         found = _find(where)
         if found is not None and {**found.head, "finished": False} != head:
@@ -207,11 +221,12 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
                 "place"
             )
         if found is not None and found.head["finished"]:
-            return done
+            return found
         saved.begin()
         # Only where an earlier call was stopped: to look for what it has written takes a request for each chunk.
         numbers = range(saved.n_chunks)
         there = run_tasks(saved.is_there, numbers, name="find-block") if found else [False] * len(numbers)
+        digests: dict[int, list[Any]] = {}
         if left := [number for number in numbers if not there[number]]:
             written = da.map_blocks(
                 partial(_write_block, place=saved, of=known if head["ids"] else None),
@@ -222,9 +237,15 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
                 name=f"write-coordinates-{uuid4().hex}",
             )
             with waiting_threads() as threads, dask.config.set(threads):
-                collect_rows(written if len(left) == len(numbers) else written.blocks[left])
-        if not saved.is_parquet:
-            where.mark("", {KEY: done.head})
+                made = collect_rows(written if len(left) == len(numbers) else written.blocks[left])
+            digests = dict(zip(left, made[:, 0], strict=True))
+        done = replace(saved, head={**head, "finished": True})
+        if saved.is_parquet:
+            return done
+        earlier = [number for number in numbers if there[number]]
+        digests.update(zip(earlier, run_tasks(saved.digests_of, earlier, name="verify"), strict=True))
+        done = replace(done, digests=[digests[number] for number in numbers])
+        where.mark("", {KEY: sealed({**done.head, "digests": done.digests})})
     return done
 
 
@@ -270,16 +291,25 @@ def _find(where: Location) -> Coordinates | None:
         attributes = where.attributes(zarr_format=None)
         if attributes and KEY not in attributes:
             raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
-        return Coordinates(where, attributes[KEY]) if attributes else None
+        if not attributes:
+            return None
+        head = _unsealed(attributes[KEY], where)
+        digests = head.pop("digests", [])
+        return Coordinates(where, head, digests)
     names = [name for name in where.names() if name.endswith(".parquet")]
     if not names:
         return None
     system, root = where.system()
-    with system.open(f"{root}/{names[0]}") as file:
-        metadata = (optional_module("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
+    try:
+        with system.open(f"{root}/{names[0]}") as file:
+            metadata = (optional_module("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
+        said = json.loads(metadata or "null")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise StoreError(f"{where.url}: {names[0]} is damaged; remove it and write it again") from error
     if metadata is None:
         raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
-    found = Coordinates(where, json.loads(metadata))
+    head = _unsealed(said, where)
+    found = Coordinates(where, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
     return replace(found, head={**found.head, "finished": len(names) == found.n_chunks})
 
 
@@ -292,6 +322,26 @@ def _token(rows: da.Array) -> str:
         return uuid4().hex
 
 
+def _unsealed(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
+    """Return what was sealed, without its seal."""
+    if not isinstance(head, dict) or not is_sealed(head):
+        raise StoreError(
+            f"{'what the file' if where is None else where.url} says was changed after it was written"
+        )
+    return {name: value for name, value in head.items() if name != SEAL}
+
+
+def _digest(values: FloatArray | list[str]) -> Any:
+    return seal_of(values) if isinstance(values, list) else digest_of(values)
+
+
+def _same(values: Any, known: list[Any]) -> Any:
+    """Return coordinates or ids of a chunk, which must be those that were written."""
+    if _digest(values) != known[isinstance(values, list)]:
+        raise ValueError("it is not what was written")
+    return values
+
+
 def _read_block(*, place: Coordinates, block_id: tuple[int, int]) -> FloatArray:
     return cast(FloatArray, place.read(block_id[0]))
 
@@ -302,9 +352,10 @@ def _write_block(
     rows = place.rows(block_id[0])
     ids = None if of is None else of.documents(rows, IDS)
     name = f"{place.where.url}, rows {rows.start} to {rows.stop - 1}"
+    digests = np.empty((1, 1), dtype=object)
     with named_when_full(name):
-        retried(place.write, block_id[0], block, ids, what=f"writing {name}")
-    return np.ones((1, 1), dtype=object)
+        digests[0, 0] = retried(place.write, block_id[0], block, ids, what=f"writing {name}")
+    return digests
 
 
 def _part(chunk: int) -> str:

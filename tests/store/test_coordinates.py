@@ -84,7 +84,7 @@ def test_the_same_call_goes_on_after_a_failure_with_the_same_bytes(store, svd, f
         if len(made) == 2:
             raise RuntimeError("killed")
         made.append(chunk)
-        written(self, chunk, *content)
+        return written(self, chunk, *content)
 
     monkeypatch.setattr(coordinates.Coordinates, "write", fails)
     with dask.config.set(scheduler="sync"), pytest.raises(RuntimeError, match="killed"):
@@ -95,7 +95,7 @@ def test_the_same_call_goes_on_after_a_failure_with_the_same_bytes(store, svd, f
 
     def goes_on(self, chunk, *content):
         made.append(chunk)
-        written(self, chunk, *content)
+        return written(self, chunk, *content)
 
     monkeypatch.setattr(coordinates.Coordinates, "write", goes_on)
     with pytest.raises(StoreError, match="another model"):

@@ -28,6 +28,7 @@ from dspectral import (
     build_corpus,
     build_store,
     load,
+    open_coordinates,
     open_corpus,
     open_store,
     save,
@@ -38,6 +39,7 @@ from tests import forked
 from tests.bad_inputs import SECONDS, wait_is_over
 
 SENTENCES = (ValueError, OSError)
+FORMS = ("zarr", "parquet")
 
 
 def made(folder):
@@ -63,6 +65,8 @@ def made(folder):
     build_store(
         f"{folder}/text.txt", f"{folder}/kept", keep_terms=9, hashing=NgramHashing(64), block_bytes=400
     )
+    for form in FORMS:
+        fitted.transform(open_store(f"{folder}/counts"), out=f"{folder}/coordinates/rows.{form}")
     shutil.copytree(f"{folder}/counts", f"{folder}/parts/rows")
     read_parts(folder)
 
@@ -98,6 +102,11 @@ def read_model(folder):
         model.transform(np.eye(25)),
         np.array([model.n_features_in_, model.n_components, model.n_passes_]),
     ]
+
+
+def read_coordinates(folder):
+    """Coordinates on disk, in both forms."""
+    return [open_coordinates(f"{folder}/coordinates/rows.{form}").array.compute() for form in FORMS]
 
 
 def read_terms(folder):
