@@ -140,7 +140,7 @@ FILES = {
 def test_a_line_in_another_encoding_is_named(tmp_path, name, ending):
     first, line, read = FILES[name]
     path = tmp_path / f"{name}{ending}"
-    text = first + line * 3
+    text = first + "".join(line.replace("caf", f"{i}caf") for i in range(3))  # no word of a Brown path twice
     compress = gzip.compress if ending else bytes
     path.write_bytes(compress(text.encode("latin-1")))
     with pytest.raises(ValueError, match=rf"{name}{ending}, line 2: not UTF-8 \(.*\); convert the file"):
