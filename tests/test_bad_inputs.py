@@ -113,7 +113,5 @@ def test_damaged_and_empty_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"a.conll.gz"):
         read_conll(str(path))
     (tmp_path / "a.svm").write_text("0,1\n")
-    with pytest.raises(
-        ValueError, match=r"a.svm: n_columns is 0, but must be at least 1: the text holds no column"
-    ):
+    with pytest.raises(ValueError, match=r"n_columns is 0: .*a.svm holds no column"):
         build_labelled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")

@@ -26,7 +26,6 @@ from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
-from dspectral.store.coordinates import write_rows
 from dspectral.types import CheckedRows, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
@@ -180,7 +179,11 @@ class Decomposition(
         Z = engine.map_rows(
             X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
         )
-        return Z if out is None else write_rows(Z, out)
+        if out is None:
+            return Z
+        from dspectral.store.coordinates import write_rows  # noqa: PLC0415  brings Zarr, which a fit in memory needs not
+
+        return write_rows(Z, out)
 
     def inverse_transform(self, X: RowsLike) -> Any:
         """Return the rows in the space of the components that have given projections.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import unwrap
+from inspect import signature, unwrap
 from typing import Any, Self
 
 import numpy as np
@@ -181,9 +181,11 @@ class LazyOutputMixin:
     ('DataFrame', 'Array')
     """
 
-    __metadata_request__transform = {"out": metadata_routing.UNUSED}  # noqa: RUF012  as scikit-learn reads it
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        if (
+            "out" in signature(getattr(cls, "transform", cls)).parameters
+        ):  # which is no metadata that a pipeline routes
+            cls.__metadata_request__transform = {"out": metadata_routing.UNUSED}  # type: ignore[attr-defined]
         super().__init_subclass__(**kwargs)  # where scikit-learn wraps
         for name in ("transform", "fit_transform"):
             method = getattr(cls, name, None)

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral import store
 from dspectral.inputs.parameters import check_integer
-from dspectral.store.rows import OpenedCounts
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.types import FloatArray
@@ -175,7 +174,7 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
 
 def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
     """Return the names that an object holds, as one of a few kinds."""
-    if isinstance(terms, OpenedCounts):
+    if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
         held = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
         if held is None:
             raise ValueError(

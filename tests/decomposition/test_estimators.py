@@ -234,7 +234,7 @@ def test_more_components_than_columns_are_refused(face):
     ("parameters", "message"),
     [
         ({"solver": "exact"}, "solver is 'exact', but it must be one of 'auto', 'frequent_directions', "),
-        ({"n_passes": 0}, "n_passes is 0, but it must be an integer of at least 1"),
+        ({"n_passes": 0}, "n_passes is 0, but it must be an integer from 1 to 1000000"),
         ({"n_components": 0}, "n_components is 0, but it must be an integer of at least 1"),
         ({"sketch_size": 1}, "sketch_size is 1, below n_components = 2"),
     ],
