@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class ContextSettings(NamedTuple):
-    """Rule by which words count as contexts, for :func:`window_of`: a window has so many words on each side."""
+    """Rule by which words count as contexts, for ``window_of``: a window has so many words on each side."""
 
     n_types: int
     window: int
@@ -71,7 +71,7 @@ class ContextCounts(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
-        """Count the contexts in one block of sentences, by a rule for :func:`window_of`."""
+        """Count the contexts in one block of sentences, by a rule for ``window_of``."""
         near = window_of(n_types, window, **rule)
         ((data, indices, indptr),) = count_runs(sentences, n_types, near, [(0, n_types)])
         if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`

@@ -73,7 +73,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's order of coordinates.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the intents' errors, as for :class:`~sklearn.svm.LinearSVC`; ``"balanced"`` is by rarity.
+        Weights of the intents' errors, as for scikit-learn's ``LinearSVC``; ``"balanced"`` is by rarity.
     recipe : IntentRecipe or None, default=None
         What stands beside the counts, for comparisons; None takes the default of :class:`~dspectral.IntentRecipe`.
 
