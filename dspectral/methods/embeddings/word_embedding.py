@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, window_of
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, most_entries
-from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, reads_of, spectrum
+from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, chosen_solver, reads_of, spectrum
 from dspectral.engine import (
     collect_rows,
     emits_events,
@@ -225,6 +225,8 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             seed=self.random_state_,
             dtype=scaling.dtype,
         )
+        # Never exactly in memory: the tail of counts is flat, where Krylov passes are as good and cost less.
+        plan = plan._replace(solver=chosen_solver(plan, len(counted.column_sums)))
         found = word_vectors(rows, plan, recipe, self.power)
         self.out_of_core_ = counted.out_of_core
         self.vectors_, self.singular_values_ = found.vectors, found.singular_values
