@@ -98,16 +98,16 @@ def wrong_form(node: ast.AST) -> tuple[str, ast.AST] | None:
 
 
 def room_tests(file: str, root: Path = ROOT) -> tuple[str, ...]:
-    """Return the doctests of a file and the tests of its room, those first that name the file."""
+    """Return the doctests of a file, and the tests of its room, those first that name the file, or import it."""
     *rooms, name = Path(file).with_suffix("").parts[1:]
     while rooms and not root.joinpath("tests", *rooms).is_dir():
         name = rooms.pop()
-    found = list(root.joinpath("tests", *rooms).rglob("test_*.py")) if rooms else []
-    texts = {
-        one: one.read_text(encoding="utf-8") for one in found or root.joinpath("tests").glob("test_*.py")
-    }
-    found = sorted(texts, key=lambda one: (name not in one.stem, -texts[one].count(name)))
-    of_room = [str(one.relative_to(root)) for one in found if rooms or name in texts[one]]
+    room, module = root.joinpath("tests", *rooms), file.removesuffix(".py").replace("/", ".")
+    texts = {one: one.read_text(encoding="utf-8") for one in root.joinpath("tests").rglob("test_*.py")}
+    near = room.rglob("test_*.py") if rooms else (one for one in room.glob("test_*.py") if name in texts[one])
+    named = {*near, *(one for one, text in texts.items() if module in text)}
+    found = sorted(named, key=lambda one: (name not in one.stem, -texts[one].count(name), one))
+    of_room = [str(one.relative_to(root)) for one in found]
     return (file, *of_room, *(["tests/test_contracts.py"] if "methods" in rooms or not of_room else []))
 
 

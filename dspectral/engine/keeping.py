@@ -294,9 +294,7 @@ def _container(name: str) -> Any:
         return CONTAINERS[name]
     module, _, qualname = name.partition(":")
     found: Any = import_module(module) if module.startswith("dspectral.") else None
-    for part in qualname.split(
-        "."
-    ):  # in what it holds: a module may import more where it is asked for an attribute
+    for part in qualname.split("."):  # by vars: a module may import more where it is asked for an attribute
         found = vars(found).get(part) if found is not None else None
     named = isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == name
     if not (named and issubclass(found, tuple) and hasattr(found, "_fields")):

@@ -66,7 +66,7 @@ class AnnDataCounts(SummedInPass):
 
     @property
     def pieces(self) -> Pieces:
-        """What its blocks are read from."""
+        """The sources of its blocks."""
         n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
         return Pieces(partial(read_slice, self.where, path=self.path), self.slices, n_bytes)
 

@@ -44,10 +44,10 @@ class Coordinates:
         Their place: a group of Zarr with the arrays ``coordinates`` and ``ids``, or a folder of Parquet files with the
         columns ``row``, ``id`` and ``coordinates``.
     head : dict
-        What its root, or each file, says: shape and type of the rows, rows of a chunk, whether there are ids, what
-        made them of which store, and a token of their content.
+        Attribute of its root, or metadata of each file: shape and type of the rows, rows of a chunk, whether there are
+        ids, the model and the store that made them, and a token of their content.
     digests : list of list
-        Of each chunk of Zarr a digest of its coordinates and one of its ids; a Parquet file holds its own.
+        A digest of the coordinates and one of the ids of each chunk of Zarr; a Parquet file holds its own.
 
     Examples
     --------
@@ -325,9 +325,8 @@ def _token(rows: da.Array) -> str:
 def _unsealed(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
     """Return what was sealed, without its seal."""
     if not isinstance(head, dict) or not is_sealed(head):
-        raise StoreError(
-            f"{'what the file' if where is None else where.url} says was changed after it was written"
-        )
+        what = "its metadata" if where is None else f"the attributes of {where.url}"
+        raise StoreError(f"{what} were changed after they were written; remove them and write them again")
     return {name: value for name, value in head.items() if name != SEAL}
 
 

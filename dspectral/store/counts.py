@@ -94,7 +94,7 @@ class CountStore(OpenedCounts):
 
     @property
     def pieces(self) -> Pieces:
-        """What its blocks are read from."""
+        """The sources of its blocks."""
         n_bytes = [block.n_bytes for block in self.blocks]
         return Pieces(Sealed(read_block, self.where), self.blocks, n_bytes)
 
@@ -108,7 +108,7 @@ class CountStore(OpenedCounts):
 
     @property
     def read_labels(self) -> Callable[[Any], CSRRows]:
-        """What reads the labels of a block."""
+        """The function that reads the labels of a block."""
         return Sealed(read_labels, self.where)
 
     @property

@@ -37,7 +37,7 @@ ENTRY_BYTES = 8
 
 
 class Pieces(NamedTuple):
-    """What the blocks of a matrix are read from: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
+    """Sources of the blocks of a matrix: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
 
     read: Callable[[Any], CSRRows]
     items: Sequence[Any]
@@ -54,7 +54,7 @@ class OpenedCounts(ABC):
     @property
     @abstractmethod
     def pieces(self) -> Pieces:
-        """What its blocks are read from."""
+        """The sources of its blocks."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -62,7 +62,9 @@ class OpenedCounts(ABC):
     def __getitem__(self, rows: Any) -> "SelectedRows":
         if isinstance(rows, tuple):  # as scikit-learn indexes arrays: (rows, ...)
             rows, *others = rows
-            if any(other not in (..., slice(None)) for other in others):
+            if not all(
+                other is ... or (isinstance(other, slice) and other == slice(None)) for other in others
+            ):
                 raise IndexError("rows alone can be chosen of a store: select columns of store.counts")
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         if not len(chosen):
@@ -351,13 +353,13 @@ class SelectedRows(SummedInPass):
 
     def __getattr__(self, name: str) -> Any:
         # What a store says of its making and of its columns holds for its rows.
-        if name in ("provenance", "kept_terms", "n_labels"):
+        if name in ("provenance", "kept_terms", "n_labels", "n_columns"):
             return getattr(self.of, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
     def pieces(self) -> Pieces:
-        """What its blocks are gathered from."""
+        """The sources of its blocks."""
         read, items, n_bytes = self.of.pieces
         sizes = np.asarray(self.of.block_rows)
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -417,7 +419,10 @@ class SelectedRows(SummedInPass):
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows, None where the store kept none."""
-        return self.of.documents(self.rows[list(rows)], part)
+        numbers = list(rows)
+        if outside := [row for row in numbers if not 0 <= row < len(self)]:
+            raise IndexError(f"row {outside[0]} is not among the {len(self)} of {self!r}")
+        return self.of.documents(self.rows[numbers], part)
 
 
 def gather(chosen: Gathered, *, read: Callable[[Any], CSRRows]) -> CSRRows:

@@ -38,7 +38,7 @@ _SHOWN: "list[Progress]" = []
 
 
 class View(NamedTuple):
-    """What is shown: the line of the fits, phases with bars, other lines, and for how many seconds it has run."""
+    """A moment of the display: the line of the fits, phases with bars, other lines, and seconds since the start."""
 
     headings: list[str]
     phases: list[Phase]

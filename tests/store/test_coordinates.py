@@ -155,6 +155,16 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]
 
 
+def test_what_the_root_says_is_sealed(store, svd, tmp_path):
+    root = tmp_path / "sealed.zarr" / "zarr.json"
+    svd.transform(store.tfidf(), out=str(root.parent))
+    said = json.loads(root.read_text())
+    said["attributes"][coordinates.KEY]["ids"] = False
+    root.write_text(json.dumps(said))
+    with pytest.raises(StoreError, match=r"sealed\.zarr were changed"):
+        open_coordinates(str(root.parent))
+
+
 def test_a_process_ends_quietly_though_the_loop_of_zarr_is_busy():
     code = (
         "import time, dspectral, numpy as np; from zarr.core.sync import _get_loop; "

@@ -54,7 +54,7 @@ def test_rows_are_those_of_the_matrix_in_their_order(store, which):
     assert found.has_canonical_format
     assert np.array_equal(found.toarray(), X[numbers].toarray())
     assert np.array_equal(chosen.document_frequency, (X[numbers].toarray() != 0).sum(axis=0))
-    assert chosen.nnz == X[numbers].nnz
+    assert (chosen.nnz, chosen.n_columns) == (X[numbers].nnz, X.shape[1])
     again = chosen[::-1]
     assert np.array_equal(again.counts.compute().toarray(), X[numbers[::-1]].toarray())
     if chosen.labels is not None:
@@ -108,12 +108,20 @@ def test_ids_texts_and_search_go_with_the_rows(tmp_path):
     chosen = store[[7, 2, 29, 11]]
     assert chosen.ids == ["k7", "k2", "k29", "k11"] == [store.ids[i] for i in (7, 2, 29, 11)]
     assert chosen.text([2, 0]) == store.text([29, 7])
+    for rows in (store, chosen):
+        with pytest.raises(IndexError, match="row -1 is not among"):
+            rows.text(-1)
     found = nearest(TruncatedSVD(3).fit(store), chosen, records[29]["body"], n=1)
     assert (found[0].row, found[0].id, found[0].text) == (2, "k29", records[29]["body"])
 
 
 def test_what_is_no_selection_is_refused(store):
-    for key, named in ((slice(5, 5), "120"), ((slice(3), 2), "columns"), (N, "120")):
+    for key, named in (
+        (slice(5, 5), "120"),
+        ((slice(3), 2), "columns"),
+        ((slice(3), SHUFFLED), "columns"),
+        (N, "120"),
+    ):
         with pytest.raises(IndexError, match=named):
             store[key]
     with pytest.raises(TypeError, match="iterable"):

@@ -102,8 +102,8 @@ class EMHMM(StateDecoder):
         ValueError
             If there is no token, or a parameter is out of range.
         """
-        for name in ("n_states", "n_iter", "min_count"):
-            check_integer(name, getattr(self, name), at_least=1)
+        for name, at_most in (("n_states", 10**4), ("n_iter", None), ("min_count", None)):
+            check_integer(name, getattr(self, name), at_least=1, at_most=at_most)
         check_real("smoothing", self.smoothing, at_least=0.0)
         check_real("tol", self.tol)
         self.random_state_ = resolve_seed(self.random_state)

@@ -136,7 +136,7 @@ class Reading(NamedTuple):
         check_name("errors", self.errors, ERRORS)
         if self.unit is not None:
             check_name("unit", self.unit, UNITS)
-        if self.delimiter is not None and len(self.delimiter) != 1:
+        if self.delimiter is not None and not (isinstance(self.delimiter, str) and len(self.delimiter) == 1):
             raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 

@@ -232,6 +232,12 @@ def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
         model.transform(["red cat"])
 
 
+def test_small_counts_take_the_passes_of_krylov_and_not_an_exact_solver(corpus, monkeypatch):
+    few = WordEmbedding(2, min_count=1, random_state=0).fit(corpus).n_passes_
+    monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 5)
+    assert few < 6 <= WordEmbedding(2, min_count=1, random_state=0).fit(corpus).n_passes_
+
+
 @pytest.mark.parametrize("n_components", [2, 9])
 def test_directions_that_the_counts_do_not_have_are_zeros(n_components):
     with pytest.warns(UserWarning, match="have only 1 direction") as seen:

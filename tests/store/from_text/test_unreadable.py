@@ -164,7 +164,11 @@ def test_an_unknown_encoding_is_named(tmp_path, encoding):
 
 @pytest.mark.parametrize(
     ("name", "delimiter", "sentence"),
-    [("a.csv", ";;", "delimiter is ';;', but"), ("a.txt", ";", r"delimiter is ';', but .*a\.txt is no csv")],
+    [
+        ("a.csv", ";;", "delimiter is ';;', but"),
+        ("a.csv", 2.5, "delimiter is 2.5, but"),
+        ("a.txt", ";", r"delimiter is ';', but .*a\.txt is no csv"),
+    ],
 )
 def test_what_is_no_delimiter_is_named(name, delimiter, sentence):
     with pytest.raises(ValueError, match=sentence):
