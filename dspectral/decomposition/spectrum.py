@@ -291,7 +291,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
     else:
         # Sum of (x - mean) (x - mean)' = sum of x x' - n mean mean': one pass, whatever the mean turns out to be.
         gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
-        values, vectors = eigh_descending(gram)
+        values, vectors = eigh_descending(gram, min(plan.n_components, len(gram)))
         # What sums of n products, rounded to either side, leave of a direction that is not there.
         noise = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
         # The certificate holds also where all of them are rounded to one side; means are taken off large sums.

@@ -110,15 +110,27 @@ def add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.fl
 
 
 @compiled_with_contraction
-def gram(data: NDArray[np.generic], indices: IntArray, indptr: IntArray, out: NDArray[np.float64]) -> None:
-    """Add the products of all pairs of entries of each row to ``out``; the cost is the sum of the squared row sizes."""
-    for i in range(indptr.size - 1):
-        for entry in range(indptr[i], indptr[i + 1]):
+def add_gram(
+    data: NDArray[np.generic],
+    indices: IntArray,
+    indptr: IntArray,
+    places: IntArray,
+    rows: IntArray,
+    starts: IntArray,
+    out: NDArray[np.float64],
+) -> None:
+    """Add the product of each entry with itself and those behind it in its row to ``out``, column after column.
+
+    The entry number ``places[p]``, of row ``rows[p]``, lies in column j for p from ``starts[j]`` on. One row of ``out``
+    is in the cache at a time: the cost is half the sum of the squared row sizes.
+    """
+    for j in range(starts.size - 1):
+        row = out[j]
+        for p in range(starts[j], starts[j + 1]):
             # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
-            value = np.float64(data[entry])
-            row = out[indices[entry]]
-            for other in range(indptr[i], indptr[i + 1]):
-                row[indices[other]] += value * np.float64(data[other])
+            value = np.float64(data[places[p]])
+            for other in range(np.uint64(places[p]), np.uint64(indptr[rows[p] + 1])):
+                row[np.uint64(indices[other])] += value * np.float64(data[other])
 
 
 @compiled

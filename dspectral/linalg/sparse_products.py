@@ -17,6 +17,7 @@ from scipy import sparse
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
+from dspectral.linalg.panels import cut_runs
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 WIDE = 32
@@ -28,6 +29,8 @@ FEW_ENTRIES = 1 << 14
 """Entries up to which a function of NumPy is as fast as a loop."""
 DENSE_SHARE = 0.25
 """Share of entries that are stored from which a block is multiplied in dense tiles."""
+GRAM_ENTRIES = 1 << 18
+"""Entries of a piece whose Gram matrix is summed column by column: 2 MiB, at which they stay in the cache."""
 TILE_ROWS = 512
 TILE_BYTES = 4 << 20
 ByColumns = tuple[NDArray[Any], IntArray, IntArray]
@@ -98,9 +101,30 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
 
 
 def gram(A: CSRRows) -> NDArray[np.float64]:
-    """Return ``A' A`` as a dense matrix, in double precision. Shapes: `A` (n, d); returns (d, d)."""
+    """Return ``A' A`` as a dense matrix, in double precision.
+
+    Each pair of entries of a row is multiplied once: half the sum of the squared row sizes, at about 1 ns each where a
+    row of the result and a piece of A fit the cache. Sums are in the order of the rows. A block whose zeros are few
+    goes through BLAS. Shapes: `A` (n, d); returns (d, d).
+    """
     out = np.zeros((A.shape[1], A.shape[1]))
-    sparse_loops.gram(*_arrays(A), out)
+    if is_filled(A):
+        for start in range(0, A.shape[0], TILE_ROWS):
+            tile = row_slice(A, start, min(start + TILE_ROWS, A.shape[0])).toarray().astype(np.float64)
+            out += tile.T @ tile
+        return out
+    for start, stop in cut_runs(np.diff(A.indptr), GRAM_ENTRIES):
+        piece = row_slice(A, start, stop)
+        arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
+        places, rows, starts = map(read_only, Room.of(piece, piece.nnz).transposed(piece))
+        sparse_loops.add_gram(*arrays, places, rows, starts, out)
+    # So far a pair is on the side of whichever entry comes first in its row.
+    diagonal = out.diagonal().copy()
+    for start in range(0, len(out), TILE_ROWS):
+        across = slice(start, start + TILE_ROWS), slice(start, None)
+        both = out[across] + out[across[::-1]].T
+        out[across], out[across[::-1]] = both, both.T
+    np.fill_diagonal(out, diagonal)
     return out
 
 

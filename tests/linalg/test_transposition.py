@@ -73,6 +73,11 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
     before = A.copy()
     found = gram_times(A, Z)
     assert found.dtype == dtype
+    gram = sparse_products.gram(A)
+    monkeypatch.setattr(sparse_products, "DENSE_SHARE", 2.0)
+    for n_entries in (1, 100, 1 << 18):
+        monkeypatch.setattr(sparse_products, "GRAM_ENTRIES", n_entries)
+        np.testing.assert_allclose(sparse_products.gram(A), gram, rtol=1e-12)
     np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
     for attribute in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(A, attribute), getattr(before, attribute))
