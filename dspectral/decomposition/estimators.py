@@ -3,15 +3,18 @@
 import warnings
 from functools import partial
 from typing import Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dspectral import engine
 from dspectral.decomposition.spectrum import (
+    MOST_PASSES,
     Plan,
     Solver,
     Spectrum,
@@ -49,20 +52,24 @@ class Decomposition(
     n_components: float
     center: bool
     solver: Solver
-    n_passes: int
+    n_passes: int | None
     sketch_size: int | None
+    tol: float
     random_state: RandomState
     _ddof: int
+    _n_passes: int
 
     def _plan(self, dtype: DTypeLike) -> Plan:
+        default = MOST_PASSES if self.tol else self._n_passes
         return Plan(
             self.n_components,  # type: ignore[arg-type]
             solver=self.solver,
-            n_passes=self.n_passes,
+            n_passes=default if self.n_passes is None else self.n_passes,
             sketch_size=self.sketch_size,
             center=check_flag("center", self.center),
             seed=self.random_state_,
             dtype=row_dtype(dtype),
+            tol=self.tol,
         )
 
     @engine.emits_events
@@ -91,6 +98,8 @@ class Decomposition(
         -----
         UserWarning
             If X has fewer than ``n_components`` independent directions: the other components are zero.
+        ConvergenceWarning
+            If more than ``tol`` of the energy may be lost.
         """
         X = checked_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
@@ -99,6 +108,13 @@ class Decomposition(
             self._set_share(X, plan, self.n_components)
         else:
             self._set(spectrum(X, plan))
+        if 0 < self.tol < self.certificate_.lost:
+            warn(
+                f"tol is {self.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
+                f"{self.n_passes_} pass(es) of solver {self.solver_!r}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         return self
 
     def _set_share(self, X: CheckedRows, plan: Plan, share: float) -> None:
@@ -270,12 +286,16 @@ class SketchedPCA(Decomposition):
         - ``"auto"``: ``"gram"`` up to 2,048 columns, else ``"in_memory"`` where the stored entries take at most
           ``dspectral.in-memory-bytes`` (128 MiB; unknown of lazy sparse rows that are no store's), else
           ``"frequent_directions"`` for one pass and ``"krylov"`` for more.
-    n_passes : int, default=1
-        Number of times that ``"krylov"`` reads the rows. Each pass but the last multiplies by
-        ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
+    n_passes : int, optional
+        Number of times that ``"krylov"`` reads the rows, by default 1, and with a ``tol`` 12 at most. Each pass but
+        the last multiplies by ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
     sketch_size : int, optional
         Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` the columns of all products
         together, by default ``3 k + 10``.
+    tol : float, default=0.0
+        Share of the energy that may be lost against the best rank k: ``"krylov"`` reads, with products of
+        ``sketch_size`` columns, by default ``2 k + 30``, until ``certificate_.lost`` is at most this, or ``n_passes``
+        times, after which a warning says what was reached. 0 asks for nothing.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
@@ -292,7 +312,8 @@ class SketchedPCA(Decomposition):
         Mean of the rows.
     certificate_ : Certificate
         ``absolute`` bounds the spectral norm of ``A'A - B'B`` (A the centered rows, B the sketch), so each
-        squared singular value is within it; ``relative`` is to ``energy_``.
+        squared singular value is within it; ``relative`` is to ``energy_``; ``lost`` bounds the share of the energy
+        that the best k directions hold beyond the components.
     energy_ : float
         Squared Frobenius norm of the centered rows.
     solver_ : str
@@ -328,6 +349,7 @@ class SketchedPCA(Decomposition):
     """
 
     _ddof = 1
+    _n_passes = 1
 
     def __init__(
         self,
@@ -335,8 +357,9 @@ class SketchedPCA(Decomposition):
         *,
         center: bool = True,
         solver: Solver = "auto",
-        n_passes: int = 1,
+        n_passes: int | None = None,
         sketch_size: int | None = None,
+        tol: float = 0.0,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
@@ -344,6 +367,7 @@ class SketchedPCA(Decomposition):
         self.solver = solver
         self.n_passes = n_passes
         self.sketch_size = sketch_size
+        self.tol = tol
         self.random_state = random_state
 
 
@@ -358,11 +382,14 @@ class TruncatedSVD(Decomposition):
         they explain together: 32 are looked for, then twice as many, until they do.
     solver : str, default="auto"
         As for :class:`SketchedPCA`.
-    n_passes : int, default=5
-        Number of times that ``"krylov"`` reads the rows; ``"in_memory"`` and ``"gram"`` read them once.
+    n_passes : int, optional
+        Number of times that ``"krylov"`` reads the rows, by default 5, and with a ``tol`` 12 at most; ``"in_memory"``
+        and ``"gram"`` read them once.
     sketch_size : int, optional
         Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` the columns of all products together, by
         default ``3 k + 10``.
+    tol : float, default=0.0
+        Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
@@ -378,7 +405,7 @@ class TruncatedSVD(Decomposition):
     mean_ : ndarray of float64, shape (n_columns,)
         Mean of the rows.
     certificate_ : Certificate
-        Bound on the error of each squared singular value, as for :class:`SketchedPCA`.
+        Bound on the error of each squared singular value, and on the energy lost, as for :class:`SketchedPCA`.
     energy_ : float
         Squared Frobenius norm of the rows.
     solver_, n_passes_, n_samples_seen_, random_state_, summary_, n_features_in_
@@ -394,7 +421,7 @@ class TruncatedSVD(Decomposition):
     References
     ----------
     Musco and Musco 2015, "Randomized block Krylov methods for stronger and faster approximate singular value
-    decomposition".
+    decomposition"; Halko, Martinsson and Tropp 2011, "Finding structure with randomness", section 4.3 (`tol`).
 
     Examples
     --------
@@ -403,9 +430,13 @@ class TruncatedSVD(Decomposition):
     >>> rows = sparse.csr_array(np.diag([3.0, 2.0, 1.0]))
     >>> TruncatedSVD(2).fit(rows).singular_values_
     array([3., 2.])
+    >>> found = TruncatedSVD(2, solver="krylov", tol=1e-3).fit(np.diag(1.0 / np.arange(1.0, 101.0)))
+    >>> bool(found.certificate_.lost <= 1e-3), found.n_passes_
+    (True, 2)
     """
 
     _ddof = 0
+    _n_passes = 5
     center = False
 
     def __init__(
@@ -413,12 +444,14 @@ class TruncatedSVD(Decomposition):
         n_components: float = 2,
         *,
         solver: Solver = "auto",
-        n_passes: int = 5,
+        n_passes: int | None = None,
         sketch_size: int | None = None,
+        tol: float = 0.0,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.n_passes = n_passes
         self.sketch_size = sketch_size
+        self.tol = tol
         self.random_state = random_state

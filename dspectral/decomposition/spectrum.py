@@ -17,7 +17,7 @@ from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, exact_directions
 from dspectral.html import card, number, share
-from dspectral.inputs.parameters import MOST_READS, check_integer, check_option
+from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
     eigh_descending,
@@ -39,13 +39,16 @@ SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10
+MOST_PASSES = 12
+"""Passes that a decomposition to a tolerance takes at most, unless it is told."""
 
 
 class Plan(NamedTuple):
     """The decomposition that an estimator asks for.
 
     `n_passes`: how often ``"krylov"`` reads the rows; `sketch_size`: rows of the sketch, or columns of all products
-    together; `center`: whether the means are subtracted; `dtype`: precision of the singular vectors.
+    together; `center`: whether the means are subtracted; `dtype`: precision of the singular vectors; `tol`: share of
+    energy lost up to which ``"krylov"`` reads on, each product with the columns of a sketch, at most `n_passes` times.
     """
 
     n_components: int
@@ -55,6 +58,7 @@ class Plan(NamedTuple):
     center: bool = False
     seed: int = 0
     dtype: DTypeLike = np.float64
+    tol: float = 0.0
 
     @property
     def rows_of_sketch(self) -> int:
@@ -79,7 +83,7 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
         return plan.solver
     if n_columns <= GRAM_COLUMNS:
         return "gram"
-    return "frequent_directions" if plan.n_passes == 1 else "krylov"
+    return "frequent_directions" if plan.n_passes == 1 and not plan.tol else "krylov"
 
 
 def solver_for(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
@@ -101,6 +105,7 @@ def check_size(plan: Plan, n_columns: int) -> None:
         raise ValueError(
             f"n_components is {k}, but X has only {n_columns} column(s): n_features = {n_columns}"
         )
+    check_real("tol", plan.tol, at_least=0.0, at_most=1.0)
     if plan.sketch_size is not None and check_integer("sketch_size", plan.sketch_size) < k:
         raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {k}")
 
@@ -121,6 +126,8 @@ def product_with(factor: FloatArray) -> Callable[..., GramProduct]:
 
 def width_of(plan: Plan, solver: str, n_columns: int) -> int:
     """Return the number of columns of a product."""
+    if plan.tol and solver == "krylov":  # a third of them are probes of the certificate
+        return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
     return min(n_columns, math.ceil(plan.width_of_space / max(1, passes_of(plan, solver) - 1)))
 
@@ -190,23 +197,29 @@ class Certificate(NamedTuple):
     Attributes
     ----------
     absolute : float
-        Bound on the norm.
+        Bound on the norm; where ``"krylov"`` reads to a `tol`, on the error of the squared singular values alone.
     relative : float
         Bound divided by the squared Frobenius norm of A.
+    lost : float
+        Bound on the share of energy lost against the best rank k: what the best k directions hold of the squared
+        Frobenius norm of A, less what the components hold. Certain, but with ``"krylov"`` and a `tol`, where it fails
+        with a probability below 1e-6, over the seed.
     """
 
     absolute: float
     relative: float
+    lost: float = 1.0
 
     @classmethod
-    def of(cls, absolute: float, energy: float) -> Self:
-        """Return the bound on rows of some energy."""
-        return cls(absolute, absolute / energy if energy else 0.0)
+    def of(cls, absolute: float, energy: float, lost: float) -> Self:
+        """Return the bounds on rows of some energy, of which the components may lose so much."""
+        return cls(absolute, *((absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)))
 
     def _repr_html_(self) -> str:
         facts = [
             ("squared singular values", f"at most {number(self.absolute)} below the truth"),
             ("of the energy", share(self.relative, 1.0)),
+            ("energy lost against the best rank", f"at most {share(self.lost, 1.0)}"),
         ]
         return card("Certificate", facts)
 
@@ -299,7 +312,7 @@ def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
         energy, solver = max(0.0, float(np.trace(gram))), "gram"
         k = min(plan.n_components, int(np.sum(values > noise)))
         axes, values = fixed_signs(np.ascontiguousarray(vectors[:, :k].T, dtype=plan.dtype)), values[:k]
-    certificate = Certificate.of(error, energy)
+    certificate = Certificate.of(error, energy, plan.n_components * error)
     return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
 
 
@@ -315,7 +328,9 @@ def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
         sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
         size, total = plan.rows_of_sketch, n_rows * mean
         summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, energy, left)
-    certificate = Certificate.of(left, energy)
+    of_mean = n_rows * float(mean @ mean) * plan.center
+    rounding = rounding_floor(values, plan.dtype) + rounding_of_sums(n_rows, energy + of_mean)
+    certificate = Certificate.of(left, energy, plan.n_components * rounding)
     return Spectrum(axes, values, n_rows, mean, energy, certificate, "in_memory", 1, summary)
 
 
@@ -330,12 +345,14 @@ def krylov_spectrum(
     Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
     n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
+    k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
     start = random_columns(n_columns, width, plan, in_file=held > engine.memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
-    # The last product is not orthogonalized: it only closes the approximation.
+    # The last product is not orthogonalized: it only closes the approximation. With a tolerance nobody knows yet which
+    # is the last.
     while True:
         part, n_more = multiplied(multiply, space.newest, math.ceil(width / n_groups))
         n_done, n_reads = n_done + 1, n_reads + n_more
@@ -349,16 +366,22 @@ def krylov_spectrum(
             scale = scale_of(part.energy, plan.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
-        if n_done == n_passes or space.newest.shape[1] == 0:
-            break
-        space = space.extend(product)
-    best = space.close(product)
-    values = best.values / scale
-    energy = part.energy - part.n_rows * float(mean @ mean) * plan.center
-    k = min(plan.n_components, len(best.values))
+        energy = part.energy - part.n_rows * float(mean @ mean) * plan.center
+        is_last = n_done == n_passes or space.newest.shape[1] == 0
+        if to_tol or not is_last:
+            space = space.extend(product, graded=to_tol)
+        if to_tol or is_last:
+            best, most = space.bracket(k, -(-width // 3)) if to_tol else (space.close(product), None)
+            values = best.values / scale
+            rounding = rounding_floor(values, plan.dtype) + rounding_of_sums(part.n_rows, part.energy)
+            # What is left is positive semidefinite, so its trace bounds its norm.
+            left = max(0.0, energy - math.fsum(values)) + rounding
+            certificate = Certificate.of(left, energy, left)
+            if most is not None:
+                short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
+                certificate = Certificate.of(min(left, short.max()), energy, min(left, short.sum()))
+            if is_last or certificate.lost <= plan.tol or space.newest.shape[1] == 0:
+                break
+    k = min(k, len(values))
     axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k])))
-    # What is left is positive semidefinite, so its trace bounds its norm.
-    left = max(0.0, energy - math.fsum(values)) + rounding_floor(values, plan.dtype)
-    left += rounding_of_sums(part.n_rows, part.energy)
-    certificate = Certificate.of(left, energy)
     return Spectrum(axes, values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)

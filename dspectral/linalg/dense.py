@@ -95,7 +95,7 @@ def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[Floa
     for is_last in (False, True):
         values, vectors = leading_eigenpairs(gram, Z.dtype)
         roots = np.sqrt(values)
-        Z, gram = _times_in_place(Z, vectors / roots, with_gram=not is_last)
+        Z, gram = times_in_place(Z, vectors / roots, with_gram=not is_last)
         # Z_before is Z times this, but for pairs that were dropped: no inner products along the long side are needed.
         R = roots[:, None] * (vectors.T @ R)
     return Z, R
@@ -106,8 +106,8 @@ def column_norms(Z: FloatArray) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
-def _times_in_place(
-    Z: FloatArray, C: FloatArray, *, with_gram: bool
+def times_in_place(
+    Z: FloatArray, C: FloatArray, *, with_gram: bool = False
 ) -> tuple[FloatArray, NDArray[np.float64]]:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z, and its Gram matrix, or zeros."""
     C, rank = C.astype(Z.dtype), C.shape[1]

@@ -1,5 +1,7 @@
 """Components, certificates, growing and parameters of the estimators: those of scikit-learn, for rows of every kind."""
 
+import warnings
+
 import dask
 import dask.array as da
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from dspectral import SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_counts
@@ -371,3 +374,63 @@ def test_float32_rows_of_any_size_are_decomposed_alike(solver, center, power):
     )
     with pytest.raises(ValueError, match=r"squares of X sum up to .*, but products of float32"):
         clone(pca).fit(X * np.float32(2.0 ** (2 * power)))
+
+
+I = np.arange(1.0, 501.0)
+SPECTRA = {
+    "1 / i": 1 / I,
+    "1 / sqrt(i)": I**-0.5,
+    "i^-1.5": I**-1.5,
+    "1 / i^2": I**-2.0,
+    "geometric": 0.95**I,
+    "two levels": np.where(I <= 12, 10.0, 1.0),
+    "topics and noise": np.concatenate([300.0 / I[:10], np.ones(490)]),
+    "few directions": np.where(I <= 25, 1.0 / I, 0.0),
+    "noise alone": np.linspace(2.0, 0.1, 500) ** 2,
+    "all alike": np.ones(500),
+}
+FLAT = {"noise alone", "all alike"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("law", SPECTRA)
+def test_no_more_energy_is_lost_than_certified_and_one_pass_at_most_is_read_in_vain(law, dtype):
+    rows = sparse.csr_array(np.diag(np.sqrt(SPECTRA[law]))).astype(dtype)
+    lazy, tol, k = csr_blocks(rows, 250), 2e-3, 8
+    best, energy = SPECTRA[law][:k].sum(), SPECTRA[law].sum()
+
+    def fitted(seed=0, n_passes=None, tol=tol):
+        model = TruncatedSVD(k, solver="krylov", n_passes=n_passes, tol=tol, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = model.fit(lazy)
+        lost = (best - np.sum((rows @ found.components_.T.astype(np.float64)) ** 2)) / energy
+        assert lost <= found.certificate_.lost + 1e-14
+        assert np.all(SPECTRA[law][:k] - found.singular_values_**2 <= found.certificate_.absolute)
+        return found, lost
+
+    needed = next(p for p in range(1, 13) if fitted(n_passes=p, tol=1e-12)[1] <= tol)
+    for seed in range(3):
+        found, _ = fitted(seed)
+        if law not in FLAT:
+            assert found.certificate_.lost <= tol
+            assert found.n_passes_ <= needed + 1
+
+
+def test_what_was_reached_is_said_where_the_passes_do_not_suffice():
+    model = SketchedPCA(5, solver="krylov", n_passes=2, tol=1e-4)
+    with pytest.warns(ConvergenceWarning, match=r"^tol is 0.0001, but up to .* may be lost after 2 pass"):
+        model.fit(csr_blocks(zipf_counts(400, 300, 12, n_topics=3), 100))
+    assert 1e-4 < model.certificate_.lost < 1
+    for wrong in (-0.1, 2.0, np.nan):
+        with pytest.raises(
+            ValueError, match=rf"^tol is {wrong}, but it must be a finite number from 0.0 to 1.0"
+        ):
+            SketchedPCA(2, tol=wrong).fit(ROWS)
+
+
+def test_a_tolerance_changes_nothing_where_all_directions_are_exact():
+    for solver, rows in (("gram", ROWS), ("in_memory", ROWS.astype(np.float64))):
+        plain, asked = (TruncatedSVD(4, solver=solver, tol=tol).fit(rows) for tol in (0.0, 1e-6))
+        assert plain.components_.tobytes() == asked.components_.tobytes()
+        assert asked.certificate_.lost < 1e-10

@@ -61,7 +61,7 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
 @pytest.mark.parametrize("estimator", [TruncatedSVD, partial(SketchedPCA, solver="krylov", n_passes=3)])
 def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memory(rows, estimator):
     free = estimator(8).fit(rows)
-    assert free.n_passes_ == estimator(8).n_passes
+    assert free.n_passes_ == (5 if estimator is TruncatedSVD else 3)
     width = math.ceil(34 / (free.n_passes_ - 1))
     # Four blocks: two products wait, one is made, two are for a merge, each with a sum of rows; and the factor.
     limit, n_groups = 25, math.ceil(width / 2)
