@@ -31,6 +31,7 @@ FLOORS = {
     "dspectral.preprocessing": 6,
     "dspectral.methods.brown": 6,
     "dspectral.methods": 7,
+    "dspectral.pp": 7,
     "dspectral.search": 8,
     "dspectral.datasets": 8,
     "dspectral.plotting": 8,

@@ -17,6 +17,7 @@ from .passes import summarize as summarize
 from .row_blocks import Blocks as Blocks
 from .row_blocks import Stream as Stream
 from .row_blocks import bytes_said as bytes_said
+from .row_blocks import dense_rows as dense_rows
 from .row_blocks import is_lazy as is_lazy
 from .row_blocks import is_small as is_small
 from .row_blocks import lazy_rows as lazy_rows

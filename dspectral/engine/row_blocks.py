@@ -146,6 +146,12 @@ def backed_rows(X: Any) -> da.Array:
     return rows
 
 
+def dense_rows(X: Any) -> Any:
+    """Return a dense array of h5py or Zarr as a Dask array of its rows, and all else as it is."""
+    on_disk = hasattr(X, "chunks") and hasattr(X, "shape") and not is_lazy(X)
+    return da.from_array(X, chunks=("auto", -1), name=False) if on_disk else X
+
+
 def in_cuts(X: Stream, name: str, *, is_local: bool) -> da.Array:
     """Return the Dask array of one stream of a pass; ``is_local`` says whether all its streams lie in this process."""
     if isinstance(X, Blocks):

@@ -1,13 +1,20 @@
 """Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
 
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dspectral.engine import is_lazy, lazy_rows
-from dspectral.store.anndata_files import read_element, shape_of_anndata, write_elements, write_whole
+from dspectral.engine import collect_rows, is_lazy, lazy_rows
+from dspectral.store.anndata_files import (
+    read_element,
+    shape_of_anndata,
+    write_elements,
+    write_into,
+    write_whole,
+)
 from dspectral.store.location import Location
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
@@ -155,34 +162,48 @@ def write_embedding(
             f"coordinates have shape {rows.shape}, but the AnnData has {n_obs} observations and the estimator "
             f"{len(components)} components"
         )
-    mask = _mask(adata if where is None else where, mask_var)
+    place: Any = adata if where is None else where
+    mask = chosen_variables(place, mask_var)
     # All is checked by now, and nothing written: an error leaves the AnnData as it was.
     elements = {
         f"obsm/{key}": rows,
-        f"varm/{'PCs' if name == 'pca' else name}": _loadings(components, n_vars, mask),
-        f"uns/{name}": _facts(estimator, centered=centered, mask_var=mask_var),
+        f"varm/{'PCs' if name == 'pca' else name}": loadings_of(components, n_vars, mask),
+        f"uns/{name}": facts_of(estimator, centered=centered, mask_var=mask_var),
     }
-    if where is not None:
-        write_elements(where, elements)
+    place_elements(place, elements)
+
+
+def place_elements(place: "AnnData | Location", elements: Mapping[str, Any]) -> None:
+    """Put elements into a file or into an object, and into the file behind that if it is open for writing."""
+    if isinstance(place, Location):
+        write_elements(place, elements)
         return
+    elements = {path: collect_rows(value) if is_lazy(value) else value for path, value in elements.items()}
     for path, value in elements.items():
         group, _, inner = path.partition("/")
-        getattr(adata, group)[inner] = value.compute() if is_lazy(value) else value
+        getattr(place, group)[inner] = value
+    if place.isbacked and place.file["/"].file.mode == "r+":
+        write_into(place.file["/"], elements)
 
 
-def _mask(place: "AnnData | Location", mask_var: ArrayLike | str | None) -> NDArray[np.bool_] | None:
+def var_column(place: "AnnData | Location", name: str) -> Any:
+    """Return a column of ``var``, or None if it has none of this name."""
+    return read_element(place, f"var/{name}") if isinstance(place, Location) else place.var.get(name)
+
+
+def chosen_variables(
+    place: "AnnData | Location", mask_var: ArrayLike | str | None
+) -> NDArray[np.bool_] | None:
     """Return which variables an estimator was fitted on."""
     if mask_var is None:
         return None
-    if not isinstance(mask_var, str):
-        return np.asarray(mask_var, dtype=bool)
-    found = read_element(place, f"var/{mask_var}") if isinstance(place, Location) else place.var.get(mask_var)
+    found = var_column(place, mask_var) if isinstance(mask_var, str) else mask_var
     if found is None:
         raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
     return np.asarray(found, dtype=bool)
 
 
-def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Return the components as columns with a row for each variable."""
     chosen = np.ones(n_vars, dtype=bool) if mask is None else mask
     if len(chosen) != n_vars or np.count_nonzero(chosen) != components.shape[1]:
@@ -199,7 +220,7 @@ def _loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | N
     return loadings
 
 
-def _facts(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
+def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
     # scanpy asks for these by name.
     named = mask_var if isinstance(mask_var, str) else None

@@ -143,11 +143,18 @@ def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
         if isinstance(value, da.Array):
             _write_blocks(where, path, value)
         else:
-            group, _, name = path.partition("/")
-            with opened(where, write=True) as root, _zarr_settings():
-                optional_module("anndata").io.write_elem(_group(root, group), name, value)
+            with opened(where, write=True) as root:
+                write_into(root, {path: value})
     with _zarr_settings():
         reconsolidate(where)
+
+
+def write_into(root: Any, elements: Mapping[str, Any]) -> None:
+    """Write elements that are in memory into an open file of AnnData."""
+    for path, value in elements.items():
+        group, _, name = path.partition("/")
+        with _zarr_settings():
+            optional_module("anndata").io.write_elem(_group(root, group), name, value)
 
 
 @contextmanager

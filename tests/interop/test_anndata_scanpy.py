@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import SketchedPCA, TruncatedSVD, Weighting, open_store, write_counts
+from dspectral import SketchedPCA, TruncatedSVD, Weighting, open_store, pp, write_counts
 from dspectral.io import write_anndata, write_embedding
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
@@ -75,6 +75,86 @@ def test_scanpy_finds_the_principal_components_of_a_store(store):
     weighted = store.to_anndata(weighting=Weighting.tfidf(store.document_frequency, 240))
     sc.pp.pca(weighted, n_comps=3)
     assert same_up_to_signs(weighted.varm["PCs"], SketchedPCA(3).fit(store.tfidf()).components_.T)
+
+
+def check_pca(ours, theirs, *, key=None, ddof=1):
+    """Hold what `pp.pca` wrote against what scanpy wrote."""
+    facts, known = ours.uns[key or "pca"], theirs.uns[key or "pca"]
+    # scanpy divides by the number of rows where it computes with Dask.
+    np.testing.assert_allclose(facts["variance"], known["variance"] * 240 / (239 + ddof), rtol=1e-5)
+    np.testing.assert_allclose(facts["variance_ratio"], known["variance_ratio"], rtol=1e-5)
+    for name, value in known[
+        "params"
+    ].items():  # a mask that is no column of var is not kept, and None is False
+        assert (facts["params"].get(name) or None) == (
+            None if isinstance(value, np.ndarray) else value or None
+        )
+    loadings, axes = np.asarray(ours.varm[key or "PCs"]), np.asarray(theirs.varm[key or "PCs"])
+    signs = np.sign((loadings * axes).sum(axis=0))
+    np.testing.assert_allclose(loadings * signs, axes, atol=1e-3)
+    place = key or "X_pca"
+    coordinates = np.asarray(theirs.obsm[place])
+    np.testing.assert_allclose(
+        np.asarray(ours.obsm[place]) * signs, coordinates, atol=1e-3 * coordinates.max()
+    )
+    assert ours.obsm[place].dtype == coordinates.dtype
+
+
+@row(
+    "scanpy",
+    "inside",
+    "`dspectral.pp.pca` for `sc.pp.pca`: options, results and names, to 1e-5, in memory and `covariance_eigh` of Dask",
+    packages="scanpy anndata dask",
+)
+def test_our_pca_stands_for_that_of_scanpy(adata):
+    import dask.array as da
+    import scanpy as sc
+
+    chosen = np.arange(60) % 3 > 0
+    adata.var["highly_variable"] = chosen
+    for options in (
+        {},
+        {"n_comps": 8, "mask_var": None},
+        {"n_comps": 8, "zero_center": False},  # of which scanpy's default is a few random products
+        {"n_comps": 8, "layer": "counts", "key_added": "own"},
+        {"n_comps": 8, "layer": "dense", "mask_var": ~chosen},
+    ):
+        ours, theirs = (
+            pp.pca(adata, **options, copy=True),
+            sc.pp.pca(adata, **options, copy=True, svd_solver="arpack"),
+        )
+        check_pca(ours, theirs, key=options.get("key_added"))
+    lazy = adata.copy()
+    for kind in (sparse.csr_matrix, sparse.csr_array):
+        lazy.X = da.from_array(kind(CSR), chunks=(70, 60), asarray=False)
+        if kind is sparse.csr_matrix:  # scanpy takes no csr_array on Dask
+            theirs = sc.pp.pca(lazy, 8, svd_solver="covariance_eigh", copy=True)
+        check_pca(pp.pca(lazy, 8, copy=True), theirs, ddof=0)
+    sc.pp.neighbors(ours)
+
+
+@row(
+    "scanpy",
+    "inside",
+    "`dspectral.pp.pca` on `read_h5ad(backed=...)`, which it writes back, a path, and `read_lazy`: scanpy's in memory",
+    packages="scanpy anndata h5py zarr xarray",
+)
+def test_our_pca_of_cells_on_disk_is_that_of_scanpy_in_memory(adata, path):
+    import anndata
+    import scanpy as sc
+    from anndata.experimental import read_lazy
+
+    theirs = sc.pp.pca(adata, 8, copy=True)
+    pp.pca(path, 8)
+    check_pca(read(path), theirs)
+    if path.endswith(".h5ad"):
+        backed = anndata.read_h5ad(path, backed="r+")
+        pp.pca(backed, 6)
+        backed.file.close()
+        check_pca(read(path), sc.pp.pca(adata, 6, copy=True))
+    lazy = read_lazy(path)
+    pp.pca(lazy, 8)
+    check_pca(lazy, theirs)
 
 
 @row(
