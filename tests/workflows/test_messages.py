@@ -35,7 +35,7 @@ MISTAKES = {
     "build_store --text text.txt --store store --columns-bits 9 --append":
         "is --columns-bits = 9, but store .* was built with --columns-bits = 8",
     "build_store --text latin.txt --store new": "line 2: not UTF-8 .*; --errors replace reads",
-    "build_store --text records.jsonl --store new": "--field must name .*, and --unit be 'field'",
+    "build_store --text records.jsonl --store new": "--field must name the one with the text$",
     "build_store --text text.txt --store new --vocabulary --min-document-frequency 9":
         "no n-gram of 2 .* is in 9 to 2 of them, as --min-document-frequency = 9 and --max-document-frequency",
     "build_store --text text.txt --store text.txt": "text.txt is a file, but must be a folder",

@@ -226,7 +226,8 @@ def _whole(url: str, path: str, reading: Reading) -> Span:
     if file_format == "txt" and (unit == "field" or field is not None):
         raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
     if file_format != "txt" and (unit != "field" or field is None):
-        raise ValueError(f"{url} holds records: field= must name the one with the text, and unit be 'field'")
+        more = "" if unit == "field" else ", and unit be 'field'"
+        raise ValueError(f"{url} holds records: field= must name the one with the text{more}")
     if delimiter is not None and file_format != "csv":
         raise ValueError(f"delimiter is {delimiter!r}, but {url} is no csv file")
     if file_format == "parquet" and compression:
