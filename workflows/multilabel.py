@@ -2,9 +2,9 @@
 
 Training and test documents are read from extreme-classification or svmlight text, or from records of text, into
 stores; every method learns from the same one. Methods: `default` is the classifier as its name alone makes it, which
-chooses smoothing, passes of EM and ridge itself, `moments` is the algorithm as printed, `moments-unbiased`
-pairs distinct words only and smooths, `moments+em` smooths and adds passes of EM, `moments+linear` and
-`moments+em+linear` add the linear correction from the same passes, `low-rank` is alternating least squares,
+chooses its penalties itself, `moments` is the algorithm as printed, `moments-unbiased`
+pairs distinct words only and smooths, `moments+em` smooths and adds passes of EM, `moments+linear` has the linear part
+from the same passes, as `default`, with penalties that are given, `low-rank` is alternating least squares,
 `one-vs-rest` logistic regressions.
 """
 
@@ -34,8 +34,7 @@ CHOICES = {
     "moments": (),
     "moments-unbiased": ("smoothing",),
     "moments+em": ("smoothing", "polish", "label_weight"),
-    "moments+linear": ("smoothing", "alpha"),
-    "moments+em+linear": ("smoothing", "polish", "label_weight", "alpha"),
+    "moments+linear": ("alpha",),
     "low-rank": ("penalty",),
     "one-vs-rest": ("inverse_penalty",),
 }
@@ -93,11 +92,11 @@ def options() -> argparse.ArgumentParser:
     add = chosen.add_argument
     values: Any = {"nargs": "+", "metavar": "X"}
     words = "share of the corpus in the states' words"
-    add("--smoothing", type=number_or_auto, default=["auto"], help=words, **values)
+    add("--smoothing", type=float, default=[0.9], help=words, **values)
     add("--polish", type=form.positive, default=[2], help="passes of EM of the em methods", **values)
     weight = "what a document's labels count for in EM, a word 1"
     add("--label-weight", type=float, default=[16.0], help=weight, **values)
-    add("--alpha", type=number_or_auto, default=["auto"], help="ridge of the linear correction", **values)
+    add("--alpha", type=number_or_auto, default=["auto"], help="penalty of the linear part", **values)
     add("--penalty", type=float, default=[10.0], help="ridge of low-rank", **values)
     add("--inverse-penalty", type=float, default=[10.0], help="of one-vs-rest", **values)
     held = "of the training documents, to choose by; what is chosen learns from all"
@@ -127,7 +126,7 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
     moments = "unbiased" if method == "moments-unbiased" else "paper"
     return MomentMultiLabelClassifier.as_published(
         n_states,
-        correction_rank=None if method.endswith("+linear") else 0,
+        correction_rank=None if method == "moments+linear" else 0,
         recipe=MultiLabelRecipe(moments=moments, tensor=arguments.tensor, **own),
         random_state=arguments.seed,
         **settings,
@@ -174,7 +173,7 @@ def passes_of(model: Any) -> int:
 def decided(model: Any, method: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return what the classifier chose itself of the settings that were left to it."""
     if method == "default":
-        return {"smoothing": model.smoothing_, "polish": model.n_em_iter_, "alpha": model.alpha_}
+        return {"alpha": model.alpha_}
     return {name: getattr(model, f"{name}_") for name, value in settings.items() if value == "auto"}
 
 

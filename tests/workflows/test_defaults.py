@@ -22,7 +22,7 @@ GRIDS = {
     "embeddings": ({"window": (1,), "power": (0.0, 0.7), "n_components": (2,)}, None),
     "local_lsi": ({"n_components": (2,), "C": (0.001, 1.0)}, {"n_components": (4,), "C": (1.0,)}),
     "lsi": ({"n_components": (2, 4), "C": (0.001, 1.0)}, {"n_components": (4,), "C": (1.0,)}),
-    "multilabel": ({"smoothing": (1.0,), "n_em_iter": (0,), "alpha": (0.01, 100.0)}, {"n_states": (4,)}),
+    "multilabel": ({"alpha": (0.01, 100.0)}, {"n_states": (4,)}),
     "refinement_hmm": ({"n_refinements": (1, 2), "n_em_iter": (1,)}, None),
     "tree": ({"output": ("root", "pooled"), "length": (8,)}, None),
 }

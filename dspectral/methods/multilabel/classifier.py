@@ -1,32 +1,20 @@
-"""Classifier of any number of labels by the method of moments, and the choice of its settings on documents held out."""
+"""Classifier of any number of labels by the method of moments, and the choice of its linear part."""
 
-from itertools import groupby, product
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine import emits_events, expect_passes, is_lazy
 from dspectral.inputs.labels import checked_documents, label_matrix, label_names, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import orthonormal_columns
-from dspectral.methods.multilabel.documents import unit_rows, word_rows
-from dspectral.methods.multilabel.latent_states import LabelModel, penalized_inverse, residual_regression
-from dspectral.methods.multilabel.passes import (
-    DocumentsInMemory,
-    Leading,
-    States,
-    first_pass,
-    label_pass,
-    second_pass,
-    wider_directions,
-)
+from dspectral.methods.multilabel.documents import linear_features
+from dspectral.methods.multilabel.latent_states import Linear, Turned
+from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading, first_pass, label_pass, second_pass
 from dspectral.methods.multilabel.prediction import LabelPrediction
-from dspectral.methods.multilabel.recipe import ALPHAS, EM_PASSES, SMOOTHINGS, MultiLabelRecipe, Settings
-from dspectral.methods.multilabel.summaries import label_range, posteriors
+from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.registry import saved
 from dspectral.types import FloatArray, IntArray, RowsLike, is_sparse
 
@@ -40,29 +28,29 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     A document has one hidden state; words and labels are drawn independently given it. The states' words come
     from the second and third moments of the words, their labels from the moment of labels with pairs of words,
-    all in k whitened coordinates. A rank-r linear correction, from sums of the same passes, adds what the
-    states leave of the labels.
+    all in k whitened coordinates. A linear part, from sums of the same passes, scores labels by all words, or by the
+    most telling ones and r directions; without one the states score them.
 
     Parameters
     ----------
     n_states : int or "auto", default="auto"
-        Number of states k. ``"auto"`` is 100, or as many as the words have independent directions.
-    smoothing : float or "auto", default="auto"
+        Number of states k. ``"auto"`` is 50, or as many as the words have independent directions.
+    smoothing : float, default=0.9
         Share of the corpus' own distribution in every state's words, from 0 to 1. With 0 the algorithm is the
         printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words.
-        ``"auto"`` is chosen on documents held out: large for real documents, whose words are far from independent.
-    n_em_iter : int or "auto", default="auto"
-        Number of EM passes after the three of the moments; ``"auto"`` is 0, or 2 where these rank held-out documents
-        better.
+        The default suits real documents, whose words are far from independent.
+    n_em_iter : int, default=0
+        Number of EM passes after the three of the moments.
     label_weight : float, default=16.0
         Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
         likelihood; larger values make states follow the few labels rather than the many words.
     correction_rank : int, optional
-        Number r of directions of the linear correction that are found by the labels; ``n_states`` by default, 0 for
-        none: the paper's model alone. As many again are those of the words that the first lead to.
+        Number r of directions of the linear part that are found by the labels, where words are more than 2,048;
+        ``n_states`` by default, 0 for no linear part: the paper's model alone. As many again are those of the words
+        that the first lead to.
     recipe : MultiLabelRecipe, optional
-        How the moments are taken and decomposed, by default as in the paper, and the ridge penalty of the linear
-        correction, by default chosen on documents held out. See :class:`~dspectral.MultiLabelRecipe`.
+        How the moments are taken and decomposed, by default as in the paper, and the penalty of the linear part, by
+        default chosen. See :class:`~dspectral.MultiLabelRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -71,14 +59,13 @@ class MomentMultiLabelClassifier(LabelPrediction):
     n_states_ : int
         Number of states.
     smoothing_ : float
-        Share of the corpus, as it was given or chosen.
+        Share of the corpus.
     n_em_iter_ : int
-        Number of EM passes, as it was given or chosen.
+        Number of EM passes.
     alpha_ : float or None
-        Ridge penalty of the linear correction, as it was given or chosen; None where there is no correction.
+        Penalty of the log-odds, as it was given or chosen; None where there is no linear part.
     n_held_out_ : int
-        Number of documents that settings were chosen on; 0 where nothing was to choose, or a quarter has fewer than
-        30.
+        Number of documents that the linear part was chosen on; 0 without one, or where there are fewer than 30.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
     state_weights_ : ndarray of float64, shape (n_states,)
@@ -89,10 +76,13 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Probabilities gamma of the labels in each state.
     log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
+    own_words_ : ndarray of int, shape (m,)
+        Words that have coefficients of their own: all that occur, where they are at most 2,048 and their coefficients
+        for all labels 16 million, else the most telling.
     directions_ : ndarray, shape (n_words, s)
-        Directions of the linear correction's features, at most 2 r of them.
-    linear_ : ndarray, shape (n_labels, s + 1), or None
-        Coefficients of the linear correction, with the intercept in the last column.
+        Directions beside these words, at most 2 r; none where all words have coefficients.
+    linear_ : ndarray, shape (n_labels, m + s + 1), or None
+        Coefficients of the linear part: of the words, of the directions, and the intercept.
     document_frequency_ : ndarray of int64, shape (n_words,)
         Number of training documents that have each word.
     label_totals_ : ndarray of int64, shape (n_labels,)
@@ -121,15 +111,15 @@ class MomentMultiLabelClassifier(LabelPrediction):
     Notes
     -----
     A task holds its block and ``n_words (sketch_size + r)`` numbers in the first pass, ``n_words (n_states + 2 r)``
-    in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones; nothing grows with the documents. A
-    document without words gets the scores of the states' weights alone; one without labels counts for words.
+    in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones, and ``q (q + n_labels)`` in the last
+    for q = m + s features; nothing grows with the documents. A document without labels counts for words.
 
-    Settings are chosen on a sample that the first pass keeps: at most 8,192 documents of 2 million entries, those
-    with the smallest hashes of their words. Each quarter of them in turn is ranked by what the others teach, in
-    memory, with each candidate. Of those as good as the best within a standard error, the first is taken: smoothing
-    0.9 and no EM come first.
+    One eigendecomposition of the features' Gram matrix serves all labels and penalties: a Newton step of logistic
+    regressions from the labels' rates, and ridge regression. Penalties, and a shift and a scale for the log-odds of
+    each label, are learned on the at most 4,096 documents with the smallest hashes of their words, each scored by what
+    all others teach.
 
-    States count words, or see which occur. In the linear correction a document of fractions, as TfidfTransformer gives
+    States count words, or see which occur. In the linear part a document of fractions, as TfidfTransformer gives
     them, has its own weights; one of whole numbers has inverse document frequencies.
 
     More states than the words have independent directions are refused; a label absent from a fold is never predicted.
@@ -151,8 +141,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self,
         n_states: int | Literal["auto"] = "auto",
         *,
-        smoothing: float | Literal["auto"] = "auto",
-        n_em_iter: int | Literal["auto"] = "auto",
+        smoothing: float = 0.9,
+        n_em_iter: int = 0,
         label_weight: float = 16.0,
         correction_rank: int | None = None,
         recipe: MultiLabelRecipe | None = None,
@@ -230,25 +220,27 @@ class MomentMultiLabelClassifier(LabelPrediction):
                     "Unknown label type: y holds fractions, but must be an indicator matrix of documents and labels"
                 )
         data = labelled_streams(X, labels)
-        most = max(EM_PASSES) if "n_em_iter" in settings.undecided else settings.n_em_iter
-        expect_passes(N_MOMENT_PASSES + most)
+        expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         leading, states = second_pass(data, leading, settings)
-        settings, self.n_held_out_ = chosen(leading, states, settings, data.n_rows)
-        expect_passes(1 + settings.n_em_iter, anew=True)
-        model = label_pass(data, leading, states, settings)
-        for _ in range(settings.n_em_iter):
-            model = label_pass(data, leading, states, settings, model)
+        # The last pass alone sums for the linear part.
+        plain = leading._replace(directions=leading.directions[:, :0], own_words=leading.own_words[:0])
+        model = label_pass(data, plain if settings.n_em_iter else leading, states, settings)
+        for left in range(settings.n_em_iter - 1, -1, -1):
+            model = label_pass(data, plain if left else leading, states, settings, model)
         # The tensor's order of states is an accident of its decomposition; the most probable state comes first.
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]
         self.label_distributions_ = model.labels.columns[:, order]
         self.log_words_ = model.log_words[:, order]
-        self.directions_, self.linear_, self.alpha_ = leading.directions, None, None
+        self.directions_, self.own_words_, self.linear_ = leading.directions, leading.own_words, None
+        self.alpha_, self.n_held_out_ = None, 0
         if settings.rank:
-            self.linear_ = residual_regression(model.regression, model.labels.columns, settings.alpha)
-            self.alpha_ = settings.alpha
+            turned = Turned.of(model.regression)
+            linear, scales, self.n_held_out_ = chosen(leading, turned, settings)
+            self.linear_ = turned.coefficients(linear, scales)
+            self.alpha_ = linear.odds_alpha
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
@@ -262,60 +254,125 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return self
 
 
-FEWEST = 30
-"""Fewer documents held out than that say nothing."""
-SCORES = 1 << 20
-"""Most scores of labels of documents held out that are ranked for each candidate and quarter."""
+FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
+"""Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
+which one scale for all labels is learned."""
 
 
-def chosen(leading: Leading, states: States, settings: Settings, n_rows: int) -> tuple[Settings, int]:
-    """Choose what is undecided, and return the settings and the number of documents held out in turn.
+def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear, NDArray[np.float64], int]:
+    """Choose how labels are scored by a sample, each of whose documents is scored by what all others teach.
 
-    Each quarter of the sample in turn is ranked by every candidate that learned from the others. A penalty is worth
-    so many documents: what is best for those that learned is divided by how many times more there are.
+    Returns it, the scales of the log-odds (L, 2), and the number of documents.
     """
-    sample = leading.sample
-    if not settings.undecided or not len(sample.hashes):
-        return settings, 0
-    # Words and labels of those columns alone that the sample has; one more column stands for all other words.
-    own = np.unique(sample.words.indices)
-    shape = (sample.words.shape[0], len(own) + 1)
-    ids = np.searchsorted(own, sample.words.indices)
-    words = sparse.csr_array((sample.words.data, ids, sample.words.indptr), shape=shape)
-    labels = sample.labels[:, np.unique(sample.labels.indices)]
-    # Of those held out the ones that have a label are ranked, no more than can be ranked soon.
-    most, folds = max(FEWEST, SCORES // max(1, labels.shape[1])), []
-    for held_out in sample.quarters():
-        ranked = np.flatnonzero(held_out & (np.diff(labels.indptr) > 0))[:most]
-        parts = np.flatnonzero(~held_out), ranked
-        folds.append([DocumentsInMemory(words[rows], labels[rows], words.dtype) for rows in parts])
-    fewest = min(part.words.shape[0] for fold in folds for part in fold)
-    if fewest < FEWEST or not all(fitted.labels.nnz for fitted, _ in folds):
-        return settings, 0
-    # What the passes found of these words, and of all others as one: those keep their share, so that smoothing mixes
-    # in what it does in the passes; no document has them.
-    count, columns, forward = leading.document_frequency, states.words.columns, states.whitening.forward
-    left = np.maximum(1.0 - columns[own].sum(axis=0, keepdims=True), 0.0).astype(columns.dtype)
-    nothing = np.zeros((1, forward.shape[1]), dtype=forward.dtype)
-    leading = leading._replace(
-        document_frequency=np.append(count[own], count.sum() - count[own].sum()),
-        column_weights=np.append(leading.column_weights[own], 1.0),
-    )
-    states = states._replace(
-        whitening=states.whitening._replace(forward=np.concatenate([forward[own], nothing])),
-        words=states.words._replace(columns=np.concatenate([columns[own], left])),
-    )
-    tried: dict[str, tuple[Any, ...]] = {"n_em_iter": EM_PASSES, "smoothing": SMOOTHINGS, "alpha": ALPHAS}
-    tried |= {name: (getattr(settings, name),) for name in tried if name not in settings.undecided}
-    candidates = [
-        settings._replace(**dict(zip(tried, values, strict=True))) for values in product(*tried.values())
-    ]
-    gains = np.concatenate([_tried(fold, leading, states, candidates) for fold in folds], axis=1)
+    sample, candidates = leading.sample, settings.candidates
+    scales = np.tile([0.0, 1.0], (len(turned.labels), 1))
+    n = min(len(sample.hashes), max(LEAST, WORK // max(1, turned.labels.size)))
+    n = min(n, max(FEWEST, COEFFICIENTS // len(turned.labels)))
+    if n < FEWEST:
+        return candidates[0], scales, 0
+    words, truth = sample.words[:n], sample.labels[:n]
+    told, dtype = (
+        turned.rates * n >= 1.0,
+        turned.values.dtype,
+    )  # labels that so many documents say something about
+    own, wide = linear_features(words, leading.column_weights, leading.own_words, leading.directions, dtype)
+    m = own.shape[1]
+    Z = sparse_products.times(own, np.ascontiguousarray(turned.turn[:m])) + wide[:, :-1] @ turned.turn[m:]
+    Z -= (turned.mean @ turned.turn).astype(dtype)
+    Y = truth.toarray().astype(dtype)
+    out = LeftOut(Z, Z * Z, Y, turned)
+    ridges = {alpha: out.ridge(alpha) for alpha in dict.fromkeys(each.alpha for each in candidates)}
+    # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
+    halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
+    gains, of_all = np.zeros((len(candidates), n)), {}
+    for penalty in dict.fromkeys(one.odds_alpha for one in candidates):
+        odds, one = out.odds(penalty), np.array([[0.0, 1.0]])
+        most = max(FEWEST, SCORES // odds.shape[1])
+        add_scales(read_only(odds[:most].reshape(-1, 1)), read_only(Y[:most].reshape(-1, 1)), one)
+        of_all[penalty], ranked = scaled(odds, Y, told, one), np.empty_like(odds)
+        for half in halves:
+            shift, scale = scaled(odds[~half], Y[~half], told, one).T.astype(dtype)
+            ranked[half] = shift + scale * odds[half]
+        for each, gain in zip(candidates, gains, strict=True):
+            if each.odds_alpha == penalty:
+                both = ranked + dtype.type(each.weight) * ridges[each.alpha]
+                add_gains(read_only(both), read_only(truth.indices), read_only(truth.indptr), gain)
     best = candidates[first_of_the_best(gains)]
-    if "alpha" in settings.undecided:
-        n_fitted = float(np.mean([fitted.words.shape[0] for fitted, _ in folds]))
-        best = best._replace(alpha=best.alpha * n_fitted / n_rows)
-    return best, gains.shape[1]
+    return best, of_all[best.odds_alpha], n
+
+
+def scaled(
+    odds: FloatArray, truth: FloatArray, told: NDArray[np.bool_], one: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what makes log-odds true of each label: a shift and a scale (L, 2), those of all for labels not told."""
+    each = np.repeat(one, odds.shape[1], axis=0)
+    own = np.repeat(one, int(told.sum()), axis=0)
+    add_scales(read_only(odds[:, told]), read_only(truth[:, told]), own)
+    each[told] = own
+    return each
+
+
+@compiled
+def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64]) -> None:
+    """Fit ``shift + scale * odds`` (column by column) to labels by logistic regression, close to the scales given.
+
+    Shapes: `odds, truth` (n, L), `scales` (L, 2): where it starts, with a penalty of 1 on the squares of what is added.
+
+    >>> scales = np.array([[0.0, 1.0]])
+    >>> add_scales(np.zeros((3, 1)), np.array([[1.0], [1.0], [0.0]]), scales)
+    >>> scales.round(2)
+    array([[0.3, 1. ]])
+    """
+    # Newton's method in two unknowns, with steps of at most 1 and 0.3: where labels are told apart it would overshoot.
+    for label in range(odds.shape[1]):
+        shift, scale = scales[label, 0], scales[label, 1]
+        for _ in range(12):
+            g0, g1 = shift - scales[label, 0], scale - scales[label, 1]
+            h00, h01, h11 = 1.0, 0.0, 1.0
+            for i in range(odds.shape[0]):
+                x = odds[i, label]
+                p = 1.0 / (1.0 + np.exp(-min(max(shift + scale * x, -30.0), 30.0)))
+                left, weight = p - truth[i, label], p * (1.0 - p)
+                g0, g1 = g0 + left, g1 + left * x
+                h00, h01, h11 = h00 + weight, h01 + weight * x, h11 + weight * x * x
+            determinant = h00 * h11 - h01 * h01
+            by0, by1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
+            within = max(1.0, abs(by0), abs(by1) / 0.3)
+            shift, scale = shift - by0 / within, scale - by1 / within
+            if abs(by0) + abs(by1) < 1e-3:
+                break
+        scales[label, 0], scales[label, 1] = shift, scale
+
+
+class LeftOut(NamedTuple):
+    """Documents that are scored as if each had not been learned from, without a second fit.
+
+    Shapes: `features, squares` (n, q): turned; `truth` (n, L).
+    """
+
+    features: FloatArray
+    squares: FloatArray
+    truth: FloatArray
+    turned: Turned
+
+    def ridge(self, alpha: float) -> FloatArray:
+        """Return the scores (n, L) of the ridge regression."""
+        start = self.turned.rates.astype(self.truth.dtype)
+        share = self.squares @ (1 / (self.turned.values[:, None] + start.dtype.type(alpha)))
+        return self._without(self.features @ self.turned.ridge(alpha).T + start, self.truth, share)
+
+    def odds(self, alpha: float) -> FloatArray:
+        """Return the log-odds (n, L)."""
+        start, spread = self.turned.log_odds.astype(self.truth.dtype), self.turned.spread
+        share = self.squares @ (spread / (spread * self.turned.values + start.dtype.type(alpha))).T
+        target = start + (self.truth - 1 / (1 + np.exp(-start))) / spread[:, 0]
+        return self._without(self.features @ self.turned.odds(alpha).T + start, target, share)
+
+    def _without(self, found: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
+        # A linear smoother that listens to a document's own target by a share h says (found - h target) / (1 - h)
+        # where it has not heard it.
+        share = np.minimum(share + 1.0 / self.turned.n_rows, 0.999).astype(found.dtype)
+        return np.asarray((found - share * target) / (1 - share))
 
 
 def first_of_the_best(gains: FloatArray) -> int:
@@ -324,63 +381,6 @@ def first_of_the_best(gains: FloatArray) -> int:
     lost = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = lost.std(axis=1) / np.sqrt(gains.shape[1])
     return int(np.argmax(lost.mean(axis=1) <= error))
-
-
-def _tried(
-    fold: list[DocumentsInMemory], leading: Leading, states: States, candidates: list[Settings]
-) -> FloatArray:
-    """Return what each candidate gains on each document held out, shape (n_candidates, n_documents)."""
-    fitted, held_out = fold
-    settings, dtype = candidates[0], states.whitening.forward.dtype
-    # No label of a document held out may speak: directions that had heard them would ask for too small a penalty.
-    rank, column_weights = min(settings.rank, len(leading.column_weights)), leading.column_weights
-    found = label_range(fitted.words, fitted.labels, rank, settings.seed)
-    scaled = found * column_weights[:, None].astype(np.float32)
-    directions = orthonormal_columns(scaled.astype(dtype, copy=False))
-    unit = unit_rows(fitted.words, column_weights, np.float32)
-    reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
-    leading = leading._replace(
-        directions=wider_directions(directions, reached),
-        label_totals=np.bincount(fitted.labels.indices, minlength=fitted.labels.shape[1]),
-    )
-    # The same for all candidates.
-    known, features = (
-        sparse_products.times(unit_rows(part.words, column_weights, dtype), leading.directions)
-        for part in fold
-    )
-    features = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
-    fitted = fitted._replace(features=known)
-    words, truth = word_rows(held_out.words, counts=settings.counts, dtype=dtype), held_out.labels
-    gains = np.zeros((len(candidates), words.shape[0]))
-    for smoothing in dict.fromkeys(one.smoothing for one in candidates):
-        alike = [number for number, one in enumerate(candidates) if one.smoothing == smoothing]
-        model, n_done = label_pass(fitted, leading, states, candidates[alike[0]]), 0
-        # Candidates come with growing numbers of passes of EM: each goes on where the last one was.
-        for n_em_iter, group in groupby(alike, key=lambda number: candidates[number].n_em_iter):
-            for _ in range(n_done, n_em_iter):
-                model = label_pass(fitted, leading, states, candidates[alike[0]], model)
-            n_done = n_em_iter
-            joint = sparse_products.times(words, model.log_words) + np.log(model.weights)
-            probabilities = posteriors(joint)[0].astype(features.dtype)
-            for number in group:
-                alpha = candidates[number].alpha if settings.rank else None
-                scores = held_out_scores(model, probabilities, features, alpha)
-                add_gains(read_only(scores), read_only(truth.indices), read_only(truth.indptr), gains[number])
-    return gains
-
-
-def held_out_scores(
-    model: LabelModel, states: FloatArray, features: FloatArray, alpha: float | None
-) -> FloatArray:
-    """Return scores (n, L) for a penalty of the linear correction, without one by the states alone."""
-    if alpha is None:
-        return np.asarray(states @ model.labels.columns.T)
-    # P gamma' + F B' for B = (Y'F - gamma P'F) G^-1 is [F G^-1, P - F G^-1 F'P] [Y'F, gamma]': one product with all
-    # labels, and none of these with r^2 numbers.
-    labels = np.concatenate([model.regression.labels, model.labels.columns], axis=1)
-    solved = features.astype(np.float64) @ penalized_inverse(model.regression.gram, alpha)
-    left = np.concatenate([solved, states - solved @ model.regression.states], axis=1)
-    return np.asarray(left.astype(labels.dtype) @ labels.T)
 
 
 @compiled

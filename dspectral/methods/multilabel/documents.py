@@ -76,6 +76,20 @@ def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike 
     return sparse.csr_array((data, words.indices, words.indptr), shape=words.shape)
 
 
+def linear_features(
+    rows: Rows,
+    column_weights: NDArray[np.float64],
+    own_words: IntArray,
+    directions: FloatArray,
+    dtype: DTypeLike,
+) -> tuple[CSRRows, FloatArray]:
+    """Return the features of the linear part: weights of single words (n, m), and directions and a one (n, s + 1)."""
+    unit = unit_rows(rows, column_weights, dtype)
+    wide = np.ones((unit.shape[0], directions.shape[1] + 1), dtype=unit.dtype)
+    wide[:, :-1] = sparse_products.times(unit, directions)
+    return sparse.csr_array(unit[:, own_words]), wide
+
+
 @compiled
 def _weigh(
     values: FloatArray,
@@ -140,11 +154,6 @@ class DocumentSample(NamedTuple):
         words = sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr"))
         labels = sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr"))
         return self.of(words, labels, bounds=self.bounds)
-
-    def quarters(self) -> list[NDArray[np.bool_]]:
-        """Return which documents are in each of four parts, by the hash, so that copies are in the same one."""
-        part = mixed(self.hashes + ODD) >> np.uint64(62)
-        return [np.asarray(part == number) for number in range(4)]
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -69,21 +69,72 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     return mixed
 
 
-def residual_regression(regression: Regression, labels: FloatArray, alpha: float) -> FloatArray:
-    """Return the ridge regression (L, r + 1) of ``Y - P gamma'`` on features, from cross products alone."""
-    # Two products of L r^2 and L k r operations: the r x r inverse is taken once, since L may be hundreds of thousands.
-    # The solution is (Y'F - gamma P'F) (F'F + penalty)^-1. The penalty is in units of the mean of the diagonal of F'F,
-    # so that one alpha serves any number of documents.
-    inverse, dtype = penalized_inverse(regression.gram, alpha), regression.labels.dtype
-    return np.asarray(
-        regression.labels @ inverse.astype(dtype)
-        - labels @ (regression.states.T @ inverse).astype(labels.dtype),
-        dtype=dtype,
-    )
+class Linear(NamedTuple):
+    """How labels are scored: by log-odds, and ``weight`` times a ridge regression.
+
+    `odds_alpha, alpha`: penalties of the log-odds and of the regression, for features of documents at unit length.
+    """
+
+    odds_alpha: float
+    weight: float
+    alpha: float
 
 
-def penalized_inverse(gram: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Return the inverse of ``F'F + penalty``, for a penalty of alpha times the mean of the diagonal of ``F'F``."""
-    size = len(gram)
-    penalized = gram + alpha * np.trace(gram) / size * np.eye(size)
-    return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(penalized), np.eye(size)))
+class Turned(NamedTuple):
+    """Sums of the linear part, of features that are centered and turned until they are uncorrelated.
+
+    Shapes: `values` (q,): their squares; `turn` (q, q); `mean` (q,); `labels` (L, q): ``Y'F``; `rates` (L,): means of
+    the labels. `n_rows`: documents.
+    """
+
+    values: FloatArray
+    turn: FloatArray
+    mean: NDArray[np.float64]
+    labels: FloatArray
+    rates: NDArray[np.float64]
+    n_rows: float
+
+    @classmethod
+    def of(cls, regression: Regression) -> "Turned":
+        """Decompose the Gram matrix of the features once, for all labels and all penalties: some 9 q^3 operations."""
+        gram, labels = regression
+        n, dtype = float(gram[-1, -1]), labels.dtype
+        mean = gram[-1, :-1] / n
+        centered = gram[:-1, :-1] - n * np.outer(mean, mean)
+        values, turn = scipy.linalg.eigh(centered.astype(dtype), driver="evd", check_finite=False)
+        together = (labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)) @ turn
+        return cls(np.maximum(values, 0), turn, mean, together, labels[:, -1].astype(np.float64) / n, n)
+
+    @property
+    def log_odds(self) -> NDArray[np.float64]:
+        """Log-odds of the labels before a word is seen, with half a document more on either side (L,)."""
+        have = self.rates * self.n_rows
+        return np.log(have + 0.5) - np.log(self.n_rows - have + 0.5)
+
+    @property
+    def spread(self) -> FloatArray:
+        """Variance ``p (1 - p)`` of each label, shape (L, 1)."""
+        odds = np.exp(self.log_odds)[:, None]
+        return np.asarray(odds / (1.0 + odds) ** 2, dtype=self.values.dtype)
+
+    def ridge(self, alpha: float) -> FloatArray:
+        """Return the ridge regression (L, q) of the labels on the turned features."""
+        return np.asarray(self.labels / (self.values + self.values.dtype.type(alpha)))
+
+    def odds(self, alpha: float) -> FloatArray:
+        """Return one Newton step (L, q) of penalized logistic regressions, from the log-odds of all documents."""
+        # At the start each label's weights of documents are all p (1 - p) = v, and the Hessian is v F'F + penalty: of
+        # all labels it has the same eigenvectors. A rare label, whose v is small, is shrunk more.
+        return np.asarray(self.labels / (self.spread * self.values + self.values.dtype.type(alpha)))
+
+    def coefficients(self, linear: Linear, scales: NDArray[np.float64]) -> FloatArray:
+        """Return coefficients (L, q + 1) of the features, the intercept last.
+
+        `scales` (L, 2): what is added to log-odds, and what they are multiplied by.
+        """
+        shift, scale = scales.T
+        turned = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
+        turned += self.odds(linear.odds_alpha) * scale[:, None].astype(turned.dtype)
+        coefficients = turned @ self.turn.T
+        intercept = linear.weight * self.rates + shift + scale * self.log_odds - coefficients @ self.mean
+        return np.concatenate([coefficients, intercept[:, None].astype(coefficients.dtype)], axis=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,28 @@ from dspectral.methods.multilabel.latent_states import (
     smoothed_logarithms,
 )
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
-from dspectral.methods.multilabel.summaries import NO_SAMPLE, FirstMoments, SecondMoments, StateStatistics
+from dspectral.methods.multilabel.summaries import (
+    NO_SAMPLE,
+    FirstMoments,
+    SecondMoments,
+    StateStatistics,
+    label_mixing,
+)
 from dspectral.text.weighting import inverse_document_frequency
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import FloatArray, IntArray
 
 SOLVER: Literal["auto", "gram", "frequent_directions", "range"] = "auto"
-"""Solver of the first pass: the exact matrix of pairs (``"auto"`` up to 2,048 words: 32 MiB), a sketch by Frequent
-Directions, which is close to exact (``"auto"`` for unbiased moments of more words), or the range of one random product
-(``"auto"`` for others), which costs a fraction of it. What either errs in size, the second pass mends."""
+"""Solver of the first pass: the exact matrix of pairs (``"auto"`` for unbiased moments of up to 2,048 words: 32 MiB), a
+sketch by Frequent Directions, which is close to exact (``"auto"`` for those of more words), or the range of one random
+product (``"auto"`` for others), which costs a fraction of it. What either errs in size, the second pass mends."""
 SKETCH_SIZE: int | None = None
 """Rows of the sketch, or columns of the product; None for ``2 n_states + 10``."""
-SAMPLE = (8192, 1 << 21)
+SAMPLE = (4096, 1 << 20)
 """Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
+OWN_WORDS = 2048
+"""Most features of the linear part: all words where no more occur, else the most telling ones beside the directions."""
+COEFFICIENTS = 1 << 24
+"""Most coefficients of single words for all labels together: 64 MiB in single precision."""
 WITHIN = 1e-3
 """Share of a column's length outside some directions, up to which it counts as within them."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
@@ -59,7 +69,8 @@ LABEL_PRIOR = 0.5
 class Leading(NamedTuple):
     """Results of the first pass.
 
-    Shapes: `document_frequency` (d,), `label_totals` (L,), `column_weights` (d,), `directions` (d, r).
+    Shapes: `document_frequency` (d,), `label_totals` (L,), `column_weights` (d,), `directions` (d, r), `own_words`
+    (m,): columns that are features of the linear part, in ascending order.
     """
 
     whitening: Whitening
@@ -67,6 +78,7 @@ class Leading(NamedTuple):
     label_totals: NDArray[np.int64]
     column_weights: NDArray[np.float64]
     directions: FloatArray
+    own_words: IntArray
     certificate: Certificate | None
     solver: str
     sample: DocumentSample
@@ -79,15 +91,6 @@ class States(NamedTuple):
     tensor: OrthogonalCP
     words: Simplex
     weights: NDArray[np.float64]
-
-
-class DocumentsInMemory(NamedTuple):
-    """Documents that a pass reads in this process at once, with features (n, r) if known already."""
-
-    words: CSRRows
-    labels: CSRRows
-    dtype: Any
-    features: FloatArray | None = None
 
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
@@ -103,7 +106,8 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     if solver == "auto":
         # Without its diagonal the moment is indefinite, and one random product says too little about it.
         sketch = "frequent_directions" if settings.distinct else "range"
-        solver = "gram" if data.n_words <= GRAM_COLUMNS else sketch
+        few = data.n_words <= GRAM_COLUMNS
+        solver = "gram" if few and settings.distinct else sketch
     plan = Plan(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
     if settings.distinct:
         # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
@@ -118,10 +122,11 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         ),
         counts=settings.counts,
         distinct=settings.distinct,
-        rank=min(settings.rank, data.n_words),
+        # All words are features where they are few, and then none needs directions.
+        rank=min(settings.rank, data.n_words) if data.n_words > most_own_words(data.n_labels) else 0,
         seed=settings.seed,
         # Four times what is wanted is let through: repeated documents may make a share come out smaller.
-        bounds=SampleBounds(*SAMPLE, share) if settings.undecided else NO_SAMPLE,
+        bounds=SampleBounds(*SAMPLE, share) if len(settings.candidates) > 1 else NO_SAMPLE,
     )
     found = summarize(data.words, data.labels, of=of, name="first-moments")
     if not found.label_totals.any():
@@ -134,17 +139,40 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     roots = np.sqrt(values / found.pairs).astype(axes.dtype)
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
-    scaled = found.label_range * weights[:, None].astype(np.float32)
+    own_words, directions = _features(found, weights, data, settings)
     return Leading(
         Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots)),
         found.document_frequency,
         found.label_totals,
         weights,
-        orthonormal_columns(scaled.astype(data.dtype, copy=False)),
+        directions,
+        own_words,
         certificate,
         solver,
         found.sample,
     )
+
+
+def most_own_words(n_labels: int) -> int:
+    """Return how many single words may be features, for so many labels."""
+    return min(OWN_WORDS, COEFFICIENTS // max(1, n_labels))
+
+
+def _features(
+    found: FirstMoments, weights: NDArray[np.float64], data: LabelledStreams, settings: Settings
+) -> tuple[IntArray, FloatArray]:
+    """Return the single words that are features of the linear part (m,), and its directions (d, r)."""
+    seen, most = np.flatnonzero(found.document_frequency), most_own_words(data.n_labels)
+    if not settings.rank or len(seen) <= most:
+        return seen[: most if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
+    # The most telling are those whose covariance with all labels, A_u' (Y - mean) Omega, is longest.
+    A, s = found.label_range, found.unit_total
+    mean = found.label_totals / data.n_rows @ label_mixing(data.n_labels, A.shape[1], settings.seed)
+    length = np.einsum("ij,ij->i", A, A, dtype=np.float64) + s * (s * (mean @ mean) - 2.0 * (A @ mean))
+    most = max(0, most - 2 * A.shape[1])
+    own_words = np.sort(np.argsort(-length * weights**2, kind="stable")[:most])
+    scaled = A * weights[:, None].astype(np.float32)
+    return own_words, orthonormal_columns(scaled.astype(data.dtype, copy=False))
 
 
 def _leading(
@@ -244,12 +272,13 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     words = on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
     # The values are 1 / sqrt(pi) (section 2.3). No probability is above 1, so a value below 1 is noise.
     weights = 1.0 / np.maximum(tensor.values, 1.0) ** 2
-    leading = leading._replace(directions=wider_directions(leading.directions, moments.reached))
+    if leading.directions.size:
+        leading = leading._replace(directions=wider_directions(leading.directions, moments.reached))
     return leading, States(Whitening(forward, back), tensor, words, weights / weights.sum())
 
 
 def label_pass(
-    data: LabelledStreams | DocumentsInMemory,
+    data: LabelledStreams,
     leading: Leading,
     states: States,
     settings: Settings,
@@ -281,17 +310,15 @@ def label_pass(
         log_words=log_words,
         log_weights=np.log(weights),
         directions=leading.directions,
+        own_words=leading.own_words,
         log_labels=log_labels,
         squares=squares,
         column_weights=leading.column_weights,
         counts=settings.counts,
         distinct=settings.distinct,
     )
-    if isinstance(data, DocumentsInMemory):
-        found = of(data.words, data.labels, features=data.features)
-    else:
-        name = "state-labels" if before is None else "expectation"
-        found = summarize(data.words, data.labels, of=of, name=name)
+    name = "state-labels" if before is None else "expectation"
+    found = summarize(data.words, data.labels, of=of, name=name)
     likelihood = found.log_likelihood / max(1, found.n_rows)
     if before is None:
         labels = on_simplex(found.labels)

@@ -18,11 +18,11 @@ from dspectral.inputs.labels import checked_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel.documents import unit_rows, word_rows
+from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.text.weighting import inverse_document_frequency
-from dspectral.types import CSRRows, FloatArray, Rows, RowsLike, is_sparse
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sparse
 
 SCORE_BYTES = 64 << 20
 """Bytes of scores of all labels that are held while the best are picked."""
@@ -49,14 +49,15 @@ class Topic(NamedTuple):
 class LabelScorer(NamedTuple):
     """Everything that scores labels of documents.
 
-    Shapes: `log_words` (d, k), `log_weights` (k,), `labels` (L, k), `column_weights` (d,), `directions` (d, r),
-    `linear` (L, r + 1).
+    Shapes: `log_words` (d, k), `log_weights` (k,), `labels` (L, k), `column_weights` (d,), `own_words` (m,),
+    `directions` (d, s), `linear` (L, m + s + 1).
     """
 
     log_words: FloatArray
     log_weights: NDArray[np.float64]
     labels: FloatArray
     column_weights: NDArray[np.float64]
+    own_words: IntArray
     directions: FloatArray
     linear: FloatArray | None
     counts: bool
@@ -69,18 +70,29 @@ class LabelScorer(NamedTuple):
         return posteriors(scores)[0].astype(dtype)
 
     def scores(self, rows: Rows) -> FloatArray:
-        """Return the score of every label, shape (n, L): probability given the words, and linear correction."""
-        scores = self.states(rows) @ self.labels.T
+        """Return the score of every label, shape (n, L): by the linear part, or without one by the states."""
         if self.linear is None:
-            return np.asarray(scores)
-        unit = unit_rows(rows, self.column_weights, self.log_words.dtype)
-        features = sparse_products.times(unit, self.directions)
-        return np.asarray(scores + features @ self.linear[:, :-1].T + self.linear[:, -1])
+            return np.asarray(self.states(rows) @ self.labels.T)
+        own, wide = linear_features(
+            rows, self.column_weights, self.own_words, self.directions, self.log_words.dtype
+        )
+        m = own.shape[1]
+        scores = wide @ self.linear[:, m:].T
+        if m:
+            scores += sparse_products.times(own, np.ascontiguousarray(self.linear[:, :m].T))
+        return np.asarray(scores)
 
     def shares(self, rows: Rows) -> FloatArray:
-        """Return scores, those below 0 as good as 0, divided by their sum over all labels, shape (n, L)."""
-        scores = np.maximum(self.scores(rows), LEAST_SCORE)
-        return np.asarray(scores / _sums(scores), dtype=scores.dtype)
+        """Return the scores, made positive, divided by their sum over all labels, shape (n, L)."""
+        scores = self._positive(rows)
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
+
+    def _positive(self, rows: Rows) -> FloatArray:
+        """Return the scores, made positive in their order, shape (n, L)."""
+        scores = self.scores(rows)
+        if self.linear is None:
+            return np.maximum(scores, LEAST_SCORE)
+        return np.logaddexp(0, scores)  # odds where these are small, and never two equal where scores are not
 
     def top(self, rows: Rows, *, n: int) -> CSRRows:
         """Return the n largest shares of each row as CSR, shape (n_rows, L)."""
@@ -89,7 +101,7 @@ class LabelScorer(NamedTuple):
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
         # There is one turn at least, so that a block without rows gives arrays of the right types.
         parts = [
-            _largest(self.scores(rows[start : start + step]), n)
+            _largest(self._positive(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)
         ]
         columns = np.concatenate([columns for columns, _ in parts]).ravel()
@@ -98,19 +110,12 @@ class LabelScorer(NamedTuple):
         return sparse.csr_array((values, columns, indptr), shape=(rows.shape[0], n_labels))
 
 
-def _sums(scores: FloatArray) -> FloatArray:
-    """Return the sum of each row, or 1 where it is 0, shape (n, 1)."""
-    total = scores.sum(axis=1, keepdims=True)
-    return np.where(total > 0, total, 1)
-
-
 def _largest(scores: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
-    """Return columns and shares of the largest scores of each row, in the order of the columns."""
-    scores = np.maximum(scores, 0)
+    """Return columns and shares of the largest scores of each row, all above 0, in the order of the columns."""
     # A partition finds the n largest in L operations a row; the few columns are then put in order, as CSR wants.
     order = np.argpartition(-scores, n - 1, axis=1)[:, :n] if n < scores.shape[1] else None
     columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(scores), 1))
-    best = np.take_along_axis(scores, columns, axis=1) / _sums(scores)
+    best = np.take_along_axis(scores, columns, axis=1) / scores.sum(axis=1, keepdims=True)
     return columns.astype(np.int32), best.astype(scores.dtype)
 
 
@@ -128,6 +133,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
     word_distributions_: FloatArray
     label_distributions_: FloatArray
     log_words_: FloatArray
+    own_words_: IntArray
     directions_: FloatArray
     linear_: FloatArray | None
     document_frequency_: NDArray[np.int64]
@@ -139,7 +145,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return self.word_distributions_.T
 
     def decision_function(self, X: RowsLike) -> Any:
-        """Score every label: its probability given the words, and the linear correction.
+        """Score every label by the linear part, or without one by its probability given the words.
 
         Parameters
         ----------
@@ -149,7 +155,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Scores, which sum to 1 in each row if there is no linear correction.
+            Scores near log-odds; probabilities that sum to 1 in each row if there is no linear part.
         """
         return self._map(self._scorer.scores, X, len(self.classes_), "score")
 
@@ -164,8 +170,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Scores, those below 0 as good as 0, divided by their sum; for many labels :meth:`top_labels` takes less
-            memory.
+            ``log(1 + exp(score))``, divided by its sum; for many labels :meth:`top_labels` takes less memory.
         """
         return self._map(self._scorer.shares, X, len(self.classes_), "share")
 
@@ -182,7 +187,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
-            ``n`` stored entries a row, zeros among them where fewer labels have a score above 0.
+            ``n`` stored entries a row, all above 0.
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))
@@ -275,7 +280,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         counts = (self.recipe or MultiLabelRecipe()).counts
         return LabelScorer(
             self.log_words_, np.log(self.state_weights_), self.label_distributions_, weights,
-            self.directions_, self.linear_, counts,
+            self.own_words_, self.directions_, self.linear_, counts,
         )  # fmt: skip
 
     def _map(

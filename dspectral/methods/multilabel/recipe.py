@@ -3,24 +3,23 @@
 from typing import Any, Literal, NamedTuple
 
 from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real, resolve_seed
+from dspectral.methods.multilabel.latent_states import Linear
 from dspectral.registry import saved
 
 MomentKind = Literal["paper", "unbiased"]
 TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
 
-N_STATES = 100
-"""States for ``"auto"``: on Bibtex and Reuters they gain 3 to 6 percent over 50 in precision of the first label."""
-SMOOTHINGS = (0.9, 0.3)
-"""Shares of the corpus that are tried, the one that wins on real documents first."""
-EM_PASSES = (0, 2)
-"""Numbers of passes of EM that are tried."""
-ALPHAS = (1e-2, 3e-3, 1e-3, 3e-2, 1e-1, 3e-1)
-"""Penalties that are tried, for the documents that learn."""
+N_STATES = 50
+"""States for ``"auto"``."""
+CANDIDATES = tuple(
+    Linear(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
+)
+"""Linear parts that are tried: what wins on real text first, what does where labels are many and rare later."""
 
 
 @saved
 class MultiLabelRecipe(NamedTuple):
-    """How the moments are taken and decomposed, by default as in the paper, and the penalty of the correction.
+    """How the moments are taken and decomposed, by default as in the paper, and the penalty of the linear part.
 
     Attributes
     ----------
@@ -32,7 +31,7 @@ class MultiLabelRecipe(NamedTuple):
         ``"power"``: the power method with deflation, one state after the other; ``"batches"`` (``"auto"``): up to 16
         a round, a fraction of the time from some 100 states on; ``"diagonalise"``: simultaneous diagonalization.
     alpha : float or "auto", default="auto"
-        Ridge penalty of the linear correction, in units of the features' mean eigenvalue; ``"auto"`` is chosen.
+        Penalty of the log-odds in the linear part, for documents of unit length; ``"auto"`` is chosen.
     """
 
     moments: MomentKind = "paper"
@@ -45,21 +44,20 @@ class Settings(NamedTuple):
     """Checked settings of one fit, as :class:`~dspectral.MomentMultiLabelClassifier` explains them.
 
     `fewer`: whether states may be fewer than ``n_states``, as many as the words have directions; `distinct`: whether
-    pairs and triples of words are at distinct positions; `undecided`: settings to choose on documents held out.
+    pairs and triples of words are at distinct positions; `candidates`: linear parts to choose from.
     """
 
     n_states: int
     fewer: bool
     smoothing: float
     n_em_iter: int
-    alpha: float
     label_weight: float
     rank: int
     distinct: bool
     counts: bool
     tensor: TensorMethod
     seed: int
-    undecided: tuple[str, ...]
+    candidates: tuple[Linear, ...]
 
     @classmethod
     def of(cls, estimator: Any) -> "Settings":
@@ -69,30 +67,25 @@ class Settings(NamedTuple):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
         check_option("moments", recipe.moments, ("paper", "unbiased"))
         check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
-        names = ("n_states", "smoothing", "n_em_iter", "alpha")
-        given = {name: getattr(recipe if name == "alpha" else estimator, name) for name in names}
-        auto = {name for name, value in given.items() if isinstance(value, str) and value == "auto"}
-        first = dict(zip(names, (N_STATES, SMOOTHINGS[0], EM_PASSES[0], ALPHAS[0]), strict=True))
-        values = {name: first[name] if name in auto else value for name, value in given.items()}
-        n_states = check_integer("n_states", values["n_states"], at_least=1)
+        fewer = isinstance(estimator.n_states, str) and estimator.n_states == "auto"
+        n_states = check_integer("n_states", N_STATES if fewer else estimator.n_states, at_least=1)
         rank = n_states if estimator.correction_rank is None else estimator.correction_rank
-        rank = check_integer("correction_rank", rank, at_least=0)
-        smoothing = check_real("smoothing", values["smoothing"], at_least=0.0, at_most=1.0)
-        n_em_iter = check_integer("n_em_iter", values["n_em_iter"], at_least=0, at_most=MOST_READS)
-        alpha = check_real("alpha", values["alpha"])
-        if alpha <= 0:
-            raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
+        candidates = CANDIDATES
+        if not (isinstance(recipe.alpha, str) and recipe.alpha == "auto"):
+            alpha = check_real("alpha", recipe.alpha)
+            if alpha <= 0:
+                raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
+            candidates = tuple(one._replace(odds_alpha=alpha) for one in CANDIDATES if one.odds_alpha == 0.2)
         return cls(
             n_states,
-            "n_states" in auto,
-            smoothing,
-            n_em_iter,
-            alpha,
+            fewer,
+            check_real("smoothing", estimator.smoothing, at_least=0.0, at_most=1.0),
+            check_integer("n_em_iter", estimator.n_em_iter, at_least=0, at_most=MOST_READS),
             label_weight=check_real("label_weight", estimator.label_weight, at_least=0.0),
-            rank=rank,
+            rank=check_integer("correction_rank", rank, at_least=0),
             distinct=recipe.moments == "unbiased",
             counts=recipe.counts,
             tensor=recipe.tensor,
             seed=resolve_seed(estimator.random_state),
-            undecided=tuple(name for name in names[1:] if name in auto and (rank or name != "alpha")),
+            candidates=candidates,
         )

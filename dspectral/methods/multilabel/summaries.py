@@ -1,6 +1,6 @@
 """Summaries of the passes over words and labels, in whitened coordinates: moments, and sums weighted by the states.
 
-Nothing of size d x d, d x d x d or k^2 x L is ever formed.
+Nothing of size d x d for many words, d x d x d or k^2 x L is ever formed.
 """
 
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
@@ -15,8 +16,14 @@ from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import total_of
-from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds, unit_rows, word_rows
-from dspectral.types import CSRRows, FloatArray, Rows
+from dspectral.methods.multilabel.documents import (
+    DocumentSample,
+    SampleBounds,
+    linear_features,
+    unit_rows,
+    word_rows,
+)
+from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
 STEP = 1024
@@ -28,13 +35,14 @@ NO_SAMPLE = SampleBounds(0, 0, 0.0)
 class FirstMoments(NamedTuple):
     """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
 
-    Shapes: `document_frequency` (d,), `label_totals` (L,), `label_range` (d, r): ``A_u' (Y Omega)``. `pairs`: pairs
-    of positions in one document, over all documents.
+    Shapes: `document_frequency, unit_total` (d,): ``A_u' 1``; `label_totals` (L,), `label_range` (d, r): ``A_u' (Y
+    Omega)``. `pairs`: pairs of positions in one document, over all documents.
     """
 
     sketch: WordSketch
     pairs: float
     document_frequency: NDArray[np.int64]
+    unit_total: NDArray[np.float64]
     label_totals: NDArray[np.int64]
     label_range: FloatArray
     sample: DocumentSample
@@ -63,6 +71,8 @@ class FirstMoments(NamedTuple):
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
+        sizes = np.diff(words.indptr)
+        unit = 1.0 / np.sqrt(np.repeat(sizes, sizes))
         taken, values = slice(0), words  # of documents to choose by, weights too
         if bounds.n_documents:
             taken, values = slice(None), word_rows(rows, counts=True)
@@ -70,6 +80,7 @@ class FirstMoments(NamedTuple):
             sketch(words),
             float(np.sum(length * (length - 1.0 if distinct else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
+            np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
             label_range(words, Y, rank, seed),
             DocumentSample.of(values[taken], Y[taken], bounds=bounds),
@@ -124,8 +135,10 @@ class SecondMoments(NamedTuple):
             second -= (W * s).T @ W
             seen = sparse_products.transpose_times(words, Y)[present]
             third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
-        unit = unit_rows(rows, column_weights, np.float32)
-        reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
+        reached = np.zeros(directions.shape, dtype=np.float32)
+        if directions.size:
+            unit = unit_rows(rows, column_weights, np.float32)
+            reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
         return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)), reached)
 
     def merge(self, *others: Self) -> Self:
@@ -139,12 +152,15 @@ def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     # narrower.
     present = word_rows(words, counts=False, dtype=np.float32)
     sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
-    if Y.shape[1] <= rank:
-        mixed = np.asarray(Y.toarray(), dtype=np.float32)
-    else:  # the same Omega in every block, drawn from the seed: it is not part of any message
-        Omega = np.random.default_rng(seed).standard_normal((Y.shape[1], rank), dtype=np.float32)
-        mixed = sparse_products.times(Y, Omega)
+    mixed = sparse_products.times(Y, label_mixing(Y.shape[1], rank, seed))
     return sparse_products.transpose_times(present, np.divide(mixed, sizes, dtype=np.float32))
+
+
+def label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
+    """Return Omega, shape (L, r), or the identity for few labels: it is drawn anew, and part of no message."""
+    if n_labels <= rank:
+        return np.eye(n_labels, dtype=np.float32)
+    return np.random.default_rng(seed).standard_normal((n_labels, rank), dtype=np.float32)
 
 
 def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
@@ -170,15 +186,29 @@ def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
 
 
 class Regression(NamedTuple):
-    """Cross products for a linear model of what the states leave of the labels.
+    """Cross products for linear models of the labels.
 
-    `gram` (r + 1, r + 1): ``F'F``, for F the features with a last column of ones; `states` (r + 1, k):
-    ``F'P``, for P the posteriors of the states; `labels` (L, r + 1): ``Y'F``, for Y the labels.
+    `gram` (q + 1, q + 1): ``F'F``, for F the features with a last column of ones; `labels` (L, q + 1): ``Y'F``, for Y
+    the labels.
     """
 
     gram: NDArray[np.float64]
-    states: NDArray[np.float64]
     labels: FloatArray
+
+    @classmethod
+    def of(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
+        """Sum up a block of features: `own` (n, m) beside `wide` (n, s), and of labels (n, L)."""
+        # Products of features in double: what inverts F'F multiplies its rounding.
+        F, m = wide.astype(np.float64), own.shape[1]
+        gram = np.empty((m + F.shape[1],) * 2)
+        gram[:m, :m] = sparse_products.gram(own)
+        gram[:m, m:] = sparse_products.transpose_times(own, F)
+        gram[m:, :m], gram[m:, m:] = gram[:m, m:].T, F.T @ F
+        of_own = np.asarray((sparse.csr_array(Y.T) @ own).toarray(), dtype=wide.dtype)
+        return cls(
+            gram,
+            np.concatenate([of_own, sparse_products.transpose_times(Y, wide)], axis=1),
+        )
 
     def merge(self, *others: Self) -> Self:
         """Return the cross products of all rows."""
@@ -200,6 +230,14 @@ class StateStatistics(NamedTuple):
     regression: Regression
 
     @classmethod
+    def needs(
+        cls, _block: BlockSize, *, directions: FloatArray, own_words: IntArray, **_settings: object
+    ) -> Need:
+        """Return what the products of features need, twice while they are made."""
+        gram = 8 * (len(own_words) + directions.shape[1] + 1) ** 2
+        return Need(gram, 2 * gram)
+
+    @classmethod
     def of(
         cls,
         rows: Rows,
@@ -208,22 +246,23 @@ class StateStatistics(NamedTuple):
         log_words: FloatArray,
         log_weights: NDArray[np.float64],
         directions: FloatArray,
+        own_words: IntArray,
         column_weights: NDArray[np.float64],
         counts: bool,
         log_labels: FloatArray | None = None,
         squares: FloatArray | None = None,
         distinct: bool = False,
-        features: FloatArray | None = None,
     ) -> Self:
         """Summarize one block.
 
-        Shapes: `rows` (n, d), `labels` (n, L), `log_words` (d, k), `log_weights` (k,), `directions` (d, r),
-        `column_weights` (d,), `log_labels` (L, k), `squares` (d, k), `features` (n, r).
+        Shapes: `rows` (n, d), `labels` (n, L), `log_words` (d, k), `log_weights` (k,), `directions` (d, s),
+        `own_words` (m,), `column_weights` (d,), `log_labels` (L, k), `squares` (d, k).
         """
         # E-step: p(j | x) is proportional to pi_j prod_v mu_vj^(x_v), in logarithms one product of the rows with
         # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words alone, as
         # in prediction; `posterior` may have heard the labels. The sums over documents of posterior times rows are
-        # what the M-step divides. Cost: 2 (nnz of words + nnz of labels) (k + r) operations and some n k numbers.
+        # what the M-step divides. Cost: 2 (nnz of words + nnz of labels) (k + s) operations, those of the Gram matrix
+        # of m words, and some n k numbers.
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         scores = sparse_products.times(words, log_words) + log_weights
@@ -237,11 +276,7 @@ class StateStatistics(NamedTuple):
             weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
             if distinct:  # less sum_v x_v w_vj^2, a word paired with itself
                 weights -= sparse_products.times(words, squares**2)
-        if features is None:
-            features = sparse_products.times(unit_rows(rows, column_weights, words.dtype), directions)
-        # Products of features in double: the correction inverts F'F, whose condition single precision would not stand.
-        F = np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
-        wide = F.astype(np.float64)
+        features = linear_features(rows, column_weights, own_words, directions, words.dtype)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)
         return cls(
             words.shape[0],
@@ -249,7 +284,7 @@ class StateStatistics(NamedTuple):
             log_likelihood,
             sparse_products.transpose_times(Y, weights),
             sparse_products.transpose_times(words, posterior) if squares is None else none,
-            Regression(wide.T @ wide, wide.T @ P, sparse_products.transpose_times(Y, F)),
+            Regression.of(*features, Y),
         )
 
     def merge(self, *others: Self) -> Self:

@@ -1,4 +1,4 @@
-"""What is chosen on documents held out, and the linear correction that is made once for all candidates."""
+"""The linear part, and what is chosen for it on documents that are left out."""
 
 from itertools import pairwise
 
@@ -8,18 +8,22 @@ from scipy import sparse
 
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import sample_labelled_documents
-from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.methods.multilabel.classifier import add_gains, first_of_the_best, held_out_scores
-from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds, unit_rows, word_rows
-from dspectral.methods.multilabel.latent_states import LabelModel, Simplex, residual_regression
+from dspectral.methods.multilabel import MultiLabelRecipe, passes
+from dspectral.methods.multilabel.classifier import LeftOut, add_gains, add_scales, first_of_the_best
+from dspectral.methods.multilabel.documents import (
+    DocumentSample,
+    SampleBounds,
+    linear_features,
+    unit_rows,
+    word_rows,
+)
+from dspectral.methods.multilabel.latent_states import Linear, Turned
 from dspectral.methods.multilabel.passes import wider_directions
-from dspectral.methods.multilabel.prediction import LabelScorer
-from dspectral.methods.multilabel.summaries import StateStatistics, label_range
+from dspectral.methods.multilabel.summaries import Regression, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
 
 K = 4
-CHOSEN = ("n_states_", "smoothing_", "n_em_iter_", "alpha_", "n_held_out_")
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +33,6 @@ def dependent():
         1200, n_words=60, n_labels=15, n_states=8, length=12.0, seed=3
     )
     return sparse.csr_array(sparse.hstack([words] * 3, format="csr")), labels
-
-
-def facts(model):
-    return {name: getattr(model, name) for name in CHOSEN}
 
 
 def sampled(words, labels, order, borders, bounds):
@@ -55,64 +55,37 @@ def test_the_sample_is_the_same_in_every_order_and_whatever_the_cuts_and_counts(
     np.testing.assert_array_equal(found.labels.toarray(), expected.labels.toarray())
 
 
-def test_copies_of_a_document_are_in_one_quarter_and_the_quarters_hold_all(dependent):
-    words, labels = (sparse.csr_array(sparse.vstack([part, part], format="csr")) for part in dependent)
-    sample = DocumentSample.of(words, labels, bounds=SampleBounds(2400, 1 << 20, 1.0))
-    quarters = sample.quarters()
-    assert np.sum(quarters, axis=0).tolist() == [1] * 2400
-    assert all(400 < quarter.sum() < 800 for quarter in quarters)
-    for quarter in quarters:
-        assert not set(sample.hashes[quarter]) & set(sample.hashes[~quarter])
-    assert len(set(sample.hashes)) == len(np.unique((words.toarray() > 0), axis=0))
-
-
-def test_the_default_is_near_the_best_of_a_grid_and_far_from_the_worst():
+def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
     words, labels, _ = sample_labelled_documents(
         1200, n_words=60, n_labels=60, n_states=20, length=12.0, seed=3
     )
     train, test = np.arange(900), np.arange(900, 1200)
 
-    def reached(model):
+    def reached(alpha, rank=None):
+        model = MomentMultiLabelClassifier(8, correction_rank=rank, recipe=MultiLabelRecipe(alpha=alpha))
         scores = model.fit(words[train], labels[train]).decision_function(words[test])
         area, first = document_auc(scores, labels[test]), precision_at(scores, labels[test], 1)
         return np.nanmean(area) + np.nanmean(first)
 
-    grid = [
-        reached(
-            MomentMultiLabelClassifier(
-                8, smoothing=smoothing, n_em_iter=0, recipe=MultiLabelRecipe(alpha=alpha)
-            )
-        )
-        for smoothing in (0.01, 0.9)
-        for alpha in (0.001, 0.1, 1.0)
-    ]
-    assert reached(MomentMultiLabelClassifier(8)) > 0.97 * max(grid)
-    assert min(grid) < 0.9 * max(grid)
+    best = max(reached(alpha) for alpha in (0.01, 0.1, 1.0, 1000.0))
+    assert reached("auto") > 0.98 * best
+    assert reached("auto", 0) < 0.9 * best
 
 
-def test_what_is_given_is_kept_and_then_nothing_is_held_out(dependent):
-    model = MomentMultiLabelClassifier(
-        K, smoothing=0.2, n_em_iter=1, recipe=MultiLabelRecipe(alpha=0.05)
-    ).fit(*dependent)
-    assert facts(model) == {
-        "n_states_": K,
-        "smoothing_": 0.2,
-        "n_em_iter_": 1,
-        "alpha_": 0.05,
-        "n_held_out_": 0,
-    }
+def test_what_is_given_is_kept_and_without_a_linear_part_nothing_is_chosen(dependent):
+    given = {"smoothing": 0.2, "n_em_iter": 1, "recipe": MultiLabelRecipe(alpha=0.05)}
+    model = MomentMultiLabelClassifier(K, **given).fit(*dependent)
+    assert (model.n_states_, model.smoothing_, model.n_em_iter_, model.alpha_) == (K, 0.2, 1, 0.05)
     published = MomentMultiLabelClassifier.as_published(K).fit(*dependent)
     assert (published.alpha_, published.n_held_out_, published.n_passes_) == (None, 0, 3)
-    half = MomentMultiLabelClassifier(K, smoothing=0.2).fit(*dependent)
-    assert half.smoothing_ == 0.2
-    assert half.n_held_out_ > 1000
+    assert MomentMultiLabelClassifier(K).fit(*dependent).n_held_out_ == 1200
 
 
 def test_few_documents_get_the_settings_that_win_elsewhere(dependent):
-    words, labels = (part[:40] for part in dependent)
+    words, labels = (part[:25] for part in dependent)
     model = MomentMultiLabelClassifier().fit(words, labels)
-    assert 1 < model.n_states_ <= 40
-    assert (model.smoothing_, model.n_em_iter_, model.alpha_, model.n_held_out_) == (0.9, 0, 0.01, 0)
+    assert 1 < model.n_states_ <= 25
+    assert (model.alpha_, model.n_held_out_) == (0.2, 0)
     scores = MomentMultiLabelClassifier().fit(words[:2], labels[:2]).decision_function(words[:2])
     assert np.isfinite(scores).all()
 
@@ -138,7 +111,7 @@ def test_a_candidate_must_win_by_more_than_chance():
     assert first_of_the_best(gains) == 2
 
 
-N_WORDS, N_LABELS, RANK = 50, 6, 5
+N_WORDS, N_LABELS = 50, 6
 
 
 @pytest.fixture(scope="module")
@@ -147,26 +120,58 @@ def documents():
     return word_rows(words, counts=False, dtype=np.float64), sparse.csr_array(labels)
 
 
-def parts(rng):
-    """Parameters of a model that nobody fitted."""
-    words, labels = (rng.dirichlet(np.ones(size), size=K).T for size in (N_WORDS, N_LABELS))
-    directions = np.linalg.qr(rng.standard_normal((N_WORDS, RANK)))[0]
-    return words, labels, rng.dirichlet(np.ones(K)), directions, 1.0 + rng.random(N_WORDS)
+@pytest.fixture(scope="module")
+def part(documents):
+    """Features of a quarter of the words and of directions, and the sums of all documents and of all but the first."""
+    rng = np.random.default_rng(0)
+    directions, own = np.linalg.qr(rng.standard_normal((N_WORDS, 5)))[0], np.arange(0, N_WORDS, 4)
+    words, Y = documents
+    wide, single = linear_features(words, 1.0 + rng.random(N_WORDS), own, directions, np.float64)
+    sums = [Regression.of(wide[a:], single[a:], Y[a:].astype(np.float64)) for a in (0, 1)]
+    return np.column_stack([wide.toarray(), single[:, :-1]]), Y.toarray().astype(np.float64), sums
 
 
-def test_scores_for_a_penalty_are_those_of_the_fitted_classifier_with_it(documents):
-    words, labels = documents
-    mu, gamma, pi, directions, weights = parts(np.random.default_rng(0))
-    given = {"log_words": np.log(mu), "log_weights": np.log(pi), "directions": directions}
-    sums = StateStatistics.of(words, labels, column_weights=weights, counts=False, **given).regression
-    model = LabelModel(np.log(mu), pi, Simplex(mu, 0, 0.0), Simplex(gamma, 0, 0.0), sums, 0.0)
-    held_out = words[:40]
-    features = np.column_stack([unit_rows(held_out, weights) @ directions, np.ones(40)])
-    for alpha in (0.001, 0.1, None):
-        linear = residual_regression(sums, gamma, alpha) if alpha else None
-        scorer = LabelScorer(np.log(mu), np.log(pi), gamma, weights, directions, linear, counts=False)
-        found = held_out_scores(model, scorer.states(held_out), features, alpha)
-        np.testing.assert_allclose(found, scorer.scores(held_out), atol=1e-10)
+def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_regressions(part):
+    F, Y, (sums, _) = part
+    centered, p = F - F.mean(axis=0), (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
+    scales = np.column_stack([np.linspace(-1, 1, N_LABELS), np.linspace(0.5, 2, N_LABELS)])
+    gram = centered.T @ centered
+    found = Turned.of(sums).coefficients(Linear(0.3, 4.0, 2.0), scales)
+    ridge = Y.mean(axis=0) + centered @ np.linalg.solve(gram + 2 * np.eye(len(gram)), centered.T @ Y)
+    for label, (shift, scale) in enumerate(scales):
+        v = p[label] * (1 - p[label])
+        step = np.linalg.solve(v * gram + 0.3 * np.eye(len(gram)), centered.T @ (Y[:, label] - p[label]))
+        odds = np.log(p[label] / (1 - p[label])) + centered @ step
+        expected = shift + scale * odds + 4.0 * ridge[:, label]
+        np.testing.assert_allclose(F @ found[label, :-1] + found[label, -1], expected, atol=1e-8)
+
+
+def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
+    F, Y, sums = part
+    turned, without = (Turned.of(each) for each in sums)
+    Z = (F - turned.mean) @ turned.turn
+    out = LeftOut(Z, Z * Z, Y, turned)
+    found = without.coefficients(Linear(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
+    np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
+    # Log-odds without a document lie further from what it says of its labels.
+    with_it = turned.coefficients(Linear(0.3, 0.0, 1.0), np.tile([0.0, 1.0], (N_LABELS, 1)))
+    seen, alone = F @ with_it[:, :-1].T + with_it[:, -1], out.odds(0.3)
+    assert (alone[Y > 0] < seen[Y > 0]).mean() > 0.9
+    assert np.corrcoef(seen.ravel(), alone.ravel())[0, 1] > 0.9
+
+
+def test_scales_are_those_of_a_logistic_regression_shrunk_towards_the_ones_given():
+    rng = np.random.default_rng(0)
+    odds = 3.0 * rng.standard_normal((300, 3))
+    truth = (rng.random((300, 3)) < 1 / (1 + np.exp(1.0 - 0.5 * odds))).astype(float)
+    truth[:, 2] = odds[:, 2] > 0  # told apart without an error
+    start = np.tile([-0.5, 0.8], (3, 1))
+    found = start.copy()
+    add_scales(odds, truth, found)
+    left = truth - 1 / (1 + np.exp(-found[:, 0] - found[:, 1] * odds))
+    gradient = np.column_stack([left.sum(axis=0), (left * odds).sum(axis=0)])
+    np.testing.assert_allclose(gradient, found - start, atol=0.02)
+    assert found[2, 1] > 2 * found[0, 1]
 
 
 def test_rows_of_weights_have_length_one_whatever_the_counts_are_and_empty_ones_stay():
@@ -205,8 +210,22 @@ def test_directions_that_hold_all_words_get_none_of_rounding_beside_them(documen
     np.testing.assert_array_equal(wider_directions(every, reached), every)
 
 
-def test_a_rank_gives_twice_as_many_directions_and_none_gives_none(documents):
+def test_all_words_are_features_or_the_most_telling_ones_beside_directions(documents, monkeypatch):
     words, labels = documents
-    for rank, expected in ((0, 0), (2, 4), (N_LABELS, 2 * N_LABELS), (N_WORDS, 2 * N_LABELS)):
-        model = MomentMultiLabelClassifier(3, smoothing=0.5, n_em_iter=0, correction_rank=rank)
-        assert model.fit(words, labels).directions_.shape == (N_WORDS, expected)
+    absent = sparse.csr_array(words.toarray() * (np.arange(N_WORDS) != 7))
+    assert MomentMultiLabelClassifier(3).fit(absent, labels).own_words_.tolist() == [*range(7), *range(8, 50)]
+    monkeypatch.setattr(passes, "OWN_WORDS", 20)
+    every = labels.toarray()
+    every[:, 0] = words.toarray()[:, 11] > 0  # a label that hangs on one word
+    for rank, n_words, n_directions in (
+        (0, 0, 0),
+        (2, 16, 4),
+        (N_LABELS, 8, 2 * N_LABELS),
+        (50, 8, 2 * N_LABELS),
+    ):
+        model = MomentMultiLabelClassifier(3, correction_rank=rank).fit(words, every)
+        assert model.directions_.shape == (N_WORDS, n_directions)
+        assert len(model.own_words_) == n_words
+        assert (11 in model.own_words_) == (rank > 0)
+    found = model.decision_function(words)
+    assert np.nanmean(document_auc(found, every)) > 0.75

@@ -293,8 +293,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "multilabel": Family(
         sets.MULTILABEL, sets.read_multilabel, multilabel,
-        ways({"smoothing": (0.3, 0.6, 0.9), "n_em_iter": (0, 2), "alpha": (0.001, 0.01, 0.1)},
-             published={"n_states": (100,)}),
+        ways({"alpha": (0.02, 0.05, 0.1, 0.2, 0.4, 1.0)}, published={"n_states": (100,)}),
         rankings,
     ),
     "refinement_hmm": Family(
