@@ -8,7 +8,8 @@ INSTALLED := $(VENV)/.installed
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 LOWEST := .venv-lowest
-INTEROP := .venv-interop
+# One for each version of Python, of which an environment keeps its own.
+INTEROP = .venv-interop-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER := .venv-other
 OTHER_PYTHON ?= python3.13
 # Tests of one file in one process, for two would compile the same loops; and files in their order, for those of few
@@ -111,10 +112,12 @@ lowest: $(LOWEST)/.installed
 	$(IN_MEMORY) OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(SHARED) -W 'ignore:Liblinear failed to converge' \
 	  $(WHICH) $(TESTS)
 
-# ChemDataExtractor comes without its needs: one of them does not build here, and its reader of Brown paths needs none.
+# These come without their needs: one of ChemDataExtractor's does not build here, and its reader of Brown paths needs
+# none; BERTopic and turftopic need PyTorch, which their models do not call where the embedder is ours.
 $(INTEROP)/.installed: pyproject.toml
 	$(call environment,$(INTEROP),--editable '.[interop]')
-	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps chemdataextractor==1.3.0 click
+	$(INTEROP)/bin/uv pip install --quiet --python $(INTEROP)/bin/python --no-deps chemdataextractor==1.3.0 click \
+	  'bertopic>=0.17' 'turftopic>=0.28'
 	@touch $@
 
 interop: $(INTEROP)/.installed

@@ -34,9 +34,11 @@ from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
 from .methods.lsi.hybrid import HybridLSI as HybridLSI
 from .methods.lsi.local import LocalLSI as LocalLSI
 from .methods.lsi.local_regions import LocalRecipe as LocalRecipe
+from .methods.lsi.lsi_model import LsiModel as LsiModel
 from .methods.lsi.similarities import term_similarity as term_similarity
 from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier
 from .methods.multilabel.recipe import MultiLabelRecipe as MultiLabelRecipe
+from .methods.sentences.embedder import embedder as embedder
 from .methods.sentences.intent import IntentClassifier as IntentClassifier
 from .methods.sentences.intent import IntentRecipe as IntentRecipe
 from .methods.sentences.mean_vectors import WordVectorRepresentation as WordVectorRepresentation

@@ -81,9 +81,9 @@ STEPS = {
     "hmm": {"em", "quantizer", "decoding"},
     "anchor": {"estimator", "points"},
     "refinement": {"estimator", "starts"},
-    "lsi": {"hybrid", "local", "linear_svm", "local_regions"},
+    "lsi": {"hybrid", "local", "linear_svm", "local_regions", "lsi_model"},
     "multilabel": {"classifier", "passes", "prediction", "recipe"},
-    "sentences": {"intent", "cross_validation", "representation", "mean_vectors"},
+    "sentences": {"intent", "cross_validation", "embedder", "representation", "mean_vectors"},
     "topics": {"estimator"},
     "tmpca": {"tree_pca", "levels", "streams"},
 }

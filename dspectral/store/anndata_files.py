@@ -160,10 +160,15 @@ def write_into(root: Any, elements: Mapping[str, Any]) -> None:
 @contextmanager
 def _zarr_settings() -> Iterator[None]:
     """Choose Zarr's format 3 without shards, as AnnData reads it; it warns of what will be its own choice."""
-    chosen = optional_module("anndata").settings.override(zarr_write_format=3, auto_shard_zarr_v3=False)
-    with chosen, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        yield
+    settings = optional_module("anndata").settings
+    with warnings.catch_warnings():
+        for message in (
+            "Consolidated metadata is currently not part",
+            "This setting will be removed in 0.14",
+        ):
+            warnings.filterwarnings("ignore", message=message)
+        with settings.override(zarr_write_format=3, auto_shard_zarr_v3=False):
+            yield
 
 
 def _write_blocks(where: Location, path: str, rows: da.Array) -> None:

@@ -1,18 +1,20 @@
 """Tests against real other programs; ``--write-table`` writes what they declare, with versions and outcome."""
 
+import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
-from tests.interop.rows import TABLE
+from tests.interop.rows import TABLE, written_lines
 
 HEAD = """\
 <!-- Written by `make interop`: each row is declared by the test in tests/interop that checks it. -->
 
-| Program | Version | Direction | What is checked | Outcome |
-|---|---|---|---|---|
+| Python | Program | Version | Direction | What is checked | Outcome |
+|---|---|---|---|---|---|
 """
+PYTHON = "{}.{}".format(*sys.version_info)
 OUTCOMES = pytest.StashKey[dict]()
 
 
@@ -60,13 +62,17 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish(session):
     if not session.config.getoption("--write-table", default=False):
         return
-    lines = []
+    # The rows of other versions of Python stay as they are.
+    lines = [line for line in written_lines() if not line.startswith(f"| {PYTHON} |")]
     for row, (packages, outcomes) in session.config.stash[OUTCOMES].items():
         versions = ", ".join(f"{package} {found_version(package) or 'missing'}" for package in packages)
         # Of several cases of one row the worst counts: "passed" is the last of all in this order.
         worst = min(outcomes, key=lambda outcome: ("failed", "skipped", "passed").index(outcome.split()[0]))
-        lines.append(f"| {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n")
+        lines.append(
+            f"| {PYTHON} | {row.program} | {versions} | {row.direction} | {row.checked} | {worst} |\n"
+        )
     TABLE.parent.mkdir(exist_ok=True)
+    lines.sort(key=lambda line: line.split(" | ")[0])
     TABLE.write_text(HEAD + "".join(lines), encoding="utf-8")
 
 

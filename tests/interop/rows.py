@@ -47,8 +47,18 @@ def declared_rows():
     return found
 
 
+def written_lines():
+    """The rows of the committed table as they stand there, with their ends."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines(keepends=True) if TABLE.exists() else []
+    return [line for line in lines if line.startswith("| 3")]
+
+
 def written_rows():
-    """Every row of the committed table, and its outcome."""
-    lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[1:]]
-    return {Row(program, direction, checked): outcome for program, _, direction, checked, outcome in cells}
+    """Every row of the committed table and its outcome, by the version of Python."""
+    found = {}
+    for line in written_lines():
+        python, program, _, direction, checked, outcome = (
+            cell.strip() for cell in line.strip("| \n").split(" | ")
+        )
+        found.setdefault(python, {})[Row(program, direction, checked)] = outcome
+    return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dspectral import TruncatedSVD, VocabularySettings, build_store, write_counts
+from dspectral import LsiModel, TruncatedSVD, VocabularySettings, build_store, write_counts
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
 
@@ -48,3 +48,38 @@ def test_lsi_of_gensim_and_ours_agree(tmp_path):
     theirs = LsiModel(corpus, num_topics=5, onepass=False, power_iters=8, extra_samples=40, random_seed=0)
     ours = TruncatedSVD(5).fit(store)
     assert np.allclose(theirs.projection.s, ours.singular_values_, rtol=1e-3)
+
+
+@row(
+    "gensim",
+    "from",
+    "our `LsiModel` on `Dictionary`, `MmCorpus`, `TfidfModel`: `projection`, `model[bow]`, `add_documents`, similarities as gensim's",
+)
+def test_our_lsi_model_gives_what_gensims_gives(tmp_path):
+    from gensim import matutils
+    from gensim.corpora import Dictionary, MmCorpus
+    from gensim.models import LsiModel as Theirs
+    from gensim.models import TfidfModel
+    from gensim.similarities import MatrixSimilarity
+
+    dictionary = Dictionary([[f"w{word}" for word in range(50)]])
+    bags = list(matutils.Sparse2Corpus(ROWS, documents_columns=False))
+    MmCorpus.serialize(str(tmp_path / "rows.mm"), bags)
+    corpus = MmCorpus(str(tmp_path / "rows.mm"))
+    for streamed in (corpus, TfidfModel(bags)[corpus]):
+        theirs = Theirs(
+            streamed, 4, dictionary, onepass=False, power_iters=30, extra_samples=40, random_seed=0
+        )
+        ours = LsiModel(streamed, 4, dictionary, chunksize=50)
+        assert np.allclose(ours.projection.s, theirs.projection.s, rtol=1e-5)
+        signs = np.sign((ours.projection.u * theirs.projection.u).sum(axis=0))
+        assert np.allclose(ours.projection.u * signs, theirs.projection.u, atol=1e-5)
+        assert np.allclose(np.array(ours[bags[3]])[:, 1] * signs, np.array(theirs[bags[3]])[:, 1], atol=1e-4)
+        assert [(n, text.replace("-", "")) for n, text in ours.print_topics(4, 3)] == [
+            (n, text.replace("-", "")) for n, text in theirs.print_topics(4, 3)
+        ]
+        near = [MatrixSimilarity(model[streamed], num_features=4)[model[bags[3]]] for model in (ours, theirs)]
+        assert np.allclose(*near, atol=1e-4)
+    grown = LsiModel(bags[:70], 4, dictionary)
+    grown.add_documents(iter(bags[70:]))
+    assert np.allclose(grown.projection.s, LsiModel(bags, 4, dictionary).projection.s)

@@ -28,6 +28,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.registry import saved
+from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import DocumentFrequencies, Weighting
@@ -317,29 +318,34 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.n_passes_ = found.n_passes + n_counted
         return self
 
-    def embed(self, X: TextColumn) -> NDArray[np.float32]:
+    def embed(self, X: "TextsOrCounts | TextFiles", *, out: str | None = None) -> Any:
         """Return the second half of the representation, without its weight.
 
         Parameters
         ----------
-        X : list of str
-            Sentences, as for :meth:`transform`.
+        X : as for :meth:`fit`
+            Sentences, files, or counts of words.
+        out : str, optional
+            Where to write it, as :func:`dspectral.write_coordinates` does.
 
         Returns
         -------
-        ndarray of float32, shape (n_sentences, n_components)
-            ``b P / ||b P||``; zeros where no word is known.
+        ndarray or (for lazy input) Dask array of float32, shape (n_sentences, n_components)
+            ``b P / ||b P||``; zeros where no word is known. With ``out`` Coordinates.
         """
-        return unit_rows(sparse_products.times(self._present(X), self.projection_))
+        check_is_fitted(self)
+        of = partial(_embedded, weighting=self._presence, projection=self.projection_)
+        Z = map_rows(self._words_of(X), of, n_columns=self._embedding_size, dtype=np.float32, name="embed")
+        return Z if out is None else write_rows(Z, out)
 
     def _half(self, X: TextColumn, kind: Half) -> CSRRows:
-        return half_of(self._present(X), self.projection_, kind)
-
-    def _present(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
-        return Weighting("binary", columns=self.words_).apply(
-            hash_documents(as_documents(X), self.word_hashing)
-        )
+        return half_of(self._presence.apply(self._words_of(X)), self.projection_, kind)
+
+    @property
+    def _presence(self) -> Weighting:
+        """Whether a word is there, for each that has a vector."""
+        return Weighting("binary", columns=self.words_)
 
     @property
     def _embedding_size(self) -> int:
@@ -415,6 +421,11 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             dtype=np.float32,
         )
         return spectrum(weighted, plan)
+
+
+def _embedded(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors of one block of sentences. Shapes: `rows` (n, d), returns (n, n_components)."""
+    return unit_rows(sparse_products.times(weighting.apply(sparse.csr_array(rows)), projection))
 
 
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:

@@ -9,8 +9,12 @@ from dspectral import (
     IntentClassifier,
     IntentRecipe,
     SentenceRepresentation,
+    Texts,
     WordVectorRepresentation,
     build_store,
+    embedder,
+    load,
+    save,
     write_counts,
 )
 from dspectral.methods.sentences.cross_validation import (
@@ -287,3 +291,22 @@ def test_probabilities_follow_scores_and_weights_of_classes_move_them():
         assert (weighted.predict_proba(texts)[:, 1] > plain.predict_proba(texts)[:, 1]).all()
     balanced = IntentClassifier(C=plain.choice_.C, class_weight="balanced").fit(texts, intents)
     np.testing.assert_allclose(balanced.predict_proba(texts), plain.predict_proba(texts), atol=1e-2)
+
+
+def test_an_embedder_fits_once_and_gives_the_same_vectors_from_texts_a_store_and_a_saved_model(tmp_path):
+    encoder = embedder(SentenceRepresentation(6, n_features=2**12))
+    vectors = encoder.encode(text for text in UNLABELLED)
+    assert np.array_equal(vectors, SENT.embed(UNLABELLED))
+    assert np.array_equal(encoder.encode(UNLABELLED[0]), vectors[0])
+    assert encoder.encode(["jazz music"]).shape == (1, 6), "a second call does not fit"
+    assert encoder.embed_documents(UNLABELLED[:2]) == vectors[:2].tolist()
+    assert encoder.embed_query(UNLABELLED[1]) == vectors[1].tolist()
+    store = build_store(
+        Texts(UNLABELLED), str(tmp_path / "s"), hashing=encoder[-1].word_hashing, block_bytes=30_000
+    )
+    written = clone(encoder).encode(store, out=str(tmp_path / "z.zarr"))
+    np.testing.assert_allclose(written.array.compute(), vectors, atol=1e-5)
+    save(encoder, str(tmp_path / "model"))
+    assert np.array_equal(load(str(tmp_path / "model")).transform(UNLABELLED), vectors)
+    with pytest.raises(ValueError, match="model is 0"):
+        embedder(0)
