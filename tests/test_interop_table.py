@@ -13,7 +13,6 @@ def test_the_table_has_the_rows_that_tests_declare_and_no_others():
     assert len(written) >= 2, AGAIN
 
 
-
 def test_nothing_in_the_table_failed_or_was_left_out():
     rows = [one for of_python in written_rows().values() for one in of_python.items()]
     assert [row for row, outcome in rows if outcome != "passed"] == [], AGAIN
