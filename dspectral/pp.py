@@ -41,6 +41,7 @@ def pca(
     layer: str | None = None,
     mask_var: ArrayLike | str | EllipsisType | None = ...,
     zero_center: bool = True,
+    tol: float = 0.0,
     random_state: RandomState = 0,
     key_added: str | None = None,
     copy: bool = False,
@@ -60,6 +61,9 @@ def pca(
         takes all.
     zero_center : bool, default=True
         Whether means are subtracted, by rank-one corrections: sparse rows stay sparse.
+    tol : float, default=0.0
+        Share of the best energy of ``n_comps`` components that may be lost, certified: passes over more than 4,096
+        variables end as soon as it is reached. 0 takes eleven.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the passes over more than 4,096 variables.
     key_added : str, optional
@@ -116,8 +120,9 @@ def pca(
     model = kind(
         k,
         solver="gram" if rows.shape[1] <= min(n_obs, GRAM_COLUMNS) else "auto",
-        n_passes=N_PASSES,
-        sketch_size=min(WIDTH * k, rows.shape[1]),
+        n_passes=None if tol else N_PASSES,
+        sketch_size=None if tol else min(WIDTH * k, rows.shape[1]),
+        tol=tol,
         random_state=random_state,
     ).fit(rows)
     coordinates = model.transform(rows).astype(np.float32, copy=False)

@@ -233,8 +233,5 @@ def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | 
     facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
-        facts["certificate"] = {
-            "absolute": float(certificate.absolute),
-            "relative": float(certificate.relative),
-        }
+        facts["certificate"] = {name: float(value) for name, value in certificate._asdict().items()}
     return {"params": {**own, **params, "estimator": type(estimator).__name__}, **facts}

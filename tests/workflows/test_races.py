@@ -18,6 +18,7 @@ GOOD = {
     "same_class_nearest": (0.0, 1.0),
     "auc": (0.6, 1.0),
     "precision_at_1": (0.1, 1.0),
+    "values_off": (0.0, 1e-4),
 }
 """From what to what each score may be on the toy data."""
 

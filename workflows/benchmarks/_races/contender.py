@@ -24,6 +24,7 @@ RACES: dict[str, Race] = {
     "vocabulary": words.VOCABULARY,
     "embeddings": words.EMBEDDINGS,
     "labels": matrices.LABELS,
+    "cells": matrices.CELLS,
 }
 
 

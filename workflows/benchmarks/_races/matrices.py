@@ -177,6 +177,85 @@ TEXT = Race(
     energy_lost,
 )
 
+
+def make_cells(folder: Path, s: Settings) -> str:
+    """Write cells with planted programs of genes, as an AnnData file: the log of counts, a share of them not zero."""
+    from anndata import AnnData  # noqa: PLC0415
+
+    rng, step = np.random.default_rng(s["seed"]), 5_000
+    genes = rng.gamma(0.3, 1.0, (20, s["columns"])) * rng.gamma(0.5, 1.0, s["columns"])
+    parts, scales = [], np.geomspace(1e-4, 1e4, 400)
+    for start in range(0, min(s["rows"], s["drawn"]), step):
+        programs = rng.gamma(0.3, 1.0, (min(step, s["rows"] - start), 20))
+        rates = (programs / programs.sum(axis=1, keepdims=True)) @ genes
+        if start == 0:  # as deep a count as fills the share that is asked for
+            scale = scales[
+                np.searchsorted([-np.expm1(-by * rates[:100]).mean() for by in scales], s["filled"])
+            ]
+        parts.append(sparse.csr_matrix(np.log1p(rng.poisson(scale * rates), dtype=np.float32)))
+    matrix = sparse.vstack(parts * max(1, s["rows"] // s["drawn"]), format="csr")
+    AnnData(matrix).write_h5ad(folder / "cells.h5ad")
+    double, n = matrix.astype(np.float64), matrix.shape[0]
+    mean = np.asarray(double.mean(axis=0)).ravel()
+    values = np.linalg.eigvalsh((double.T @ double).toarray() - n * np.outer(mean, mean))[-s["k"] :]
+    np.savez(folder / "truth.npz", variance=np.sort(values)[::-1] / (n - 1))
+    return f"{n:,} x {s['columns']:,}, {matrix.nnz:,} entries, k = {s['k']}"
+
+
+def values_off(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
+    """Return the largest relative error of a singular value."""
+    with np.load(folder / "truth.npz") as truth:
+        return {"values_off": float(np.abs(np.sqrt(found["variance"] / truth["variance"]) - 1.0).max())}
+
+
+def pca_of_cells(library: ModuleType, folder: Path, s: Settings, *, how: str = "") -> Callable[[], Found]:
+    """Call the ``pp.pca`` of a library on cells in memory, in blocks of Dask, or in their file."""
+    import anndata  # noqa: PLC0415
+
+    place: Any = str(folder / "cells.h5ad")
+    options = {"svd_solver": "covariance_eigh"} if how == "Dask" else {}
+    adata = anndata.experimental.read_lazy(place) if how == "Dask" else place
+    adata = anndata.AnnData(adata.X) if how == "Dask" else anndata.read_h5ad(place) if not how else place
+
+    def run() -> Found:
+        library.pp.pca(adata, n_comps=s["k"], **options)
+        found = anndata.read_h5ad(place, backed="r") if how == "file" else adata
+        n = found.shape[0]  # by which scanpy divides where it computes with Dask
+        return {"variance": np.asarray(found.uns["pca"]["variance"]) * (n / (n - 1) if how == "Dask" else 1)}
+
+    return run
+
+
+def sklearn_pca(library: ModuleType, folder: Path, s: Settings, *, solver: str) -> Callable[[], Found]:
+    """Fit and transform the matrix in memory."""
+    import anndata  # noqa: PLC0415
+
+    rows, model = anndata.read_h5ad(folder / "cells.h5ad").X, library.PCA(s["k"], svd_solver=solver)
+    return lambda: {"variance": [model.fit_transform(rows), model.explained_variance_][1]}
+
+
+CELLS = Race(
+    "Find the principal components of cells, centered, and the coordinates of all.",
+    {
+        "toy": {"rows": 300, "columns": 60, "drawn": 300, "filled": 0.05, "k": 5},
+        "small": {"rows": 20_000, "columns": 2_000, "drawn": 20_000, "filled": 0.05, "k": 50},
+        "middle": {"rows": 100_000, "columns": 2_000, "drawn": 100_000, "filled": 0.05, "k": 50},
+        "full": {"rows": 1_000_000, "columns": 2_000, "drawn": 50_000, "filled": 0.05, "k": 50},
+    },
+    make_cells,
+    {
+        "dspectral": Contender("dspectral", pca_of_cells),
+        "dspectral, file": Contender("dspectral", partial(pca_of_cells, how="file")),
+        "scanpy": Contender("scanpy", pca_of_cells),
+        "scanpy, Dask covariance_eigh": Contender("scanpy", partial(pca_of_cells, how="Dask")),
+        **{
+            f"scikit-learn {solver}": Contender("sklearn.decomposition", partial(sklearn_pca, solver=solver))
+            for solver in ("covariance_eigh", "arpack")
+        },
+    },
+    values_off,
+)
+
 MOST_SCORED = 500
 """Further documents whose labels are ranked, as a part of what is measured."""
 
