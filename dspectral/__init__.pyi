@@ -17,8 +17,8 @@ from .engine.keeping import forget as forget
 from .engine.memory import projected_memory as projected_memory
 from .engine.passes import summarize as summarize
 from .engine.run_plan import RunPlan as RunPlan
-from .engine.run_plan import plan as plan
 from .exploring.exploration import explore as explore
+from .forecast import plan as plan
 from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec

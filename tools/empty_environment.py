@@ -1,9 +1,9 @@
 """Install the wheel into an empty environment, and run there what a stranger runs first.
 
 Builds sdist and wheel twice and compares their bytes, makes an environment with nothing but pip, asks twine about
-both, installs the wheel from the package index, and runs in an empty folder, away from this repository: the Python
-blocks of README.md, the command ``dspectral`` with ``list``, ``demo`` and ``explore``, and the first notebook. Prints
-what each step took; the first that fails ends it.
+both, holds the workflow file to its schema, renders the recipe for conda, installs the wheel from the package index,
+and runs in an empty folder, away from this repository: the Python blocks of README.md, the command ``dspectral`` with
+``list``, ``demo`` and ``explore``, and the first notebook. Prints what each step took; the first that fails ends it.
 
     python tools/empty_environment.py                 # in a folder that is gone afterwards
     python tools/empty_environment.py --keep out/empty
@@ -23,6 +23,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TEXT = "".join(f"the {a} {b} on the mat\n" for a in ("cat", "dog", "ant") for b in ("sat", "ran")) * 200
+
+RENDER = """
+from rattler_build import Stage0Recipe, VariantConfig
+(made,) = Stage0Recipe.from_file("conda/recipe.yaml").render(VariantConfig())
+print("recipe:", made.recipe.package.name, made.recipe.package.version, made.recipe.requirements.run)
+"""
 
 
 def main() -> None:
@@ -55,11 +61,14 @@ def check(folder: Path) -> None:
         python = str(folder / "venv" / "bin" / "python")
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, str(wheel)], check=True)
-    with step("twine check"):
+    with step("twine check, workflow file against its schema, recipe for conda rendered"):
         venv.create(folder / "twine", with_pip=True)
         checker = str(folder / "twine" / "bin" / "python")
-        subprocess.run([checker, *install[1:], "twine"], check=True)
-        subprocess.run([checker, "-m", "twine", "check", "--strict", *map(str, built)], check=True)
+        subprocess.run([checker, *install[1:], "twine", "check-jsonschema", "py-rattler-build"], check=True)
+        workflow = [str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml")]
+        schema = ["check_jsonschema", "--builtin-schema", "vendor.github-workflows", *workflow]
+        for call in (["-m", "twine", "check", "--strict", *map(str, built)], ["-m", *schema], ["-c", RENDER]):
+            subprocess.run([checker, *call], cwd=ROOT, check=True)
     work = folder / "work"
     work.mkdir()
     (work / "text.txt").write_text(TEXT, encoding="utf-8")

@@ -124,7 +124,7 @@ class Decomposition(
         while True:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "n_components is", UserWarning)
-                found = spectrum(X, plan._replace(n_components=k))
+                found = spectrum(X, plan._replace(n_components=k), is_last=k == most)
             self._set(found)
             n_passes += found.n_passes
             reached = np.cumsum(self.explained_variance_ratio_)

@@ -175,15 +175,20 @@ class FrequentDirections(NamedTuple):
         return card("FrequentDirections", facts)
 
     @classmethod
-    def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
-        """Return what the summary of a block needs: itself, and a basis of 1.4 times its size or the block."""
+    def needs(cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object) -> Need:
+        """Return what the summary of a block needs: itself, and a basis of 1.4 times its size or the block.
+
+        Where there are few columns it is three Gram matrices, and dense rows are copied, by entries and less the mean.
+        """
         # Rows are worth a sketch where they take as many bytes: in less of them the basis, which is as large, is most
         # work.
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
         # Small sketches are made of Gram matrices, and need no basis.
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
-        return Need(summary, int(WORK * first), 0 if small else summary)
+        gram = 24 * block.n_columns**2 if small else 0
+        copies = 0 if block.is_sparse else (2 + center) * block.n_rows * block.n_columns * block.itemsize
+        return Need(summary, int(WORK * first) + gram + copies, 0 if small else summary)
 
     @classmethod
     def of(

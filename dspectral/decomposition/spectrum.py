@@ -242,12 +242,13 @@ class Spectrum(NamedTuple):
     summary: FrequentDirections | Moments | None
 
 
-def spectrum(X: "CheckedRows | HoldsRows", plan: Plan) -> Spectrum:
+def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) -> Spectrum:
     """Decompose rows; directions that they do not have are zero, after a warning. Shapes: `X` (n, d)."""
     check_size(plan, X.shape[1])
     solver = solver_for(X, plan)
     n_reads = reads_of(X, plan)
-    engine.expect_passes(n_reads)
+    if is_last:
+        engine.expect_passes(n_reads)
     if solver == "in_memory":
         return pad_components(
             in_memory_spectrum(engine.summarize(X, of=AllRows.of, name="read").rows, plan), plan

@@ -13,12 +13,13 @@ import numpy as np
 import psutil
 from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
+from scipy import sparse
 
 from dspectral.engine.cluster import query_or_none
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
 from dspectral.engine.events import Client, Scheduler, client_in_force
 from dspectral.engine.fits import fit_in_force
-from dspectral.engine.row_blocks import Stream, bytes_said, in_cuts, is_in_memory, spans_of
+from dspectral.engine.row_blocks import IN_MEMORY, Stream, bytes_said, in_cuts, is_in_memory, spans_of
 from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
 from dspectral.html import size_of
 from dspectral.types import FloatArray
@@ -31,12 +32,12 @@ SPILLS_AT = 0.7
 """Share of its limit at which Dask's worker begins to write results to disk."""
 MOST_TIMES = 2
 """Times the passes that are taken to stay below :data:`SPILLS_AT`."""
-IN_MEMORY = "slice-"
-"""How the arrays are named that are cut out of rows in memory."""
 STEP = 10_000_000
 """Bytes to which a limit that would fit is rounded up."""
 MARGIN = 0.95
 """The share of the size of a sketch that would fit which is proposed, since blocks differ."""
+OURS = __name__.partition(".")[0] + "."
+"""What the modules of summaries begin with that keep the laws."""
 CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -62,7 +63,7 @@ class PassNeed(NamedTuple):
     """What a pass takes, as far as it is known before a block is read.
 
     `law`: by the summary; `blocks`: bytes of what a task reads; `bound`: bytes bound to the function, which travel to
-    each worker.
+    each worker; `is_sketch`: whether all but `blocks` grows with the size of a sketch.
     """
 
     law: Need
@@ -70,6 +71,7 @@ class PassNeed(NamedTuple):
     bound: int
     n_tasks: int
     fan_in: int = 2
+    is_sketch: bool = False
 
     def of_process(self, memory: Memory) -> int:
         """Return the most bytes of one process, by the law of :func:`dspectral.projected_memory` for its blocks."""
@@ -152,7 +154,21 @@ def need_of_pass(
     """Return what a pass takes whose tasks read a span of blocks each, by the law of its summary where it has one."""
     blocks = sum(_block_bytes(array) + _joined_bytes(array, spans) for array in arrays)
     bound = bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
-    return PassNeed(law_of(of, arrays, spans), blocks, bound, len(spans), fan_in)
+    law = law_of(of, arrays, spans)
+    least = 0 if law.summary else _least(of, arrays)
+    law = Need(max(law.summary, least), max(law.work, least), law.block)
+    is_sketch = not {"size", "factor"}.isdisjoint(getattr(of, "keywords", {}))
+    return PassNeed(law, blocks, bound, len(spans), fan_in, is_sketch)
+
+
+def _least(of: Callable[..., Any], arrays: Sequence[da.Array]) -> int:
+    """Return the bytes of what no rows leave behind, which a summary of ours without a law takes at least."""
+    inner = getattr(of, "func", of)
+    if any(array.dtype.kind == "O" for array in arrays) or not inner.__module__.startswith(OURS):
+        return 0
+    kinds = [np.empty if isinstance(array._meta, np.ndarray) else sparse.csr_array for array in arrays]  # noqa: SLF001
+    empty = [kind((0, array.shape[1]), dtype=array.dtype) for kind, array in zip(kinds, arrays, strict=True)]
+    return bytes_of(of(*empty))
 
 
 def spans_for(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
@@ -188,8 +204,11 @@ def refusal_of(need: PassNeed, memory: Memory, name: str) -> str:
     if not memory.limit or most <= ENDS_AT * memory.limit:
         return ""
     fit = fit_in_force()
-    ratio = (ENDS_AT * memory.limit - memory.taken) / max(1, most - memory.taken)
-    ways = [larger_limit(most, memory), *smaller_sketch(getattr(fit, "owner", None), ratio)]
+    ways = [larger_limit(most, memory)]
+    if need.is_sketch:
+        rest = need._replace(law=Need(0, 0), bound=0).of_process(memory)
+        ratio = (ENDS_AT * memory.limit - rest) / max(1, most - rest)
+        ways += smaller_sketch(getattr(fit, "owner", None), ratio)
     return sentence(fit.name if fit else f"the pass {name!r}", memory, most, ways)
 
 
@@ -213,12 +232,12 @@ def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
     """Return the size of the sketch that would fit, to which summaries are in proportion."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     k = parameters.get("n_components")
-    if "sketch_size" not in parameters or not k:
+    if "sketch_size" not in parameters or not isinstance(k, int):  # or a share of the variance
         return []
     now = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
     fits = int(now * ratio * MARGIN)
     if fits < k:
-        return [f"with n_components={fits // 3} it fits"] if fits >= 3 else []
+        return [f"with n_components={(fits - 10) // 3} it fits"] if fits >= 13 else []
     return [f"with sketch_size={fits} it fits"]
 
 

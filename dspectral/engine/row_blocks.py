@@ -30,6 +30,8 @@ MOST_JOINED = 8
 """Blocks that one task reads at the most: what many cores share should not become few tasks."""
 SHORT = 800
 """Rows or columns that dense rows have at the most to be decomposed in memory."""
+IN_MEMORY = "slice-"
+"""How the arrays are named that are cut out of rows in memory."""
 SAID = "bytes_of_blocks"
 """Where the layer of an array says how large its blocks are."""
 ROWS_OF = "rows_of"
@@ -82,10 +84,15 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     return array
 
 
+def holds_several(X: object) -> bool:
+    """Report whether X is an AnnData, which holds several matrices."""
+    return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
+
+
 def refuse_other_containers(X: object, name: str = "X") -> None:
     """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
     kind = type(X).__name__
-    if all(hasattr(type(X), part) for part in ("obsm", "varm", "layers")):
+    if holds_several(X):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(
             f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
@@ -184,7 +191,7 @@ def in_blocks(X: Any) -> da.Array:
     cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
     sizes = tuple(int(size) for size in cuts)
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
-    name = f"slice-{uuid4().hex}"
+    name = f"{IN_MEMORY}{uuid4().hex}"
     layer = {(name, i, 0): block for i, block in enumerate(slices_of(X, sizes))}
     return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
 
@@ -329,12 +336,17 @@ def bytes_in(arrays: Sequence[da.Array]) -> int | None:
     """Return the bytes of all streams together, as far as they are known before they are read."""
     if any(array.dtype.kind == "O" for array in arrays):
         return None
-    dense = [isinstance(array._meta, np.ndarray) for array in arrays]  # noqa: SLF001
-    sizes = [
-        [int(one.nbytes)] if is_dense else bytes_said(one)
-        for one, is_dense in zip(arrays, dense, strict=True)
-    ]
-    return None if None in sizes else sum(sum(of_array) for of_array in sizes if of_array)
+    sizes = [_bytes_of_rows(array) for array in arrays]
+    return None if None in sizes else sum(filter(None, sizes))
+
+
+def _bytes_of_rows(array: da.Array) -> int | None:
+    if isinstance(array._meta, np.ndarray):  # noqa: SLF001  the kind of its blocks
+        return int(array.nbytes)
+    if array.name.startswith(IN_MEMORY):
+        return sum(bytes_of(getattr(block, "value", block)) for block in array.dask.values())
+    said = bytes_said(array)
+    return None if said is None else sum(said)
 
 
 def is_small(X: Stream) -> bool:

@@ -1,14 +1,16 @@
 """A plan of a fit or a build: a page of arithmetic on its first pass, and the time of one block."""
 
+import errno
 import inspect
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import dask.array as da
 from dask.delayed import Delayed
 
 from dspectral.engine.blas import blas_in_one_thread
@@ -16,6 +18,7 @@ from dspectral.engine.configuration import as_bytes
 from dspectral.engine.events import client_in_force
 from dspectral.engine.fits import FirstPass, keep, planning
 from dspectral.engine.memory import (
+    ENDS_AT,
     LIBRARIES,
     Memory,
     PassNeed,
@@ -24,6 +27,7 @@ from dspectral.engine.memory import (
     memory_of,
     refusal_of,
 )
+from dspectral.engine.row_blocks import holds_several, is_backed, is_in_memory, is_lazy
 from dspectral.engine.summary import Need, bytes_of
 from dspectral.html import card, size_of
 
@@ -31,6 +35,10 @@ MOST_BYTES = 256 << 20
 """Largest block of which the time is measured."""
 TIMES_OF_TEXT = 5
 """Bytes that a task takes for each byte of its text."""
+FULL = (errno.ENOMEM, errno.ENOSPC)
+"""Numbers of errors that say that memory or disk is full."""
+LONG = 2.0
+"""Seconds of a block beyond which it is not tried a second time."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,8 @@ class RunPlan:
         Wall time of the blocks of one pass, each as long as one took here; None where it would not fit.
     refusal : str
         Sentence that says why it cannot run and what would fit; empty if it can.
+    before : str
+        What must be done before, such as a build of text that is not counted yet; empty if nothing.
 
     Examples
     --------
@@ -81,6 +91,21 @@ class RunPlan:
     worker_memory: int
     pass_seconds: float | None
     refusal: str = ""
+    before: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``"fits"``, ``"fits with"`` or ``"where"`` what would make it fit, ``"does not fit"`` or ``"may not fit"``.
+
+        The last is said where the summary of one block, measured here, is larger than was known beforehand, or a
+        build is too: such a fit starts. One with a ``refusal`` does not.
+        """
+        if self.refusal:
+            ways = [
+                way.removeprefix("it fits ").removesuffix(" it fits") for way in self.refusal.split("; ")[1:]
+            ]
+            return f"fits {', or '.join(ways)}" if ways else "does not fit"
+        return "may not fit" if 0 < self.memory_limit * ENDS_AT < self.worker_memory else "fits"
 
     @property
     def seconds(self) -> float | None:
@@ -106,12 +131,12 @@ class RunPlan:
         Returns
         -------
         dict
-            All attributes.
+            All attributes, ``seconds`` and ``verdict``.
         """
-        return {**asdict(self), "seconds": self.seconds}
+        return {**asdict(self), "seconds": self.seconds, "verdict": self.verdict}
 
     def __str__(self) -> str:
-        return "\n".join([f"Plan of {self.name}", *(f"{name}: {value}" for name, value in self._facts())])
+        return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._facts())])
 
     def _repr_html_(self) -> str:
         return card(f"Plan of {self.name}", self._facts())
@@ -121,7 +146,9 @@ class RunPlan:
         whose = "a worker" if self.n_workers else "this process"
         limit = f"of {size_of(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [
-            ("cannot run", self.refusal),
+            ("verdict", self.verdict),
+            ("because", self.refusal),
+            ("before", self.before),
             ("passes over the data", "unknown" if self.n_passes is None else self.n_passes),
             ("blocks", f"{self.n_blocks:,}"),
             ("tasks of a pass", f"{self.n_tasks:,}"),
@@ -130,7 +157,7 @@ class RunPlan:
             ("time of a pass", _roughly(self.pass_seconds, by)),
             ("time", _roughly(self.seconds, by)),
         ]
-        return facts if self.refusal else facts[1:]
+        return [(name, value) for name, value in facts if value]
 
 
 def plan(
@@ -140,50 +167,18 @@ def plan(
     memory_limit: str | float | None = None,
     **keywords: Any,
 ) -> RunPlan:
-    """Say what a fit or a build will take: passes, tasks, bytes, memory and, roughly, time.
+    """Plan a fit or a build, as :func:`dspectral.plan` says, on data that ``fit`` takes or the ``X`` of an AnnData.
 
-    Parameters
-    ----------
-    what : estimator or callable
-        An estimator or its ``fit``, or a function such as :func:`dspectral.build_store`.
-    *arguments
-        Arguments of ``fit`` or of the function.
-    workers : int, optional
-        Number of worker processes of one thread; by default those of the client in force, or threads of this process.
-    memory_limit : str or float, optional
-        Bytes that each may have, such as ``"2 GB"``; by default what they were given, or what the machine has left.
-    **keywords
-        More of what ``fit`` or the function will be given.
-
-    Returns
-    -------
-    RunPlan
-        The plan. What does not fit is not refused yet: :meth:`RunPlan.check` does that.
-
-    Raises
-    ------
-    ValueError
-        If the method refuses the data, or the cluster has no worker that says how much memory it has.
-
-    Notes
-    -----
-    A copy of the estimator is fitted up to its first pass, and a block of it is timed here. Memory is that by which
-    the pass is admitted; a build is taken to need five times the bytes of a task's text. Time leaves out merges and
-    what is between passes.
-
-    Examples
-    --------
-    >>> import dask.array as da
     >>> from dspectral import SketchedPCA
-    >>> found = plan(SketchedPCA(2), da.random.default_rng(0).standard_normal((600, 8), chunks=(100, -1)))
-    >>> found.n_passes, found.n_tasks
-    (1, 11)
+    >>> plan(SketchedPCA(2), da.ones((600, 8), chunks=(100, -1))).n_tasks
+    11
     """
     function = what if callable(what) and not hasattr(what, "fit") else what.fit
     owner = deepcopy(getattr(function, "__self__", None))
     name = function.__name__ if owner is None else type(owner).__name__
     raw = inspect.unwrap(getattr(function, "__func__", function))
     given = arguments if owner is None else (owner, *arguments)
+    given = tuple(_matrix_of(argument) for argument in given)
     memory = _memory(workers, memory_limit)
     with (
         TemporaryDirectory(prefix="dspectral-plan-") as scratch,
@@ -195,8 +190,8 @@ def plan(
             raw(*given, **keywords)
         except FirstPass as first:
             work, need, graph = first.args
-        except MemoryError as error:  # of a factor not even one column fits
-            return RunPlan(name, "", None, 0, 0, None, *memory, None, str(error))
+        except (MemoryError, OSError) as error:  # of a factor not even one column fits
+            return RunPlan(name, "", None, 0, 0, None, *memory, None, _refused(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
         text = TIMES_OF_TEXT * (work.n_bytes or 0) // work.n_blocks
@@ -204,10 +199,12 @@ def plan(
         refusal, seconds = refusal_of(need, memory, work.name), None
         of_task = need.blocks + need.law.work
         if not refusal and of_task < memory_here() and text < TIMES_OF_TEXT * MOST_BYTES:
-            result, seconds = _timed(graph, work.block_group, work.n_blocks)
+            try:
+                result, seconds = _timed(graph, work.block_group, work.n_blocks)
+            except (MemoryError, OSError) as error:
+                result, refusal = None, _refused(name, error)
             held = bytes_of(result)
             need = need._replace(law=Need(max(need.law.summary, held), max(need.law.work, held)))
-            refusal = refusal_of(need, memory, work.name)
     n_at_once = max(1, memory.n_workers) * memory.n_threads
     return RunPlan(
         name,
@@ -215,7 +212,7 @@ def plan(
         fit.n_passes,
         work.n_joined or work.n_blocks,
         work.n_blocks + work.n_merges,
-        work.n_bytes,
+        _bytes_on_disk(given) if work.n_bytes is None else work.n_bytes,
         *memory._replace(taken=need.of_process(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
         refusal,
@@ -235,6 +232,28 @@ def _memory(workers: int | None, memory_limit: str | float | None) -> Memory:
     return memory if limit is None else memory._replace(limit=limit)
 
 
+def _matrix_of(data: Any) -> Any:
+    """Return the matrix ``X`` of an AnnData, in memory or on disk, and all else as it is."""
+    if not holds_several(data):
+        return data
+    X = data.X
+    return X if is_lazy(X) or is_in_memory(X) else da.from_array(X, chunks=("auto", -1), name=False)
+
+
+def _bytes_on_disk(given: Iterable[Any]) -> int | None:
+    """Return the bytes of a sparse matrix that AnnData holds on disk, if one is given."""
+    parts = [X.group[name] for X in given if is_backed(X) for name in ("data", "indices", "indptr")]
+    return sum(part.size * part.dtype.itemsize for part in parts) or None
+
+
+def _refused(name: str, error: MemoryError | OSError) -> str:
+    """Return the sentence of what memory or disk has no room for; raise all other errors again."""
+    if isinstance(error, OSError) and error.errno not in FULL:
+        raise error
+    said = str(error)
+    return said if said.startswith(name) else f"{name} does not fit in memory: {said}"
+
+
 def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
     """Return the result of the first block of a pass, and its seconds after another block has loaded what it needs."""
     nodes = dict(graph)
@@ -244,6 +263,8 @@ def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, fl
         with blas_in_one_thread():
             result = Delayed(key, nodes).compute(scheduler="sync")
         seconds = time.perf_counter() - began
+        if seconds > LONG:
+            break
     return result, seconds
 
 

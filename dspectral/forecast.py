@@ -1,0 +1,135 @@
+"""The plan of a fit on whatever holds its rows: also files of cells, stores, and text that is not counted yet."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from os import PathLike, fspath
+from typing import Any
+
+from sklearn.utils import get_tags
+
+from dspectral import engine
+from dspectral.engine.summary import bytes_of
+from dspectral.html import size_of
+from dspectral.store.anndata_files import HDF5_ENDINGS
+from dspectral.store.corpus import open_corpus
+from dspectral.store.counts import open_store
+from dspectral.store.from_text.lines import BLOCK_BYTES
+from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.sources import plan_spans
+from dspectral.store.from_text.text_files import TextFiles
+from dspectral.store.from_text.texts import Texts
+from dspectral.store.location import StoreError
+from dspectral.store.rows import read_lazily
+from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.packing import text_blocks
+from dspectral.types import CSRRows, Documents
+
+
+def plan(
+    what: Any,
+    *arguments: Any,
+    workers: int | None = None,
+    memory_limit: str | float | None = None,
+    **keywords: Any,
+) -> engine.RunPlan:
+    """Say what a fit or a build will take: passes, tasks, bytes, memory and, roughly, time.
+
+    Parameters
+    ----------
+    what : estimator or callable
+        An estimator or its ``fit``, or a function such as :func:`dspectral.build_store`.
+    *arguments
+        Arguments of ``fit`` or of the function. In place of the rows of a fit also an AnnData, in memory, backed or
+        lazy (its ``X``); a path or URL of a store, corpus or AnnData file; and text that is not counted yet: the path,
+        URL or pattern of files, :class:`TextFiles`, or :class:`Texts` of a list.
+    workers : int, optional
+        Number of worker processes of one thread; by default those of the client in force, or threads of this process.
+    memory_limit : str or float, optional
+        Bytes that each may have, such as ``"2 GB"``; by default what they were given, or what the machine has left.
+    **keywords
+        More of what ``fit`` or the function will be given.
+
+    Returns
+    -------
+    RunPlan
+        The plan. What does not fit is said by ``verdict`` and ``refusal``, and raised by :meth:`RunPlan.check`.
+
+    Raises
+    ------
+    ValueError
+        If the method refuses the data or a parameter, or the cluster has no worker that says its memory.
+
+    Notes
+    -----
+    A copy of the estimator is fitted up to its first pass, and a block of it is timed here. Memory is that by which
+    the pass is admitted; a build is taken to need five times the bytes of a task's text. Time leaves out merges and
+    what is between passes.
+
+    Text that is not counted yet is planned as the store that ``build_store`` makes of it, whose blocks are taken to be
+    as the first one, which is hashed here; documents of compressed files are counted, in one pass.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dspectral import SketchedPCA
+    >>> found = plan(SketchedPCA(2), da.random.default_rng(0).standard_normal((600, 8), chunks=(100, -1)))
+    >>> found.n_passes, found.n_tasks
+    (1, 11)
+    """
+    settings: dict[str, Any] = {"workers": workers, "memory_limit": memory_limit, **keywords}
+    owner = getattr(what, "__self__", what)
+    if not hasattr(owner, "fit") or not arguments:
+        return engine.plan(what, *arguments, **settings)
+    data, *others = arguments
+    rows = _opened(data) if isinstance(data, str | PathLike) else data
+    if not isinstance(rows, TextFiles | Texts) or not get_tags(owner).input_tags.sparse:
+        return engine.plan(what, rows, *others, **settings)
+    rows, n_bytes = _of_files(rows) if isinstance(rows, TextFiles) else _of_texts(rows)
+    before = f"build_store, one pass over {size_of(n_bytes)} of text"
+    return replace(engine.plan(what, rows, *others, **settings), before=before)
+
+
+def _opened(place: str | PathLike[str]) -> Any:
+    """Return the store or corpus at a place, or the text files that it names."""
+    url = fspath(place)
+    try:
+        return open_store(url)
+    except StoreError:
+        with suppress(StoreError):
+            return open_corpus(url)
+        if url.rstrip("/").endswith((*HDF5_ENDINGS, ".zarr")):
+            raise
+    return TextFiles(url)
+
+
+def _of_files(files: TextFiles) -> tuple[Any, int]:
+    """Return lazy rows of the shape and size that those of files will have, about, and the bytes of their text."""
+    spans = plan_spans(files.sources, files.reading)
+    first = next(iter(read_span(spans[0], files.reading)))
+    sizes = [first.n_documents] * len(spans)
+    if any(span.compression for span in spans):  # which say nothing of their content
+        sizes = [block.n_documents for block in files.blocks]
+    return _like(first, sizes), sum(span.n_bytes or 0 for span in spans)
+
+
+def _of_texts(texts: Texts) -> tuple[Any, int]:
+    """Return the same of texts in memory."""
+    if not hasattr(texts.column, "__len__"):
+        raise ValueError(f"{texts!r} is read once, and is gone after a plan: give a list, a table or files")
+    first, *_ = islice(text_blocks(texts.column, block_bytes=BLOCK_BYTES), 1)
+    sizes = [first.n_documents] * -(-len(texts.column) // first.n_documents)
+    return _like(first, sizes), len(first.data) * len(texts.column) // first.n_documents
+
+
+def _like(documents: Documents, sizes: Sequence[int]) -> Any:
+    """Return blocks of some sizes that are said to be as large as the rows of the same documents, and are those."""
+    rows = hash_documents(documents, HashingSettings())
+    n_bytes = [bytes_of(rows)] * len(sizes)
+    return read_lazily(partial(_same, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
+
+
+def _same(_number: int, *, rows: CSRRows) -> CSRRows:
+    return rows
