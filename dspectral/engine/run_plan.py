@@ -35,10 +35,6 @@ MOST_BYTES = 256 << 20
 """Largest block of which the time is measured."""
 TIMES_OF_TEXT = 5
 """Bytes that a task takes for each byte of its text."""
-FULL = (errno.ENOMEM, errno.ENOSPC)
-"""Numbers of errors that say that memory or disk is full."""
-LONG = 2.0
-"""Seconds of a block beyond which it is not tried a second time."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +244,7 @@ def _bytes_on_disk(given: Iterable[Any]) -> int | None:
 
 def _refused(name: str, error: MemoryError | OSError) -> str:
     """Return the sentence of what memory or disk has no room for; raise all other errors again."""
-    if isinstance(error, OSError) and error.errno not in FULL:
+    if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
         raise error
     said = str(error)
     return said if said.startswith(name) else f"{name} does not fit in memory: {said}"
@@ -263,7 +259,7 @@ def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, fl
         with blas_in_one_thread():
             result = Delayed(key, nodes).compute(scheduler="sync")
         seconds = time.perf_counter() - began
-        if seconds > LONG:
+        if seconds > 2.0:  # loading is little of it
             break
     return result, seconds
 

@@ -66,7 +66,7 @@ def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
 
 def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
     assert smaller_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190 it fits"]
-    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=3 it fits"]
+    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=6 it fits"]
     assert smaller_sketch(SketchedPCA(30), 0.01) == smaller_sketch(None, 0.5) == []
 
 

@@ -67,9 +67,8 @@ def test_what_does_not_fit_is_said_and_not_raised(store):
         MemoryError, match=r"SketchedPCA .*a worker needs .*of its 100 MB; with memory_limit="
     ):
         found.check()
-    assert (
-        found.verdict.startswith("fits with memory_limit='") and found.as_dict()["verdict"] == found.verdict
-    )
+    assert found.as_dict()["verdict"] == found.verdict
+    assert found.verdict.startswith("fits with memory_limit='")
     assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "because"]
     with given_memory(Memory(2, 1, 1, 0)):
         assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
