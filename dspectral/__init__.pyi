@@ -9,6 +9,7 @@ from . import store as store
 from . import text as text
 from . import watch as watch
 from .dashboard.installation import show_dashboard as show_dashboard
+from .decomposition.estimators import PCA as PCA
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine.cluster import ClusterError as ClusterError

@@ -116,6 +116,14 @@ CASES: dict[str, Case] = {
         {"n_components": [1, 2]},
         "rows",
     ),
+    "PCA": Case(
+        made("PCA", n_components=2),
+        rows,
+        transformed,
+        "n_components",
+        {"n_components": [1, 2]},
+        "rows",
+    ),
     "TruncatedSVD": Case(
         made("TruncatedSVD", n_components=2),
         rows,

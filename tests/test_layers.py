@@ -105,7 +105,7 @@ OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", 
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
     "dspectral._compiled": {"dspectral._machine_code"},
-    "dspectral.decomposition.estimators": {"dspectral.store.coordinates"},
+    "dspectral.decomposition.estimators": {"dspectral.store.coordinates", "sklearn.callback"},
     "dspectral.engine.cluster": {"dspectral._machine_code"},
     "dspectral.engine.keeping": {"fsspec"},
     "dspectral.engine.fits": {"dask"},

@@ -1,4 +1,4 @@
-"""The estimators ``SketchedPCA`` (centered) and ``TruncatedSVD`` (not centered)."""
+"""The estimators ``PCA`` and ``SketchedPCA`` (centered) and ``TruncatedSVD`` (not centered)."""
 
 import warnings
 from functools import partial
@@ -6,15 +6,16 @@ from typing import Any, Self
 from warnings import warn
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dspectral import engine
 from dspectral.decomposition.spectrum import (
     MOST_PASSES,
+    SOLVERS,
     Plan,
     Solver,
     Spectrum,
@@ -25,7 +26,7 @@ from dspectral.decomposition.spectrum import (
     summary_of,
 )
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import RandomState, check_flag, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
@@ -33,6 +34,10 @@ from dspectral.types import CheckedRows, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
+_EXACT = ("arpack", "full", "covariance_eigh")
+"""scikit-learn's names of solvers that are exact: here ``"auto"``, whose Krylov solver then reads to this tolerance."""
+_EXACT_TOL = 1e-5
+_NORMALIZERS = ("auto", "QR", "LU", "none")
 
 
 def _can_grow(estimator: "Decomposition") -> bool:
@@ -56,20 +61,36 @@ class Decomposition(
     sketch_size: int | None
     tol: float
     random_state: RandomState
+    n_oversamples: int | None = None
+    power_iteration_normalizer: str = "auto"
+    whiten: bool = False
     _ddof: int
     _n_passes: int
+    _scikit_solver: str = "auto"
+    _n_iter: int | None = None
 
     def _plan(self, dtype: DTypeLike) -> Plan:
-        default = MOST_PASSES if self.tol else self._n_passes
+        exact = self._scikit_solver in _EXACT
+        solver, n_passes, size, k = self.solver, self.n_passes, self.sketch_size, self.n_components
+        # Each product is made orthonormal, whichever way is asked for.
+        check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
+        tol = _EXACT_TOL if exact and not self.tol else self.tol
+        if n_passes is None:
+            n_passes = MOST_PASSES if tol else self._n_passes
+            if self._n_iter is not None:
+                n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
+        if self.n_oversamples is not None and size is None and isinstance(k, int):
+            width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
+            size = width * (1 if tol else max(1, n_passes - 1))
         return Plan(
-            self.n_components,  # type: ignore[arg-type]
-            solver=self.solver,
-            n_passes=default if self.n_passes is None else self.n_passes,
-            sketch_size=self.sketch_size,
+            k,  # type: ignore[arg-type]
+            solver=solver,
+            n_passes=n_passes,
+            sketch_size=size,
             center=check_flag("center", self.center),
             seed=self.random_state_,
             dtype=row_dtype(dtype),
-            tol=self.tol,
+            tol=tol,
         )
 
     @engine.emits_events
@@ -101,19 +122,54 @@ class Decomposition(
         ConvergenceWarning
             If more than ``tol`` of the energy may be lost.
         """
+        if not hasattr(self, "_skl_callbacks"):
+            return self._fit(X)
+        from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
+
+        def told(self: Self) -> None:
+            task = CallbackSupportMixin._init_callback_context(self)  # noqa: SLF001  for authors of estimators
+            task.call_on_fit_task_begin(estimator=self)
+            self._fit(X)
+            task.call_on_fit_task_end(estimator=self)
+
+        with_callbacks(told)(self)
+        return self
+
+    def set_callbacks(self, *callbacks: object) -> Self:
+        """Let scikit-learn's callbacks follow ``fit``; they came with its version 1.9.
+
+        Parameters
+        ----------
+        *callbacks : object
+            Callbacks such as ``sklearn.callback.ProgressBar()``; none of them takes off those that are set.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        from sklearn.callback import CallbackSupportMixin  # noqa: PLC0415
+
+        CallbackSupportMixin.set_callbacks(self, *callbacks)
+        return self
+
+    def _fit(self, X: RowsLike) -> Self:
+        """Find the components, whoever is told."""
         X = checked_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
         plan = self._plan(X.dtype)
+        if self.n_components is None:
+            plan = plan._replace(n_components=min(X.shape))
         if isinstance(self.n_components, float) and 0 < self.n_components < 1:
             self._set_share(X, plan, self.n_components)
         else:
             self._set(spectrum(X, plan))
-        if 0 < self.tol < self.certificate_.lost:
+        if 0 < plan.tol < self.certificate_.lost:
             warn(
-                f"tol is {self.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
+                f"tol is {plan.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
                 f"{self.n_passes_} pass(es) of solver {self.solver_!r}",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return self
 
@@ -190,8 +246,11 @@ class Decomposition(
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
         # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
-        offset = self.mean_ @ self.components_.T if self.center else None
-        to_axes = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=offset)
+        axes = self.components_.T
+        if self.whiten:
+            axes = (axes / self._lengths).astype(axes.dtype)
+        offset = self.mean_ @ axes if self.center else None
+        to_axes = partial(project, axes=np.ascontiguousarray(axes), offset=offset)
         Z = engine.map_rows(
             X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
         )
@@ -219,11 +278,20 @@ class Decomposition(
         X = engine.lazy_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.components_):
             raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")
-        back = partial(_restore, axes=self.components_, mean=self.mean_ if self.center else None)
+        axes = self.components_
+        if self.whiten:
+            axes = (axes * self._lengths[:, None]).astype(axes.dtype)
+        back = partial(_restore, axes=axes, mean=self.mean_ if self.center else None)
         if not engine.is_lazy(X):
             return back(X)
         dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
         return engine.map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
+
+    @property
+    def _lengths(self) -> NDArray[np.float64]:
+        """Standard deviations of the projections, 1 where they are rounding, shape (n_components,)."""
+        deviations = np.sqrt(self.explained_variance_)
+        return np.where(deviations > 1e-8 * deviations.max(initial=0.0), deviations, 1.0)
 
     @property
     def _n_features_out(self) -> int:
@@ -238,7 +306,8 @@ class Decomposition(
     def _set(self, found: Spectrum) -> None:
         self.components_ = found.axes
         self.singular_values_ = np.sqrt(found.values)
-        self.n_samples_seen_ = found.n_rows
+        self.n_components_ = len(found.axes)
+        self.n_samples_ = self.n_samples_seen_ = found.n_rows
         self.energy_ = found.energy
         self.mean_ = found.mean
         self.certificate_ = found.certificate
@@ -256,6 +325,9 @@ class Decomposition(
         # A total below the rounding of the energy is zero: all rows are equal, and no direction explains anything.
         varies = total > 1e-14 * max(1, found.n_rows) * found.energy
         self.explained_variance_ratio_ = np.maximum(variances, 0.0) / total if varies else variances * 0.0
+        rest = min(found.n_rows, found.axes.shape[1]) - len(found.axes)
+        left = max(0.0, total / max(1, found.n_rows - self._ddof) - float(self.explained_variance_.sum()))
+        self.noise_variance_ = left / rest if rest > 0 else 0.0
 
 
 def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
@@ -390,6 +462,14 @@ class TruncatedSVD(Decomposition):
         default ``3 k + 10``.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
+    algorithm : {"randomized", "arpack"}, default="randomized"
+        Names of scikit-learn: ``"arpack"`` is ``"auto"``, with 1e-5 for `tol` where that is 0.
+    n_iter : int, optional
+        Another name of ``n_passes - 1``, scikit-learn's.
+    n_oversamples : int, optional
+        Another way to say `sketch_size`: each product has ``n_components + n_oversamples`` columns.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
+        Accepted, as scikit-learn does: each product is made orthonormal.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
@@ -447,6 +527,10 @@ class TruncatedSVD(Decomposition):
         n_passes: int | None = None,
         sketch_size: int | None = None,
         tol: float = 0.0,
+        algorithm: str = "randomized",
+        n_iter: int | None = None,
+        n_oversamples: int | None = None,
+        power_iteration_normalizer: str = "auto",
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components
@@ -454,4 +538,171 @@ class TruncatedSVD(Decomposition):
         self.n_passes = n_passes
         self.sketch_size = sketch_size
         self.tol = tol
+        self.algorithm = algorithm
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.power_iteration_normalizer = power_iteration_normalizer
         self.random_state = random_state
+
+    @property
+    def _scikit_solver(self) -> str:  # type: ignore[override]
+        return str(check_option("algorithm", self.algorithm, ("randomized", "arpack")))
+
+    @property
+    def _n_iter(self) -> int | None:  # type: ignore[override]
+        return self.n_iter
+
+
+@saved
+class PCA(Decomposition):
+    """Principal component analysis with scikit-learn's arguments and attributes, of rows that need not fit in memory.
+
+    Parameters
+    ----------
+    n_components : int or float, optional
+        Number of components, by default as many as rows or columns, whichever are fewer; or, above 0 and below 1, the
+        share of the variance that they explain together. ``"mle"`` is refused.
+    copy : bool, default=True
+        Accepted, as scikit-learn does: rows are never overwritten.
+    whiten : bool, default=False
+        Whether ``transform`` divides by the standard deviation along each component.
+    svd_solver : str, default="auto"
+        ``"randomized"`` is ``"auto"``; ``"full"``, ``"covariance_eigh"`` and ``"arpack"`` are it with 1e-5 for `tol`
+        where that is 0; all else as `solver` of :class:`SketchedPCA`.
+    tol : float, default=0.0
+        Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
+    iterated_power : int or "auto", default="auto"
+        ``n_passes - 1``, if that is not given.
+    n_oversamples : int, optional
+        Each product has ``n_components + n_oversamples`` columns.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
+        Accepted, as scikit-learn does: each product is made orthonormal.
+    n_passes, sketch_size : int, optional
+        As for :class:`TruncatedSVD`: five passes, where there is neither a Gram matrix nor memory.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed. The same integer and the same blocks give the same bits under every scheduler.
+
+    Attributes
+    ----------
+    components_, singular_values_, explained_variance_, explained_variance_ratio_, mean_, n_features_in_
+        As for :class:`SketchedPCA`.
+    noise_variance_ : float
+        Mean of the variances beyond the components.
+    n_components_, n_samples_ : int
+        Number of components and of rows.
+    certificate_, energy_, solver_, n_passes_, n_samples_seen_, random_state_, summary_
+        As for :class:`SketchedPCA`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 3)) * [3.0, 2.0, 1.0] + 5.0
+    >>> pca = PCA(2, whiten=True).fit(rows)
+    >>> pca.transform(rows).std(axis=0, ddof=1).round(6), round(pca.noise_variance_, 2)
+    (array([1., 1.]), 0.98)
+    """
+
+    _ddof = 1
+    _n_passes = 5
+    center = True
+
+    def __init__(
+        self,
+        n_components: float | None = None,
+        *,
+        copy: bool = True,
+        whiten: bool = False,
+        svd_solver: str = "auto",
+        tol: float = 0.0,
+        iterated_power: int | str = "auto",
+        n_oversamples: int | None = None,
+        power_iteration_normalizer: str = "auto",
+        n_passes: int | None = None,
+        sketch_size: int | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.n_components = n_components  # type: ignore[assignment]
+        self.copy = copy
+        self.whiten = whiten
+        self.svd_solver = svd_solver
+        self.tol = tol
+        self.iterated_power = iterated_power
+        self.n_oversamples = n_oversamples
+        self.power_iteration_normalizer = power_iteration_normalizer
+        self.n_passes = n_passes
+        self.sketch_size = sketch_size
+        self.random_state = random_state
+
+    def get_covariance(self) -> NDArray[np.float64]:
+        """Return the covariance of the model.
+
+        Returns
+        -------
+        ndarray, shape (n_columns, n_columns)
+            ``V' diag(v - s) V + s`` for components V, variances v and the noise's variance s.
+        """
+        check_is_fitted(self)
+        above = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
+        covariance = (self.components_.T * above) @ self.components_
+        covariance.flat[:: len(covariance) + 1] += self.noise_variance_
+        return np.asarray(covariance)
+
+    def get_precision(self) -> NDArray[np.float64]:
+        """Return the inverse of the covariance of the model.
+
+        Returns
+        -------
+        ndarray, shape (n_columns, n_columns)
+            Inverse of :meth:`get_covariance`.
+        """
+        return np.asarray(np.linalg.inv(self.get_covariance()))
+
+    def score_samples(self, X: RowsLike) -> NDArray[np.float64]:
+        """Return the log-likelihood of each row under the model, a normal distribution.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n_rows, n_columns)
+            Rows in memory.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Natural logarithms of densities.
+        """
+        precision = self.get_precision()
+        rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False) - self.mean_
+        constant = len(precision) * np.log(2.0 * np.pi) - np.linalg.slogdet(precision)[1]
+        return np.asarray(-0.5 * (np.einsum("ij,ij->i", rows @ precision, rows) + constant))
+
+    def score(self, X: RowsLike, y: object = None) -> float:
+        """Return the mean log-likelihood of rows.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n_rows, n_columns)
+            Rows in memory.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean of :meth:`score_samples`.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    @property
+    def solver(self) -> Solver:  # type: ignore[override]
+        """Solver of dspectral that is behind scikit-learn's name."""
+        return "auto" if self.svd_solver in ("randomized", *_EXACT) else self.svd_solver  # type: ignore[return-value]
+
+    @property
+    def _scikit_solver(self) -> str:  # type: ignore[override]
+        check_flag("copy", self.copy)
+        return str(check_option("svd_solver", self.svd_solver, (*SOLVERS, "randomized", *_EXACT)))
+
+    @property
+    def _n_iter(self) -> int | None:  # type: ignore[override]
+        power = self.iterated_power
+        return None if power == "auto" else check_integer("iterated_power", power, at_least=0)

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from dspectral import SketchedPCA, TruncatedSVD, write_counts
+from dspectral import PCA, SketchedPCA, TruncatedSVD, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.spectrum import GRAM_COLUMNS, summary_of
@@ -434,3 +434,52 @@ def test_a_tolerance_changes_nothing_where_all_directions_are_exact():
         plain, asked = (TruncatedSVD(4, solver=solver, tol=tol).fit(rows) for tol in (0.0, 1e-6))
         assert plain.components_.tobytes() == asked.components_.tobytes()
         assert asked.certificate_.lost < 1e-10
+
+
+@pytest.mark.parametrize("n_columns", [50, GRAM_COLUMNS + 1])
+def test_arguments_of_scikit_learn_give_its_answers_from_blocks_that_are_not_in_memory(n_columns):
+    rows = sparse.csr_array((ROWS.data, ROWS.indices, ROWS.indptr), shape=(300, n_columns)).astype(np.float64)
+    lazy, theirs = csr_blocks(rows, 70), sklearn.decomposition
+    for whiten in (False, True):
+        asked = {"n_components": 3, "svd_solver": "full", "whiten": whiten}
+        truth = theirs.PCA(**asked).fit(rows.toarray())
+        with dask.config.set({"dspectral.in-memory-bytes": 0}):
+            found = PCA(**asked).fit(lazy)
+        assert (found.solver_ == "krylov") == (n_columns > GRAM_COLUMNS)
+        for name in ("explained_variance_", "noise_variance_", "mean_", "n_components_", "n_samples_"):
+            np.testing.assert_allclose(getattr(found, name), getattr(truth, name), rtol=1e-4, atol=1e-9)
+        signs = np.sign(np.einsum("ij,ij->i", found.components_, truth.components_))
+        projected = np.asarray(found.transform(lazy))
+        np.testing.assert_allclose(projected, truth.transform(rows.toarray()) * signs, atol=1e-2)
+        back = truth.inverse_transform(truth.transform(rows.toarray()))
+        np.testing.assert_allclose(found.inverse_transform(projected), back, atol=1e-2)
+    svd = TruncatedSVD(3, solver="krylov", n_iter=2, n_oversamples=4).fit(rows)
+    assert svd.n_passes_ == 3
+    exact = TruncatedSVD(3, solver="krylov", algorithm="arpack").fit(rows)
+    assert exact.certificate_.lost <= 1e-5
+    with pytest.raises(
+        ValueError, match="algorithm is 'lanczos', but it must be one of 'randomized', 'arpack'"
+    ):
+        TruncatedSVD(3, algorithm="lanczos").fit(rows)
+
+
+def test_callbacks_of_scikit_learn_follow_a_fit():
+    callback = pytest.importorskip("sklearn.callback", reason="sklearn.callback came with scikit-learn 1.9")
+    heard = []
+
+    class Heard(callback.FitCallback):
+        def setup(self, estimator, context):
+            heard.append("setup")
+
+        def teardown(self, estimator, context):
+            heard.append("teardown")
+
+        def on_fit_task_begin(self, estimator, context):
+            heard.append(context.estimator_name)
+
+        def on_fit_task_end(self, estimator, context):
+            heard.append(len(estimator.components_))
+
+    assert TruncatedSVD(2).set_callbacks(Heard()).fit(ROWS).n_passes_ == 1
+    assert heard == ["setup", "TruncatedSVD", 2, "teardown"]
+    assert not hasattr(TruncatedSVD(2).set_callbacks(Heard()).set_callbacks(), "_skl_callbacks")
