@@ -98,13 +98,13 @@ def test_vectors_are_those_of_a_dense_decomposition():
 
 def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
     spreads = []
-    for n in (20, 2000):
-        model = WordEmbedding(2, window=1, recipe=EmbeddingRecipe(context="list")).fit(language(n, seed=n))
+    for n in (60, 1500):
+        rng, words = np.random.default_rng(n), np.ravel(CLASSES)
+        text = [[w if rng.random() < 0.7 else str(rng.choice(words)) for w in s] for s in language(n, seed=n)]
+        model = WordEmbedding(3, window=1, recipe=EmbeddingRecipe(context="list")).fit(text)
         spreads.append(np.mean([1 - model.vector(a) @ model.vector(b) for a, b, _ in CLASSES]))
-    assert spreads[1] < spreads[0] / 5
-    assert spreads[1] < 0.01
-    for words in CLASSES:
-        assert {word for word, _ in model.most_similar(words[0], n=2)} == set(words[1:])
+    assert 0 < spreads[1] < spreads[0] / 5
+    assert spreads[1] < 0.1
 
 
 def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, sentences):
