@@ -105,6 +105,8 @@ def test_words_of_a_class_are_neighbours_and_more_so_with_more_text():
         spreads.append(np.mean([1 - model.vector(a) @ model.vector(b) for a, b, _ in CLASSES]))
     assert 0 < spreads[1] < spreads[0] / 5
     assert spreads[1] < 0.1
+    for one, *others in CLASSES:
+        assert {word for word, _ in model.most_similar(one, n=2)} == set(others)
 
 
 def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, sentences):
