@@ -11,7 +11,7 @@ import dspectral
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Certificate
-from dspectral.html import card, spectrum_picture
+from dspectral.html import card, number, spectrum_picture
 from dspectral.inputs.fitted_facts import fitted_card
 from dspectral.store import StoreError
 from tests.contracts import CASES
@@ -111,6 +111,9 @@ def test_every_estimator_shows_the_diagram_and_once_fitted_what_it_has_learned(n
         assert f"{name}, fitted" in page.text
         assert fitted_card(model) in html
         assert "script" not in page.tags
+        if name == "EMHMM":
+            first, last = (number(model.log_likelihoods_[i]) for i in (0, -1))
+            assert f"{first} to {last} in {model.n_passes_} step(s)" in page.text
         has_spectrum = isinstance(getattr(model, "singular_values_", None), np.ndarray)
         assert ("svg" in page.tags) == has_spectrum
 

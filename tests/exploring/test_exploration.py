@@ -96,6 +96,7 @@ def test_near_words_and_classes_are_of_a_kind(found, page):
     data = page.data
     assert data["words"] == words
     assert data["near"] == found.space.near.tolist()
+    assert len(found.space.points) == min(SMALL.n_mapped, len(words) - 1)
     assert len(data["codes"]) == len(words)
 
 
