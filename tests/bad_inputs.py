@@ -389,9 +389,8 @@ def drawn(rng, name, good):
     of_container, container = pick(rng, containers)
     given = container(rng, X)
     # A negative number is a large one as uint8, a huge one infinity as float32: the reference is given the same.
-    if (
-        of_container.startswith("float")
-        and not np.isfinite(rounded := X.astype(of_container.split()[0])).all()
+    if of_container.startswith("float") and not np.array_equal(
+        np.isfinite(rounded := X.astype(of_container.split()[0])) * np.sign(rounded), np.sign(X)
     ):
         X = rounded.astype(float)
     return of_values, of_container, given.astype(float) if of_container in WHOLE[:8] else X, given

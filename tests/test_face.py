@@ -4,7 +4,19 @@ import sys
 import pytest
 
 import dspectral
-from dspectral import dashboard, datasets, decomposition, engine, io, metrics, plotting, store, text, watch
+from dspectral import (
+    dashboard,
+    datasets,
+    decomposition,
+    engine,
+    io,
+    metrics,
+    plotting,
+    pp,
+    store,
+    text,
+    watch,
+)
 
 PACKAGES = {
     "dashboard": dashboard,
@@ -14,6 +26,7 @@ PACKAGES = {
     "io": io,
     "metrics": metrics,
     "plotting": plotting,
+    "pp": pp,
     "store": store,
     "text": text,
     "watch": watch,

@@ -599,7 +599,7 @@ class PCA(Decomposition):
     >>> rows = np.random.default_rng(0).standard_normal((1000, 3)) * [3.0, 2.0, 1.0] + 5.0
     >>> pca = PCA(2, whiten=True).fit(rows)
     >>> pca.transform(rows).std(axis=0, ddof=1).round(6), round(pca.noise_variance_, 2)
-    (array([1., 1.]), 0.98)
+    (array([1., 1.]), 1.04)
     """
 
     _ddof = 1

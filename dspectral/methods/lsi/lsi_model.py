@@ -100,7 +100,7 @@ class LsiModel:
 
     Examples
     --------
-    >>> corpus = [[(0, 2), (1, 1)], [(0, 1), (1, 2)], [(2, 3)]]
+    >>> corpus = [[(0, 2), (1, 1)], [(0, 1), (1, 2)], [(2, 1)]]
     >>> lsi = LsiModel(corpus, num_topics=2, id2word={0: "cat", 1: "purr", 2: "dog"})
     >>> lsi.print_topics(num_words=2)
     [(0, '0.707*"cat" + 0.707*"purr"'), (1, '1.000*"dog"')]

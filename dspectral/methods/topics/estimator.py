@@ -119,8 +119,8 @@ class Topics(
 
     Examples
     --------
-    >>> texts = ["cats purr", "cats sleep and purr", "dogs bark", "dogs bark and run"] * 5
-    >>> topics = Topics(2, max_df=0.5, stop_words=["and"]).fit(texts)
+    >>> texts = ["cats purr", "cats sleep and purr", "dogs bark", "dogs bark and run"] * 5 + ["dogs bark"]
+    >>> topics = Topics(2, max_df=0.6, stop_words=["and"]).fit(texts)
     >>> topics.top_words(2)
     [['bark', 'dogs'], ['cats', 'purr']]
     """
