@@ -8,8 +8,7 @@ AGAIN = "make interop PYTHON=... writes the rows of that Python anew"
 def test_the_table_has_the_rows_that_tests_declare_and_no_others():
     declared, written = declared_rows(), written_rows()
     assert len(declared) == len(set(declared)) >= 20
-    assert written["3.11"].keys() == set(declared), AGAIN
-    assert [python for python, rows in written.items() if not rows.keys() <= set(declared)] == [], AGAIN
+    assert [python for python, rows in written.items() if rows.keys() != set(declared)] == [], AGAIN
     assert len(written) >= 2, AGAIN
 
 

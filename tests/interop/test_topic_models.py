@@ -39,8 +39,8 @@ def test_bertopic_finds_topics_with_our_embedder(documents):
     from umap import UMAP
 
     texts, labels = documents
-    umap = UMAP(5, n_components=5, n_epochs=20, metric="cosine", random_state=0)
-    model = BERTopic(embedding_model=embedder(20), umap_model=umap, min_topic_size=30)
+    umap = UMAP(5, n_components=5, n_epochs=200, metric="cosine", random_state=0)
+    model = BERTopic(embedding_model=embedder(20), umap_model=umap, min_topic_size=10)
     topics, _ = model.fit_transform(texts)
     assert normalized_mutual_info_score(labels, topics) > 0.3
     encoder = model.embedding_model.pipe

@@ -15,7 +15,7 @@ def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
     """Return an encoder of texts for topic models, UMAP and vector stores, which learns from the texts themselves.
 
     A text becomes the sum of the directions of its words, of length 1; no network, no GPU, no download. It is a
-    :class:`sklearn.pipeline.Pipeline` of one step, ``fit`` and ``transform`` of which are those of the embedding, with
+    ``Pipeline`` of one step, ``fit`` and ``transform`` of which are those of the embedding, with
     ``encode`` as in sentence-transformers and ``embed_documents`` and ``embed_query`` as in LangChain.
 
     Parameters
