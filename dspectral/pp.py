@@ -30,7 +30,7 @@ GRAM_COLUMNS = 4096
 N_PASSES, WIDTH = 11, 12
 """Passes over more variables, and columns of their products together for each component.
 
-Of 20,000 x 15,000 cells with a flat tail the 50th value is 1.1e-5 low, with 8 passes and 10 columns 4e-4.
+The 50th value of 20,000 x 15,000 cells with a flat tail is 1.1e-5 low, with 8 passes and 10 columns 4e-4.
 """
 
 

@@ -141,7 +141,7 @@ class Decomposition(
         Parameters
         ----------
         *callbacks : object
-            Callbacks such as ``sklearn.callback.ProgressBar()``; none of them takes off those that are set.
+            Callbacks such as ``sklearn.callback.ProgressBar()``; none takes off those that are set, before a ``save``.
 
         Returns
         -------

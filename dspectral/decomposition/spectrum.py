@@ -213,7 +213,8 @@ class Certificate(NamedTuple):
     @classmethod
     def of(cls, absolute: float, energy: float, lost: float) -> Self:
         """Return the bounds on rows of some energy, of which the components may lose so much."""
-        return cls(absolute, *((absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)))
+        shares = (absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)
+        return cls(*map(float, (absolute, *shares)))
 
     def _repr_html_(self) -> str:
         facts = [
