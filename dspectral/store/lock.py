@@ -61,6 +61,7 @@ def locked(where: Location) -> Iterator[None]:
         yield
     finally:
         # Removed while it is held: whoever has opened it meanwhile finds that it has no name, and opens it anew.
+        # Versions of filelock before 3.30 remove it once more after that, which may then be the next writer's.
         for name in (HOLDER, LOCK):
             with suppress(OSError):
                 Path(holder).with_name(name).unlink()

@@ -80,6 +80,22 @@ def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(where):
     assert max(most) == 1
 
 
+def test_one_that_ends_leaves_the_lock_of_the_next(tmp_path, monkeypatch):
+    where, release = Location.of(str(tmp_path)), lock.FileLock.release
+
+    def late(of_first):
+        monkeypatch.undo()
+        with locked(where):  # its name is free, and it is held still
+            release(of_first)
+            with pytest.raises(StoreError, match="at work"), locked(where):
+                pass
+
+    monkeypatch.setattr(lock.FileLock, "release", late)
+    with locked(where):
+        pass
+    assert where.names() == []
+
+
 def test_a_killed_writer_of_a_folder_holds_nobody_up(tmp_path):
     url = str(tmp_path / "store")
     with subprocess.Popen([sys.executable, "-c", WRITING, url], stdout=subprocess.PIPE, text=True) as child:
