@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+from dask.utils import parse_bytes
 
 from .._form import form
 from .._form.plots import COLOURS, new_plot
@@ -61,6 +62,8 @@ def options() -> argparse.ArgumentParser:
     )
     about = "after which a contender is stopped"
     add("--limit", type=form.positive, default=600, metavar="SECONDS", help=about)
+    about = "of a contender's process; one that needs more ends (default: no limit)"
+    add("--data-limit", type=parse_bytes, default=0, metavar="SIZE", help=about)
     add("--scratch", type=Path, help="folder for the data (default: the system's)")
     return parser
 
@@ -91,7 +94,7 @@ def prepared(name: str, race: Race, arguments: argparse.Namespace, scratch: Path
         settings = {"seed": arguments.seed, "text": arguments.text, **race.sizes[size]}
         data = race.make(folder, settings)
         stages.append((folder, settings))
-    return Course(name, race, stages, arguments.limit), data
+    return Course(name, race, stages, arguments.limit, arguments.data_limit), data
 
 
 def report(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:

@@ -5,6 +5,7 @@ folders, settings and the file for what is found.
 """
 
 import json
+import resource
 import sys
 import time
 from importlib import import_module
@@ -25,6 +26,8 @@ RACES: dict[str, Race] = {
     "embeddings": words.EMBEDDINGS,
     "labels": matrices.LABELS,
     "cells": matrices.CELLS,
+    "cells-filled": matrices.CELLS_FILLED,
+    "cells-wide": matrices.CELLS_WIDE,
 }
 
 
@@ -32,6 +35,8 @@ def main(race: str, name: str, orders: dict[str, Any]) -> None:
     """Do the work of a contender."""
     contender = RACES[race].contenders[name]
     library = import_module(contender.module)
+    if orders["data_limit"]:
+        resource.setrlimit(resource.RLIMIT_DATA, 2 * (orders["data_limit"],))
     *practices, (folder, settings) = orders["stages"]
     for place, how in practices:
         # Imports, compiled loops and caches are there afterwards, for one contender as for another.

@@ -70,18 +70,20 @@ class Lane:
 
 @dataclass(frozen=True)
 class Course:
-    """Where a race is run: folders and settings of the practice and of the data, and seconds for a contender."""
+    """Where a race is run: folders and settings of practice and data, seconds and bytes for a contender (0: any)."""
 
     name: str
     race: Race
     stages: list[tuple[Path, dict[str, Any]]]
     limit: float
+    data_limit: int = 0
 
     def run(self, contender: str) -> dict[str, float] | str:
         """Run one contender once; return what it took and found, or why it did not end."""
         folder, _ = self.stages[-1]
         out = folder / "found.npz"
         orders = {"stages": [(str(place), how) for place, how in self.stages], "out": str(out)}
+        orders["data_limit"] = self.data_limit
         command = [sys.executable, "-m", f"{__package__}.contender", self.name, contender, json.dumps(orders)]
         try:
             done = subprocess.run(  # noqa: S603  our own
