@@ -6,14 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
     chosen_columns,
     column_norms,
     eigh_descending,
     leading_eigenpairs,
-    orthonormal_columns,
     orthonormal_factors,
     rounding_floor,
     times_in_place,
@@ -31,10 +30,14 @@ from dspectral.linalg.panels import (
 )
 from dspectral.types import FloatArray, IntArray
 
-FAILURE = 1e-10
-"""Probability that a random product is far too short; a certificate of 12 passes takes at most 5,000 of them."""
+FAILURE = 1e-10, 2e-12
+"""Probability that a random product is far too short: of 5,000 for norms, and 250,000 for counts, in 12 passes."""
 LARGE = 10.0
-"""From this value on a Chebyshev polynomial of a mean is at most the mean of the polynomial."""
+"""From this value on the square of a Chebyshev polynomial of a mean is at most the mean of the square."""
+EXHAUSTED = 60
+"""Degree of polynomials where the space is invariant."""
+LOWER = (0.0, 0.5, 0.75, 0.9)
+"""Where an interval begins, over its end."""
 GRID = 1.1
 """Ratio of the ends of intervals that are tried: no choice of the probes, so that their number can be counted."""
 
@@ -43,7 +46,7 @@ class KrylovSpace(NamedTuple):
     """An orthonormal basis ``K = [K_1 ... K_j]`` with ``C [K_1 ... K_(j-1)] = K T``.
 
     `basis` (d, r_i): blocks of orthonormal columns, orthogonal to each other; `columns`: block columns of T,
-    from the top to their last block that is not zero.
+    from the top to their last block that is not zero; `begun` (r_1, r): the columns that it began with, in K_1.
 
     >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
     >>> space = KrylovSpace.start(np.ones((4, 1)))
@@ -55,11 +58,16 @@ class KrylovSpace(NamedTuple):
 
     basis: tuple[FloatArray, ...]
     columns: tuple[tuple[NDArray[np.float64], ...], ...]
+    begun: NDArray[np.float64]
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
         """Begin with the columns of a matrix. Shapes: `Z` (d, r)."""
-        return cls((orthonormal_columns(Z, overwrite=True),), ())
+        norms = column_norms(Z)
+        if not norms.all():
+            Z, norms = chosen_columns(Z, norms > 0), norms[norms > 0]
+        first, begun = orthonormal_factors(Z, norms)
+        return cls((first,), (), begun)
 
     @property
     def newest(self) -> FloatArray:
@@ -91,7 +99,7 @@ class KrylovSpace(NamedTuple):
         rest = np.zeros((len(of_outside), len(norms)))
         rest[:, outside] = of_outside
         column = (*coefficients, rest @ turn.T if graded else rest)
-        return KrylovSpace((*self.basis, block), (*self.columns, column))
+        return KrylovSpace((*self.basis, block), (*self.columns, column), self.begun)
 
     def close(self, product: FloatArray) -> "Approximation":
         """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
@@ -105,7 +113,8 @@ class KrylovSpace(NamedTuple):
 
         With Q the basis but for its newest block K, ``C Q = Q T + K R``. As far as the basis goes C lies between
         ``[[T, R'], [R, 0]]``, whose eigenpairs are returned, and, where ``P C P <= s`` for ``P = 1 - Q Q'``,
-        ``[[T, R'], [R, s]]``. No sweep over the long side. Shapes: returns bounds (k,), or (d,) where that is less.
+        ``[[T, R'], [R, s]]``; what is known of how few values are large may be less. No sweep over the long side.
+        Shapes: returns bounds (k,), or (d,) where that is less.
 
         >>> C = np.diag(1.0 / np.arange(1.0, 201.0))
         >>> space = KrylovSpace.start(np.random.default_rng(0).standard_normal((200, 30)))
@@ -122,32 +131,34 @@ class KrylovSpace(NamedTuple):
         H[n_inside:, :n_inside] = T[n_inside:]
         H[:n_inside, n_inside:] = T[n_inside:].T
         values, E = scipy.linalg.eigh(H, check_finite=False)
-        outside = self._norm_outside(H, values, E, n_inside, n_probes)
+        k = min(k, len(self.newest))
+        outside, few = self._norm_outside(H, values, E, n_inside, n_probes), self._few_above(values, E, k)
         H[range(n_inside, len(H)), range(n_inside, len(H))] = outside
         most = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
         rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
         values = values[::-1][:rank]
         found = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis)
-        return found, np.sort(most)[::-1][: min(k, len(self.newest))]
+        return found, np.minimum(np.sort(most)[::-1][:k], few)
 
     def _norm_outside(
         self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int
     ) -> float:
         """Bound the norm of C between vectors that are orthogonal to all blocks but the newest.
 
-        The basis began with random columns. The last of them are probes W, independent of the space V that all
+        The basis began with normal random columns. The last of them are probes W, independent of the space V that all
         products but the last span from the others. A unit vector u orthogonal to V with the largest ``s = u'C u`` has
-        ``f(s) <= |u'f(C)|`` for ``f(t) = t^q``, and from ``LARGE`` on for the Chebyshev polynomial of an interval
-        ``[0, b]``; and ``s |u'f(C)| <= |P C P f(C)|`` for ``P = 1 - V V'``. The norm of a matrix is at most that of its
-        product with W over the least of ``|v'W|`` for one vector v, the root of a beta variable. Halko, Martinsson and
-        Tropp 2011, "Finding structure with randomness", 4.3 and proposition 8.6. With m the columns of the basis and
-        q products ``10 m^3 + 50 m^2 n_probes`` flops.
+        ``f(s) <= |u'f(C)|`` for ``f(t) = t^q``, and from ``LARGE`` on for the Chebyshev polynomial of an interval; and
+        ``s |u'f(C)| <= |P C P f(C)|`` for ``P = 1 - V V'``. The norm of a matrix is at most that of its product with W
+        over the least of ``|v'W|`` for one vector v, the root of a chi-squared variable. Halko, Martinsson and Tropp
+        2011, "Finding structure with randomness", 4.3 and proposition 8.6. With m the columns of the basis and q
+        products ``10 m^3 + 50 m^2 n_probes`` flops.
         """
-        width, q, height = self.basis[0].shape[1], len(self.columns), len(self.newest)
-        size = float(np.abs(values).max(initial=0.0))
-        if size == 0.0 or n_inside >= height:
+        q = len(self.columns)
+        size = _grid_size(values)
+        if size == 0.0 or n_inside >= len(self.newest):
             return 0.0
-        V = newest = np.eye(len(H))[:, : width - n_probes]
+        begun = np.pad(self.begun, [(0, len(E) - len(self.begun)), (0, 0)])
+        V = newest = np.linalg.qr(begun[:, :-n_probes])[0]
         for _ in range(q - 1):
             product = H @ newest
             product[n_inside:] = 0.0
@@ -156,8 +167,8 @@ class KrylovSpace(NamedTuple):
             vectors, sizes, _ = np.linalg.svd(product, full_matrices=False)
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
-        left, probes, scaled = E - V @ (V.T @ E), E[width - n_probes : width].T, values / size
-        least = math.sqrt(betaincinv(n_probes / 2, (height - width) / 2, FAILURE))
+        left, probes, scaled = E - V @ (V.T @ E), E.T @ begun[:, -n_probes:], values / size
+        least = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
 
         def norm(f: FloatArray, times: int) -> float:
             """Return the bound on ``|P f(C)|``, or on ``|P C P f(C)|``, of C over its size."""
@@ -165,21 +176,47 @@ class KrylovSpace(NamedTuple):
             for _ in range(times):
                 Y = H @ Y / size
                 Y -= V @ (V.T @ Y)
-            return float(np.linalg.norm(Y, 2) + len(H) * np.finfo(np.float64).eps * np.abs(f).max()) / least
-
-        def reached(b: float, degree: int, at: float) -> float:
-            """Return where the Chebyshev polynomial of ``[0, b]`` has a value, beyond b."""
-            return b * (1.0 + math.cosh(math.acosh(max(at, LARGE)) / degree)) / 2.0
+            return float(np.linalg.norm(Y, 2) + _rounding(f, probes)) / least
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
-        last = math.floor(math.log(bound, GRID))
-        for b, i in ((GRID**j, i) for j in range(last - 12, last + 1) for i in range(min(2, q - 1))):
-            f = np.polynomial.chebyshev.chebval(2.0 * scaled / b - 1.0, [0.0] * (q - i) + [1.0])
-            found, low = norm(f, i), b if i else 1.0
+        for b, i in ((b, i) for b in _ends(bound) for i in range(min(2, q - 1))):
+            found, low = norm(_chebyshev(scaled, 0.0, b, q - i), i), b if i else 1.0
             for _ in range(3 * i):  # either s is at most `low`, or f(s) at most `found / low`
-                low = math.sqrt(low * reached(b, q - i, found / low))
-            bound = min(bound, max(low * i, reached(b, q - i, found / low)))
+                low = math.sqrt(low * _reached(0.0, b, q - i, found / low))
+            bound = min(bound, max(low * i, _reached(0.0, b, q - i, found / low)))
         return float(bound * size)
+
+    def _few_above(self, values: FloatArray, E: FloatArray, k: int) -> NDArray[np.float64]:
+        """Bound the first k eigenvalues of C by how few there can be above a value, which needs no gap between them.
+
+        For U the first j eigenvectors, f as above and W all columns that the space began with, ``f(s_j)^2 |U'W|^2 <=
+        |U'f(C) W|^2``, at most the sum of the first j squared singular values of ``f(C) W``; and ``|U'W|^2`` is a
+        chi-squared variable. Shapes: returns (k,).
+        """
+        # Polynomials of any degree are known where the products have left nothing new.
+        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED, _grid_size(values)
+        if size == 0.0:
+            return np.zeros(k)
+        probes, scaled = E.T @ np.pad(self.begun, [(0, len(E) - len(self.begun)), (0, 0)]), values / size
+        n = 2 ** np.arange(k.bit_length())
+        least = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
+
+        def norms(f: FloatArray) -> NDArray[np.float64]:
+            Y, most = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
+            squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
+            return np.asarray(most * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
+
+        bounds = norms(scaled**q) ** (1 / q)
+        last = math.floor(math.log(bounds[-1], GRID))
+        for a in LOWER:
+            before, b = math.inf, GRID**last
+            while True:  # as long as shorter intervals are better by more than a thousandth
+                reached = [_reached(a * b, b, q, at) for at in norms(_chebyshev(scaled, a * b, b, q))]
+                bounds = np.minimum(bounds, reached)
+                if reached[-1] > 0.999 * before:
+                    break
+                before, b = reached[-1], b / GRID ** (1 / 3 if a else 1)
+        return np.repeat(size * bounds, n)[:k]
 
     def ritz(self, product: FloatArray) -> tuple[NDArray[np.float64], FloatArray]:
         """Return the eigenpairs of C within the space.
@@ -281,3 +318,29 @@ def _assemble(
         for i, entry in enumerate(column):
             T[heights[i] : heights[i + 1], widths[j] : widths[j + 1]] = entry
     return T
+
+
+def _grid_size(values: FloatArray) -> float:
+    """Return the power of ``GRID`` from the largest of some ascending values on, 0 if there is none."""
+    return GRID ** math.ceil(math.log(values[-1], GRID)) if values[-1] > 0.0 else 0.0
+
+
+def _ends(bound: float) -> list[float]:
+    """Return the ends of intervals that may improve a bound."""
+    last = math.floor(math.log(bound, GRID))
+    return [GRID**j for j in range(last - 12, last + 1)]
+
+
+def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
+    """Return the Chebyshev polynomial of an interval."""
+    return np.asarray(np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0]))
+
+
+def _reached(a: float, b: float, degree: int, at: float) -> float:
+    """Return where the Chebyshev polynomial of an interval has a value, beyond b."""
+    return a + (b - a) * (1.0 + math.cosh(math.acosh(max(at, LARGE)) / degree)) / 2.0
+
+
+def _rounding(f: FloatArray, probes: FloatArray) -> float:
+    """Bound the rounding of a polynomial of C, times probes."""
+    return float(np.finfo(np.float64).eps * len(f) * np.abs(f).max() * np.linalg.norm(probes))

@@ -389,12 +389,13 @@ SPECTRA = {
     "noise alone": np.linspace(2.0, 0.1, 500) ** 2,
     "all alike": np.ones(500),
 }
-FLAT = {"noise alone", "all alike"}
+FLAT = {"noise alone": 3}
+"""Passes that are read in vain where values beyond the components are nearly theirs, else 1."""
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("law", SPECTRA)
-def test_no_more_energy_is_lost_than_certified_and_one_pass_at_most_is_read_in_vain(law, dtype):
+def test_no_more_energy_is_lost_than_certified_and_few_passes_are_read_in_vain(law, dtype):
     rows = sparse.csr_array(np.diag(np.sqrt(SPECTRA[law]))).astype(dtype)
     lazy, tol, k = csr_blocks(rows, 250), 2e-3, 8
     best, energy = SPECTRA[law][:k].sum(), SPECTRA[law].sum()
@@ -412,9 +413,8 @@ def test_no_more_energy_is_lost_than_certified_and_one_pass_at_most_is_read_in_v
     needed = next(p for p in range(1, 13) if fitted(n_passes=p, tol=1e-12)[1] <= tol)
     for seed in range(3):
         found, _ = fitted(seed)
-        if law not in FLAT:
-            assert found.certificate_.lost <= tol
-            assert found.n_passes_ <= needed + 1
+        assert found.certificate_.lost <= tol
+        assert found.n_passes_ <= needed + FLAT.get(law, 1)
 
 
 def test_what_was_reached_is_said_where_the_passes_do_not_suffice():

@@ -21,6 +21,7 @@ from workflows.benchmarks.scaling import WORKS
 LINES = ["the cat sat on the mat", "Über den Fluss", "", "a dog & a cat", "cat cat cat"]
 SIZE = 320
 COMMANDS = {
+    "certificates": "--size 300 --documents 200 --n-components 3 --tol 0.05",
     "classifiers": "--train {folder}/labels.tsv --n-components 2",
     "cuts": "--blocks 2 --packages 3 --labelled 5 --n-components 10",
     "hashing": "--repeats 2 --text {folder}/lines.txt.gz --documents 4",
@@ -34,6 +35,7 @@ COMMANDS = {
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
+    "certificates": {"tol 0.05": "certified"},
     "classifiers": {"words, SVD": "accuracy", "scikit-learn: words": "accuracy", "n-grams": "accuracy"},
     "cuts": {"default": "accuracy", "one pass": "accuracy"},
     "hashing": {"dspectral": "documents_per_second", "scikit-learn": "documents_per_second"},
