@@ -129,9 +129,12 @@ class Deflated(NamedTuple):
     def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
         """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
-        rows = X.astype(pairs.dtype)
-        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor.
-        whole = (pairs @ (rows[:, self.upper] * rows[:, self.lower]).T).T
+        columns = np.ascontiguousarray(X.T, dtype=pairs.dtype)
+        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor. Whole rows are
+        # copied: to gather entry by entry takes four times as long.
+        products = columns.take(self.upper, axis=0)
+        products *= columns.take(self.lower, axis=0)
+        whole = (pairs @ products).T
         # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 

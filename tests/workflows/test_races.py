@@ -1,5 +1,8 @@
+import gzip
 import json
 from contextlib import nullcontext
+from importlib import import_module
+from itertools import product
 
 import numpy as np
 import pytest
@@ -94,6 +97,31 @@ def test_a_peer_that_is_not_installed_is_a_row_that_says_so(tmp_path, monkeypatc
     page = (tmp_path / "out" / "races.md").read_text()
     assert "| gensim CBOW, 20 epochs | gensim is not installed |" in page
     assert any("gensim is not installed" in note for note in found["notes"])
+
+
+def test_data_sets_with_many_labels_are_raced_one_by_one_and_make_one_table(tmp_path, monkeypatch):
+    rows = "".join(f"{i % 3}{',3' * (i % 2)} {i % 5}:1 {5 + i % 3}:1\n" for i in range(30))
+    for name, side in product(("bibtex", "enron"), ("train", "test")):
+        folder = tmp_path / "multilabel" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{side}.txt.gz").write_bytes(gzip.compress(f"30 8 4\n{rows}".encode()))
+    monkeypatch.setattr(races, "MULTILABEL", ("bibtex", "enron"))
+    monkeypatch.setattr(racing, "find_spec", lambda package: package in ("dspectral", "workflows") or None)
+
+    def run(course, contender):
+        folder, settings = course.stages[-1]
+        entry = course.race.contenders[contender]
+        found = entry.tell(entry.prepare(import_module(entry.module), folder, settings)())
+        return {**dict.fromkeys(races.COSTS, 2.0), **course.race.accuracy(folder, settings, found)}
+
+    monkeypatch.setattr(Course, "run", run)
+    data = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    races.main(["--races", "labels", "--repetitions", "1", *data])
+    page = (tmp_path / "out" / "races.md").read_text()
+    assert "## labels enron" in page
+    assert "| precision at 1 / auc / CPU s | bibtex | enron |" in page
+    assert "| dspectral | 1.000 / 1.000 / 2.00 | 1.000 / 1.000 / 2.00 |" in page
+    assert "| napkinXC | napkinxc is not installed | napkinxc is not installed |" in page
 
 
 def fake_race(*names):

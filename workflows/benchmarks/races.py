@@ -21,8 +21,9 @@ from dask.utils import parse_bytes
 from .._form import form
 from .._form.plots import COLOURS, new_plot
 from .._form.table import quantity
+from ._defaults.sets import MULTILABEL
 from ._races.contender import RACES
-from ._races.racing import Course, Lane, Race, hold, ratios
+from ._races.racing import Course, Lane, hold, ratios
 
 COSTS = ("cpu_seconds", "seconds", "peak_memory_bytes", "working_memory_bytes")
 TITLES = {
@@ -38,12 +39,16 @@ def main(argv: list[str] | None = None) -> None:
     """Run the races."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run, dask.config.set(scheduler="synchronous"):
-        sections = []
+        sections, many = [], {}
         for name in (
             () if arguments.plan else arguments.races
         ):  # processes of their own have nothing to plan here
-            with form.scratch_folder(arguments.scratch) as scratch:
-                sections.append(one_race(run, name, scratch))
+            for of in MULTILABEL if arguments.data and name == "labels" else ("",):
+                with form.scratch_folder(arguments.scratch) as scratch:
+                    text, lanes = one_race(run, name, of, scratch)
+                    sections.append(text)
+                    many |= {of: lanes} if of else {}
+        sections += [together(many)] if many else []
         heading = f"# Races\n\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors.\n"
         run.attach("races.md", "\n".join([heading, *sections]))
 
@@ -60,6 +65,8 @@ def options() -> argparse.ArgumentParser:
     add(
         "--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)"
     )
+    about = "folder of data sets with many labels, one race each (default: documents that are drawn)"
+    add("--data", type=Path, metavar="DIR", help=about)
     about = "after which a contender is stopped"
     add("--limit", type=form.positive, default=600, metavar="SECONDS", help=about)
     about = "of a contender's process; one that needs more ends (default: no limit)"
@@ -68,11 +75,11 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
-def one_race(run: form.Run, name: str, scratch: Path) -> str:
-    """Make the data, run a race, and report it; return its section of the page."""
-    arguments, race = run.arguments, RACES[name]
+def one_race(run: form.Run, race_name: str, of: str, scratch: Path) -> tuple[str, dict[str, Lane]]:
+    """Make the data, run a race, and report it; return its section of the page, and what each contender did."""
+    arguments, race, name = run.arguments, RACES[race_name], f"{race_name} {of}".strip()
     with run.measure(f"{name}: make the data"):
-        course, data = prepared(name, race, arguments, scratch)
+        course, data = prepared(race_name, of, arguments, scratch)
 
     def step(contender: str, repetition: int) -> AbstractContextManager[Any]:
         return run.measure(f"{name}, {repetition + 1}/{arguments.repetitions}: {contender}")
@@ -82,16 +89,18 @@ def one_race(run: form.Run, name: str, scratch: Path) -> str:
     busy = f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
     run.note(f"{name}: {data}; {busy}")
     report(run, name, lanes)
-    return section(name, race.task, f"{data}; {len(lanes)} contenders, {busy}", lanes)
+    return section(name, race.task, f"{data}; {len(lanes)} contenders, {busy}", lanes), lanes
 
 
-def prepared(name: str, race: Race, arguments: argparse.Namespace, scratch: Path) -> tuple[Course, str]:
+def prepared(name: str, of: str, arguments: argparse.Namespace, scratch: Path) -> tuple[Course, str]:
     """Write the data, and the toy data to practice on."""
-    stages, data = [], ""
+    stages, data, race = [], "", RACES[name]
     for size in dict.fromkeys(("toy", arguments.size)):
         folder = scratch / size
         folder.mkdir()
         settings = {"seed": arguments.seed, "text": arguments.text, **race.sizes[size]}
+        if size != "toy":
+            settings |= {"data": str(arguments.data), "of": of}
         data = race.make(folder, settings)
         stages.append((folder, settings))
     return Course(name, race, stages, arguments.limit, arguments.data_limit), data
@@ -167,6 +176,21 @@ def section(name: str, task: str, data: str, lanes: Mapping[str, Lane]) -> str:
         ended = f"{contender}; {lane.out}" if lane.out else contender
         lines.append(_line([ended, *costs, ratio, *own]))
     return "\n".join([*lines, ""])
+
+
+def together(many: dict[str, dict[str, Lane]]) -> str:
+    """Return all data sets with many labels as one table."""
+    lines = [_line(["precision at 1 / auc / CPU s", *many]), _line(["---"] * (1 + len(many)))]
+    for contender in next(iter(many.values())):
+        lanes = [lanes[contender] for lanes in many.values()]
+        cells = [
+            f"{lane.middle('precision_at_1'):.3f} / {lane.middle('auc'):.3f} / {lane.middle('cpu_seconds'):.2f}"
+            if lane.runs
+            else lane.out
+            for lane in lanes
+        ]
+        lines.append(_line([contender, *cells]))
+    return "\n".join(["## many labels", "", *lines, ""])
 
 
 def _line(cells: list[str]) -> str:

@@ -285,11 +285,11 @@ def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear
     # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
     halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
     gains, of_all = np.zeros((len(candidates), n)), {}
+    most = max(FEWEST, SCORES // len(turned.labels))
     for penalty in dict.fromkeys(one.odds_alpha for one in candidates):
         odds, one = out.odds(penalty), np.array([[0.0, 1.0]])
-        most = max(FEWEST, SCORES // odds.shape[1])
         add_scales(read_only(odds[:most].reshape(-1, 1)), read_only(Y[:most].reshape(-1, 1)), one)
-        of_all[penalty], ranked = scaled(odds, Y, told, one), np.empty_like(odds)
+        of_all[penalty], ranked = one, np.empty_like(odds)
         for half in halves:
             shift, scale = scaled(odds[~half], Y[~half], told, one).T.astype(dtype)
             ranked[half] = shift + scale * odds[half]
@@ -298,7 +298,7 @@ def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear
                 both = ranked + dtype.type(each.weight) * ridges[each.alpha]
                 add_gains(read_only(both), read_only(truth.indices), read_only(truth.indptr), gain)
     best = candidates[first_of_the_best(gains)]
-    return best, of_all[best.odds_alpha], n
+    return best, scaled(out.odds(best.odds_alpha), Y, told, of_all[best.odds_alpha]), n
 
 
 def scaled(

@@ -5,9 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from dspectral.methods.multilabel.summaries import Regression
 from dspectral.types import FloatArray
+
+RANK_SHARE = 1e-6
+"""Share of the largest variance of a feature below which nothing is left of features that are fewer than they seem."""
 
 
 class Whitening(NamedTuple):
@@ -83,7 +87,7 @@ class Linear(NamedTuple):
 class Turned(NamedTuple):
     """Sums of the linear part, of features that are centered and turned until they are uncorrelated.
 
-    Shapes: `values` (q,): their squares; `turn` (q, q); `mean` (q,); `labels` (L, q): ``Y'F``; `rates` (L,): means of
+    Shapes: `values` (r,): their squares; `turn` (q, r); `mean` (q,); `labels` (L, r): ``Y'F``; `rates` (L,): means of
     the labels. `n_rows`: documents.
     """
 
@@ -101,7 +105,16 @@ class Turned(NamedTuple):
         n, dtype = float(gram[-1, -1]), labels.dtype
         mean = gram[-1, :-1] / n
         centered = gram[:-1, :-1] - n * np.outer(mean, mean)
-        values, turn = scipy.linalg.eigh(centered.astype(dtype), driver="evd", check_finite=False)
+        largest = centered.diagonal().max(initial=0.0)
+        if (
+            n < len(mean) and largest > 0
+        ):  # a rank of n - 1 at most: L'L has the values of LL', and fewer rows
+            factor, order, rank, _ = lapack.dpstrf(centered, tol=RANK_SHARE * largest, lower=1)
+            L = np.tril(factor)[np.argsort(order), :rank]
+            values, turn = scipy.linalg.eigh(L.T @ L, driver="evd", check_finite=False)
+            values, turn = values.astype(dtype), (L @ turn / np.sqrt(values)).astype(dtype)
+        else:
+            values, turn = scipy.linalg.eigh(centered.astype(dtype), driver="evd", check_finite=False)
         together = (labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)) @ turn
         return cls(np.maximum(values, 0), turn, mean, together, labels[:, -1].astype(np.float64) / n, n)
 

@@ -111,7 +111,7 @@ def test_a_candidate_must_win_by_more_than_chance():
     assert first_of_the_best(gains) == 2
 
 
-N_WORDS, N_LABELS = 50, 6
+N_WORDS, N_LABELS, FEW = 50, 6, 12
 
 
 @pytest.fixture(scope="module")
@@ -122,17 +122,20 @@ def documents():
 
 @pytest.fixture(scope="module")
 def part(documents):
-    """Features of a quarter of the words and of directions, and the sums of all documents and of all but the first."""
+    """Features of a quarter of the words and of directions; sums of all documents, all but the first, and twelve."""
     rng = np.random.default_rng(0)
     directions, own = np.linalg.qr(rng.standard_normal((N_WORDS, 5)))[0], np.arange(0, N_WORDS, 4)
     words, Y = documents
     wide, single = linear_features(words, 1.0 + rng.random(N_WORDS), own, directions, np.float64)
-    sums = [Regression.of(wide[a:], single[a:], Y[a:].astype(np.float64)) for a in (0, 1)]
+    cuts = (slice(None), slice(1, None), slice(FEW))
+    sums = [Regression.of(wide[cut], single[cut], Y[cut].astype(np.float64)) for cut in cuts]
     return np.column_stack([wide.toarray(), single[:, :-1]]), Y.toarray().astype(np.float64), sums
 
 
-def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_regressions(part):
-    F, Y, (sums, _) = part
+@pytest.mark.parametrize("n", [None, FEW])  # with fewer documents than features these are turned otherwise
+def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_regressions(part, n):
+    F, Y, (sums, _, few) = part
+    F, Y, sums = F[:n], Y[:n], few if n else sums
     centered, p = F - F.mean(axis=0), (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
     scales = np.column_stack([np.linspace(-1, 1, N_LABELS), np.linspace(0.5, 2, N_LABELS)])
     gram = centered.T @ centered
@@ -148,7 +151,7 @@ def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_reg
 
 def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
     F, Y, sums = part
-    turned, without = (Turned.of(each) for each in sums)
+    turned, without = (Turned.of(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.turn
     out = LeftOut(Z, Z * Z, Y, turned)
     found = without.coefficients(Linear(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
+from sklearn.feature_extraction.text import TfidfTransformer
 
 import dspectral
+from dspectral.methods.multilabel import word_rows
 
+from ..._parts.multilabel_baselines import NapkinTrees, OmikujiTrees
+from .._defaults.sets import read_multilabel
 from .racing import Contender, Found, Race, Settings
 from .words import documents
 
@@ -270,11 +274,18 @@ CELLS_FILLED, CELLS_WIDE = (
 """The same twice as full, and with the variables of a whole genome."""
 
 MOST_SCORED = 500
-"""Further documents whose labels are ranked, as a part of what is measured."""
+"""Further documents that are drawn, whose labels are ranked."""
 
 
 def make_labelled(folder: Path, s: Settings) -> str:
-    """Write a store of documents with their labels, and further documents."""
+    """Write a store of documents with their labels, and further documents: of a data set, or drawn."""
+    if s.get("of"):
+        train, test = read_multilabel(Path(s["data"]), s["of"], str(folder), s["seed"]).final
+        dspectral.write_counts(train.X, str(folder / "learned.zarr"), labels=train.y)
+        sparse.save_npz(folder / "others.npz", test.X)
+        sparse.save_npz(folder / "truth.npz", test.y)
+        (n, words), n_labels = train.X.shape, train.y.shape[1]
+        return f"{n:,} documents and {test.n_rows:,} others, {words:,} words, {n_labels:,} labels"
     places = {"learned.zarr": s["documents"], "others.zarr": min(MOST_SCORED, s["documents"])}
     for seed, (place, n) in enumerate(places.items(), start=s["seed"]):
         words, labels = dspectral.datasets.labelled_counts(
@@ -296,14 +307,51 @@ def label_scores(folder: Path, _s: Settings, found: Found) -> dict[str, float]:
     }
 
 
-def _learned(model: Any, folder: Path) -> Callable[[], Found]:
+def _learned(model: Any, folder: Path) -> Callable[[], Any]:
     store = dspectral.open_store(str(folder / "learned.zarr"))
     others = sparse.load_npz(folder / "others.npz")
-    return lambda: {"scores": model.fit(store).decision_function(others)}
+    return lambda: partial(model.fit(store).decision_function, others)
+
+
+def label_peer(
+    library: ModuleType, folder: Path, _s: Settings, *, make: Callable[[ModuleType], Any]
+) -> Callable[[], Any]:
+    """Learn from rows of tf-idf in memory, of unit length."""
+    store = dspectral.open_store(str(folder / "learned.zarr"))
+    rows = (store.counts.compute(), sparse.load_npz(folder / "others.npz"))
+    X, others = (sparse.csr_matrix(word_rows(each, counts=False)) for each in rows)
+    weigh = TfidfTransformer().fit(X)
+    X, others, Y = weigh.transform(X), weigh.transform(others), sparse.csr_matrix(store.labels.compute())
+    return lambda: partial(make(library).learn(X, Y).scores, others)
+
+
+def label_contenders() -> dict[str, Contender]:
+    """Return ours and peers."""
+
+    def contender(module: str, prepare: Any) -> Contender:
+        return Contender(module, prepare, lambda score: {"scores": score()})  # scoring is not timed
+
+    peers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "napkinXC": ("napkinxc.models", NapkinTrees),
+        "Omikuji": ("omikuji", OmikujiTrees),
+        "ridge": (BASELINES, lambda library: library.Ridge()),
+        "linear SVM": (BASELINES, lambda library: library.OneVsRest(1.0, machine=True)),
+        "logistic": (BASELINES, lambda library: library.OneVsRest()),
+    }
+    return {
+        "dspectral": contender(
+            "dspectral", lambda library, folder, _s: _learned(library.MomentMultiLabelClassifier(), folder)
+        ),
+        "low rank": contender(
+            BASELINES,
+            lambda library, folder, s: _learned(library.LowRank(s["states"], iterations=s["turns"]), folder),
+        ),
+        **{name: contender(module, partial(label_peer, make=make)) for name, (module, make) in peers.items()},
+    }
 
 
 LABELS = Race(
-    f"Learn to rank labels, and rank those of up to {MOST_SCORED} further documents.",
+    "Learn to rank labels, by defaults alone; scoring further documents is not timed.",
     {
         "toy": {"documents": 400, "words": 200, "labels": 12, "states": 4, "turns": 1},
         "small": {"documents": 4_000, "words": 3_000, "labels": 100, "states": 20, "turns": 10},
@@ -311,18 +359,6 @@ LABELS = Race(
         "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50, "turns": 10},
     },
     make_labelled,
-    {
-        "dspectral": Contender(
-            "dspectral",
-            lambda library, folder, s: _learned(library.MomentMultiLabelClassifier(s["states"]), folder),
-        ),
-        "one-vs-rest, scikit-learn": Contender(
-            BASELINES, lambda library, folder, _s: _learned(library.OneVsRest(), folder)
-        ),
-        "low rank, least squares": Contender(
-            BASELINES,
-            lambda library, folder, s: _learned(library.LowRank(s["states"], iterations=s["turns"]), folder),
-        ),
-    },
+    label_contenders(),
     label_scores,
 )
