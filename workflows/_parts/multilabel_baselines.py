@@ -183,8 +183,7 @@ class NapkinTrees:
     def scores(self, X: Any) -> FloatArray:
         """Read the trees, and score every label."""
         self.model.load()
-        found = self.model.predict_proba(X, top_k=self.n_labels)
-        return _filled(found, self.n_labels, 0.0)
+        return _filled(self.model.predict_proba(X, top_k=self.n_labels), self.n_labels, 0.0)
 
 
 class OmikujiTrees:
@@ -210,9 +209,8 @@ class OmikujiTrees:
 
     def scores(self, X: Any) -> FloatArray:
         """Score every label."""
-        most = self.n_labels
-        found = [self.model.predict(row, beam_size=most, top_k=most) for row in _pairs(X)]
-        return _filled(found, most, -np.inf)
+        n = self.n_labels
+        return _filled([self.model.predict(row, beam_size=n, top_k=n) for row in _pairs(X)], n, -np.inf)
 
 
 def _pairs(X: Any) -> list[list[tuple[int, float]]]:
