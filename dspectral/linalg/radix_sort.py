@@ -1,6 +1,6 @@
 """Sorting of non-negative integers digit by digit: linear time, and equal keys keep their order."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +15,36 @@ N = TypeVar("N", bound=np.generic)
 
 @compiled
 def sort_keys(
-    keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int, high: int
-) -> NDArray[np.uint64]:
-    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``."""
+    keys: NDArray[N], spare: NDArray[N], places: NDArray[np.int64], n: int, low: int, high: int
+) -> tuple[NDArray[N], NDArray[N]]:
+    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``; return where they are, and the spare.
+
+    Shapes: `places` (at least as many as there are digits, N_VALUES), room for the loop.
+    """
     n_digits, width = _digits(high - low)
-    places = np.empty(N_VALUES, dtype=np.int64)
+    mask = keys.dtype.type((1 << width) - 1)
+    # All digits are counted in the first order: behind a sort equal keys stand together, and each would wait for the
+    # count that the one before it writes.
+    for digit in range(n_digits):
+        _find_places(keys, n, keys.dtype.type(low + digit * width), mask, places[digit])
     # Invariant: before each digit the keys are sorted by all lower digits, and equal ones are in their first order.
     for digit in range(n_digits):
-        shift, mask = np.uint64(low + digit * width), np.uint64((1 << width) - 1)
-        _find_places(keys, n, shift, mask, places)
-        for i in range(n):
-            value = (keys[i] >> shift) & mask
-            # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end.
-            spare[np.uint64(places[value])] = keys[i]
-            places[value] += 1
+        _scatter(keys, spare, n, keys.dtype.type(low + digit * width), mask, places[digit])
         keys, spare = spare, keys
-    return keys
+    return keys, spare
+
+
+@compiled
+def _scatter(
+    keys: NDArray[N], spare: NDArray[N], n: int, shift: Any, mask: Any, places: NDArray[np.int64]
+) -> None:
+    # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end.
+    for i in range(n):
+        key = keys[np.uint64(i)]
+        value = np.uint64((key >> shift) & mask)
+        place = places[value]
+        spare[np.uint64(place)] = key
+        places[value] = place + 1
 
 
 @compiled
@@ -62,17 +76,16 @@ def _digits(n_bits: int) -> tuple[int, int]:
 
 
 @compiled
-def _find_places(
-    keys: NDArray[np.uint64], n: int, shift: np.uint64, mask: np.uint64, places: NDArray[np.int64]
-) -> None:
+def _find_places(keys: NDArray[Any], n: int, shift: Any, mask: Any, places: NDArray[np.int64]) -> None:
     """Write the position of the first key with each value of the digit into ``places``."""
     n_values = np.int64(mask) + 1
-    places[:n_values] = 0
+    for value in range(n_values):
+        places[np.uint64(value)] = 0
     for i in range(n):
-        places[(keys[i] >> shift) & mask] += 1
+        places[np.uint64((keys[np.uint64(i)] >> shift) & mask)] += 1
     # Counts become beginnings: places[value] is the number of keys whose digit is smaller.
     total = 0
     for value in range(n_values):
-        count = places[value]
-        places[value] = total
+        count = places[np.uint64(value)]
+        places[np.uint64(value)] = total
         total += count

@@ -120,22 +120,21 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     known = as_settings(settings)
     tokens = words_of(documents, known.lowercase, known.tokenizer)
     # One compiled loop for all settings: a record that holds a function would be another type.
-    buffers = _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1)
+    buffers = new_buffers(tokens.bounds, known.ngram_range)
+    _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1, buffers)
     return as_rows(buffers, known.n_features)
 
 
 @compiled
-def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int) -> RowBuffers:
+def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int, buffers: RowBuffers) -> None:
     # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
-    buffers: RowBuffers = new_buffers(tokens.bounds, settings.ngram_range)
     first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
     while first < tokens.bounds.size - 1:
-        last = end_of_group(buffers, first)
+        last = end_of_group(buffers, n_bits, first)
         hash_group(tokens, settings.ngram_range, buffers, first, last)
         n_cells = _write_cells(settings, n_bits, buffers, first, last)
         sum_group(buffers, first, last, n_cells, n_bits)
         first = last
-    return buffers
 
 
 @compiled
@@ -143,14 +142,14 @@ def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, fi
     """Write the cells of a group's n-grams, ``(row << n_bits | column) << 1 | negative``; return how many."""
     # As scikit-learn reads a hash: a signed number, whose magnitude modulo n_features is the column, and whose sign is
     # that of the entry. One key for each n-gram, so there are as many cells as n-grams.
-    mask, signed = np.uint32(settings.n_features - 1), np.uint64(settings.alternate_sign)
+    mask, signed = np.uint32(settings.n_features - 1), np.uint32(settings.alternate_sign)
     codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
     for document in range(first, last):
-        row = np.uint64((document - first) << n_bits)
+        row = np.uint32((document - first) << n_bits)
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
             # Two's complement without a branch: the absolute value, 2**31 of -2**31.
             negative = codes[i] >> np.uint32(31)
-            column = np.uint64(((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask)
-            keys[i] = ((row | column) << np.uint64(1)) | (np.uint64(negative) & signed)
+            column = ((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask
+            keys[i] = ((row | column) << np.uint32(1)) | (negative & signed)
     n_cells: int = ngrams[last] - ngrams[first]
     return n_cells

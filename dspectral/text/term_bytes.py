@@ -33,12 +33,11 @@ def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
 
 
 @compiled
-def finish(state: np.uint32, word: np.uint32, n_bytes: Int) -> np.uint32:
-    """Return the hash of a string of ``n_bytes`` from the state after all its whole words."""
+def finish(state: np.uint32, tail: np.uint32) -> np.uint32:
+    """Return the hash of a string from its last bytes, and the state after all its whole words ^ its length."""
     # The length is mixed in, so that strings that differ in trailing zeros do not collide; each bit of the state then
     # changes about half of the bits of the hash.
-    mask = np.uint32((1 << 8 * (n_bytes & 3)) - 1)
-    h = np.uint32(state ^ _scrambled(np.uint32(word & mask))) ^ np.uint32(n_bytes)
+    h = np.uint32(state ^ _scrambled(tail))
     h = np.uint32((h ^ (h >> np.uint32(16))) * M1)
     h = np.uint32((h ^ (h >> np.uint32(13))) * M2)
     return np.uint32(h ^ (h >> np.uint32(16)))
@@ -57,7 +56,7 @@ def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
     word = np.uint32(0)
     for j in range(end - position):
         word = np.uint32(word | (np.uint32(text[position + j]) << np.uint32(8 * j)))
-    return finish(state, word, end - begin)
+    return finish(state ^ np.uint32(end - begin), word)
 
 
 @compiled

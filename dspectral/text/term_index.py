@@ -56,7 +56,8 @@ def encode_documents(
     tokens = words_of(documents, lowercase, tokenizer)
     n_columns = index.terms.n_documents
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
-    buffers = _encode(tokens, (int(low), int(high)), index, n_columns.bit_length())
+    buffers = new_buffers(tokens.bounds, ngram_range)
+    _encode(tokens, (int(low), int(high)), index, n_columns.bit_length(), buffers)
     return as_rows(buffers, n_columns)
 
 
@@ -81,17 +82,17 @@ def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.u
 
 
 @compiled
-def _encode(tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int) -> RowBuffers:
-    buffers = new_buffers(tokens.bounds, ngram_range)
+def _encode(
+    tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int, buffers: RowBuffers
+) -> None:
     first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
     while first < tokens.bounds.size - 1:
-        last = end_of_group(buffers, first)
+        last = end_of_group(buffers, n_bits, first)
         hash_group(tokens, ngram_range, buffers, first, last)
         _read_ahead(index, buffers, buffers.ngrams[last] - buffers.ngrams[first])
-        n_cells = _write_cells(tokens.text, index, n_bits, buffers, first, last)
+        n_cells = _write_cells(tokens, ngram_range, index, n_bits, buffers, first, last)
         sum_group(buffers, first, last, n_cells, n_bits)
         first = last
-    return buffers
 
 
 @compiled
@@ -117,22 +118,32 @@ def _read_ahead(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
 
 @compiled
 def _write_cells(
-    text: NDArray[np.uint8], index: TermIndex, n_bits: Int, buffers: RowBuffers, first: Int, last: Int
+    tokens: Tokens,
+    ngram_range: tuple[int, int],
+    index: TermIndex,
+    n_bits: Int,
+    buffers: RowBuffers,
+    first: Int,
+    last: Int,
 ) -> int:
     """Write the cells of the n-grams of a group that are terms; return how many there are."""
     (data, offsets), slots = index
-    codes, begins, ends = buffers.codes, buffers.begins, buffers.ends
-    keys, ngrams = buffers.keys, buffers.ngrams
+    (text, starts, bounds), (low, high) = tokens, ngram_range
+    codes, keys = buffers.codes, buffers.keys
     # A cell is the document in the group and the column in one number, as `sum_group` sorts them; its last bit, the
     # sign of hashed features, is 0 for counts. N-grams outside the vocabulary leave no cell.
-    n = 0
+    i = n = 0
     for document in range(first, last):
-        row = (document - first) << n_bits
-        for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
-            column = look_up(data, offsets, slots, codes[i], text, begins[i], ends[i])
-            if column >= 0:
-                keys[n] = (row | column) << 1
-                n += 1
+        row, end = (document - first) << n_bits, bounds[document + 1]
+        for word in range(bounds[document], end):
+            for length in range(low, min(high, end - word) + 1):
+                column = look_up(
+                    data, offsets, slots, codes[i], text, starts[word], starts[word + length] - 1
+                )
+                i += 1
+                if column >= 0:
+                    keys[n] = (row | column) << 1
+                    n += 1
     return n
 
 

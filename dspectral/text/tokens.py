@@ -2,7 +2,7 @@ r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower()
 
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def _text_of(codes: NDArray[np.uint32]) -> str:
     return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
-PADDING = 8  # bytes after the last word, so that four bytes can be read from any place in a word
+PADDING = 32  # bytes after the last word, so that so many can be read from any place in a word
 SPACE = np.uint8(32)
 
 
@@ -92,11 +92,21 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     b'it was dark night '
     """
     documents = checked_offsets(documents)
-    tokens, odd, (document, byte) = _tokenize(documents, _word_characters(lowercase))
+    n_documents, n_bytes = documents.n_documents, int(documents.offsets[-1] - documents.offsets[0])
+    # Lower case has at most twice the bytes, for ASCII stays ASCII; a word has two and one that ends it. Made here and
+    # not in a loop: NumPy asks for huge pages, which the system maps at a fraction of the cost.
+    text = np.empty(2 * n_bytes + n_documents + PADDING, dtype=np.uint8)
+    starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
+    starts[0] = 0
+    bounds, odd = np.zeros(n_documents + 1, dtype=np.int64), np.zeros(n_documents, dtype=np.bool_)
+    document, byte = _tokenize(documents, _word_characters(lowercase), text, starts, bounds, odd)
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
     # Text that Python has lowered holds no such character any more: the second call is the last.
-    return tokenize(lowered(documents, odd), lowercase) if odd.any() else Tokens.of(*tokens)
+    if odd.any():
+        return tokenize(lowered(documents, odd), lowercase)
+    starts = starts[: bounds[-1] + 1]
+    return Tokens.of(text[: starts[-1] + PADDING], starts, bounds)
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
@@ -149,29 +159,24 @@ def not_utf8(text: bytes, document: int, byte: int) -> str:
 
 
 @compiled
-def _tokenize(documents: Documents, table: NDArray[np.uint32]) -> Any:
-    """Return the words, which documents need Python, and the document and byte that is not UTF-8 or -1."""
+def _tokenize(
+    documents: Documents,
+    table: NDArray[np.uint32],
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    odd: NDArray[np.bool_],
+) -> tuple[int, int]:
+    """Write the words, and which documents need Python; return the document and byte that is not UTF-8 or -1."""
     data, offsets = documents
-    n_documents = offsets.size - 1
-    n_bytes = offsets[n_documents] - offsets[0]
-    # Lower case has at most twice the bytes, for ASCII stays ASCII; a word has two and one that ends it.
-    text = np.empty(2 * n_bytes + n_documents + PADDING, dtype=np.uint8)
-    starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
-    bounds = np.zeros(n_documents + 1, dtype=np.int64)
-    odd = np.zeros(n_documents, dtype=np.bool_)
-    starts[0] = 0
     n: Int = np.int64(0)  # not a literal, for which the function below would be compiled a second time
-    bad: Int = -1
-    document = -1
-    for i in range(n_documents):
+    for i in range(odd.size):
         n, odd[i], bad = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
         bounds[i + 1] = n
         if bad >= 0:
-            document = i
-            bad -= offsets[i]
-            break
+            return i, int(bad - offsets[i])
     text[starts[n] : starts[n] + PADDING] = 0
-    return (text[: starts[n] + PADDING], starts[: n + 1], bounds), odd, (document, bad)
+    return -1, -1
 
 
 @compiled
@@ -193,12 +198,13 @@ def _tokenize_one(
     odd = False
     while i < end:
         code = np.uint32(data[np.uint64(i)])
-        size = 1
-        if code >= 0x80:
+        if code < 0x80:
+            i += 1
+        else:
             code, size = decode(data, i, end)
             if size == 0:
                 return n_words, odd, i
-        i += size
+            i += size
         character = table[np.uint64(code)]
         if character >= 0x80:
             odd |= character == NEEDS_PYTHON
@@ -209,8 +215,9 @@ def _tokenize_one(
         separates = character == 0
         ends = separates & (n_characters >= 2)
         text[np.uint64(out)] = np.uint8(character) | (SPACE * separates)
-        n_characters = (n_characters + 1) * (not separates)
-        out = start if separates and not ends else out + 1
+        n_characters = 0 if separates else n_characters + 1
+        out += 1
+        out = start if separates & (not ends) else out
         start = out if ends else start
         n_words += ends
         starts[np.uint64(n_words)] = start

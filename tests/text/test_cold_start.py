@@ -38,9 +38,9 @@ print(json.dumps({"told": told, "done": done, "compiled": Counter.names}))
 """
 LOOPS = {
     *("_tokenize", "_tokenize_one", "decode", "encode"),
-    *("_hash", "new_buffers", "end_of_group", "hash_group", "_write_cells", "sum_group"),
+    *("_hash", "end_of_group", "hash_group", "_write_cells", "sum_group"),
     *("absorb", "load", "finish", "_rotated", "_scrambled"),
-    *("sort_keys", "_digits", "_find_places"),
+    *("sort_keys", "_digits", "_find_places", "_scatter"),
     "add_columns",
 }
 """All that hashing compiles: whoever adds to it makes every first run longer."""

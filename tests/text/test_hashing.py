@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
-from dspectral.linalg.radix_sort import sort_keys, sort_pairs
+from dspectral.linalg.radix_sort import N_VALUES, sort_keys, sort_pairs
 from dspectral.text.csr_buffers import GROUP
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_bytes import hash_terms
@@ -62,8 +62,20 @@ def test_groups_of_many_short_and_few_long_documents_keep_their_rows():
     words = np.array([f"w{i}" for i in range(500)])
     lengths = np.concatenate([rng.integers(0, 4, size=2 * GROUP), [3 * GROUP, 0, GROUP // 3, 1, 2 * GROUP]])
     documents = [" ".join(rng.choice(words, size=n)) for n in [*([0] * (GROUP + 5)), *lengths, 0, 0]]
-    hashing = HashingSettings(n_features=2**12)
-    assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
+    for n_features in (2**12, 2**30):  # so many columns that a key has room for two documents
+        hashing = HashingSettings(n_features=n_features)
+        assert_same_rows(
+            hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing)
+        )
+
+
+def test_ngrams_of_every_length_are_hashed():
+    documents = [" ".join("x" * n for n in (a, a + b, 2)) for a in range(2, 36) for b in range(4)]
+    for ngram_range in ((1, 1), (2, 3)):
+        hashing = HashingSettings(ngram_range=ngram_range)
+        assert_same_rows(
+            hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing)
+        )
 
 
 def test_rows_are_canonical_csr_of_small_types():
@@ -100,7 +112,8 @@ def test_keys_are_sorted_by_the_bits_asked_for(data):
     low, high = sorted(data.draw(st.tuples(st.integers(0, 63), st.integers(0, 63))))
     values = data.draw(st.lists(st.integers(0, 2**high - 1), max_size=200))
     keys = np.array(values, dtype=np.uint64)
-    ordered = sort_keys(keys.copy(), np.empty_like(keys), len(keys), low, high)
+    places = np.empty((7, N_VALUES), dtype=np.int64)
+    ordered, _ = sort_keys(keys.copy(), np.empty_like(keys), places, len(keys), low, high)
     order = np.argsort(keys >> np.uint64(low), kind="stable")
     np.testing.assert_array_equal(ordered, keys[order])
     ordered, places = sort_pairs(keys.copy(), np.arange(len(keys)), high)

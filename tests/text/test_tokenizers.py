@@ -14,6 +14,7 @@ from dspectral import NgramHashing, TextFiles, VocabularySettings, build_corpus,
 from dspectral.store import StoreError
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.tokenizers import Tokenizer, words_of
+from dspectral.text.tokens import PADDING
 from dspectral.types import Documents
 
 PIECES = re.compile(r"#?\w+(?:-\w+)*|[.,!?]")
@@ -185,7 +186,7 @@ def test_what_has_no_name_is_refused(tmp_path, tokenizer, sentence):
 
 def test_blanks_inside_tokens_become_underscores_and_empty_tokens_go():
     tokens = words_of(Documents.of(["x", ""]), True, blanks_inside)
-    assert tokens.text[:-8].tobytes() == b"New_York the a_b_c x New_York the a_b_c "
+    assert tokens.text[:-PADDING].tobytes() == b"New_York the a_b_c x New_York the a_b_c "
     assert tokens.bounds.tolist() == [0, 4, 7]
 
 
