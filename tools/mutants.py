@@ -134,10 +134,16 @@ def drawn(n: int, seed: int, root: Path = ROOT) -> list[Mutation]:
     return chosen
 
 
-def run_tests(tree: Path, tests: Sequence[str]) -> Verdict:
+def run_tests(tree: Path, tests: Sequence[str], **environment: str) -> Verdict:
     """Run tests in a copy of the tree."""
     # No byte code is written: a mutated file of the same size and second would be taken for the sound one.
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(tree),
+        **environment,
+    }
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
     start = time.perf_counter()
     try:
@@ -161,9 +167,13 @@ def tried(mutation: Mutation, tree: Path) -> Verdict:
     path = tree / mutation.file
     sound, times = path.read_text(encoding="utf-8"), path.stat()
     path.write_text(sound.replace(mutation.old, mutation.new), encoding="utf-8")
+    # Loops that call a loop of another file keep its machine code: they are compiled anew.
+    cache = {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=tree)} if "@compiled" in sound else {}
     try:
-        return run_tests(tree, mutation.tests)
+        return run_tests(tree, mutation.tests, **cache)
     finally:
+        for folder in cache.values():
+            shutil.rmtree(folder)
         path.write_text(sound, encoding="utf-8")
         # With its old time, so that what was compiled of it before is taken again.
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

@@ -68,6 +68,8 @@ def test_the_page_says_what_the_text_is(found, page):
     assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
     assert "dspectral.explore(texts=texts, seed=0)" in page.text
     assert page.data["plots"].keys() == {"zipf", "map"}
+    most = found.vocabulary
+    assert (most.rank_words[0], most.rank_counts[0]) == (most.words[1], most.counts[1])
 
 
 def test_a_topic_is_of_one_subject(found):
