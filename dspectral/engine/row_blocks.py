@@ -176,8 +176,8 @@ def as_array(blocks: Blocks, name: str) -> da.Array:
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
 
-def in_blocks(X: Any) -> da.Array:
-    """Cut an in-memory array into row blocks: views of it, computed where it lies."""
+def in_blocks(X: Any, size: int | None = None) -> da.Array:
+    """Cut an in-memory array into row blocks of some size, by default of `BLOCK_BYTES`: views, computed where it is."""
     if X.ndim != 2:
         raise ValueError(f"expected a two-dimensional array, got {X.ndim} dimension(s)")
     n_rows, n_columns = X.shape
@@ -188,8 +188,10 @@ def in_blocks(X: Any) -> da.Array:
         n_bytes = X.nbytes
     # Cuts depend on the data alone, never on the machine, so that results do not either.
     n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
-    cuts = np.diff(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
-    sizes = tuple(int(size) for size in cuts)
+    starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+    if size is not None:
+        starts = np.append(np.arange(0, n_rows, size), n_rows)
+    sizes = tuple(np.diff(starts).tolist())
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
     name = f"{IN_MEMORY}{uuid4().hex}"
     layer = {(name, i, 0): block for i, block in enumerate(slices_of(X, sizes))}

@@ -64,7 +64,9 @@ def write_block(
         "indices": rows.indices,
         "indptr": rows.indptr,
         "column_sums": total_of(rows),
-        "document_frequency": np.bincount(rows.indices[rows.data != 0], minlength=n_columns),
+        "document_frequency": np.bincount(
+            rows.indices if rows.data.all() else rows.indices[rows.data != 0], minlength=n_columns
+        ),
     }
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)

@@ -14,6 +14,8 @@ from scipy import sparse
 from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fits import FirstPass
+from dspectral.engine.row_blocks import in_blocks
+from dspectral.store.arrays import digest_of
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
 from dspectral.store.draft import Draft, begin, finish, waiting_threads
@@ -83,7 +85,8 @@ def write_counts(
     in_memory = not is_lazy(X)
     rows = lazy_rows(X)
     if block_rows is not None:
-        rows = rows.rechunk({0: check_size("block_rows", block_rows)})
+        size = check_size("block_rows", block_rows)
+        rows = in_blocks(X, size) if in_memory else rows.rechunk({0: size})
     n_rows, n_columns = rows.shape
     if not n_rows:
         raise ValueError("there are no rows to write")
@@ -117,8 +120,10 @@ def _token(X: RowsLike, rows: da.Array) -> str:
     """Return a name that tells rows from others: a hash of those in memory, else the name that Dask gave them."""
     if is_lazy(X):
         return str(rows.name)
-    csr = sparse.csr_array(X) if is_sparse(X) else None
-    return str(tokenize(X if csr is None else (csr.data, csr.indices, csr.indptr), rows.shape))
+    if not is_sparse(X):
+        return str(tokenize(X, rows.shape))
+    csr = sparse.csr_array(X)
+    return str((digest_of(csr.data), digest_of(csr.indices), digest_of(csr.indptr), rows.shape))
 
 
 def _labels_of(rows: da.Array, labels: RowsLike) -> da.Array:
@@ -161,14 +166,19 @@ def _write_rows(
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
-        # SciPy has no matrices of float16.
-        rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float32)).astype(
-            np.float32
-        )
-    # In this order: sums of duplicates may overflow or cancel, so entries are checked after it, and zeros go last.
-    rows.sum_duplicates()
+        # SciPy has no matrices of float16, and its constructor copies views.
+        rows = block if is_sparse(block) else np.asarray(block, np.float32)
+        rows = rows if isinstance(rows, sparse.csr_array) else sparse.csr_array(rows)
+        rows = rows.astype(np.float32, copy=False)
+    # In this order: sums of duplicates may overflow or cancel, so entries are checked after it, and zeros go last. The
+    # block may be a view of the caller's own rows, which stay as they are: what is changed is a copy.
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     _check_entries(rows, number, signed=signed)
-    rows.eliminate_zeros()
+    if not rows.data.all():
+        rows = rows.copy()
+        rows.eliminate_zeros()
     if labels is not None:
         labels = sparse.csr_array(
             labels if is_sparse(labels) else labels != 0
@@ -179,11 +189,13 @@ def _write_rows(
 
 
 def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
+    # No array of bool in the usual case: NaN is neither smaller nor larger than anything.
+    low, high = rows.data.min(initial=0), rows.data.max(initial=0)
+    if (low > -np.inf if signed else low >= 0) and high < np.inf:
+        return
     # `wrong` are places in the data; the row is found by one search in the row pointers.
     finite = np.isfinite(rows.data)
     wrong = np.flatnonzero(~finite if signed else ~(finite & (rows.data >= 0)))
-    if not len(wrong):
-        return
     value, column = rows.data[wrong[0]], rows.indices[wrong[0]]
     row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
     right = "be finite in float32" if not np.isfinite(value) else "be 0 or more, or signed=True be given"
