@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
-from dspectral.engine.summary import BlockSize, Need, add_fields
+from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
 from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_range, energy_of, gram_of, total_of
@@ -107,9 +107,10 @@ class GramProduct(NamedTuple):
     @classmethod
     def needs(cls, block: BlockSize, *, factor: FloatArray) -> Need:
         """Return what the summary of a block needs: the product, and that of the block with Z."""
-        # To write the product and add it to others costs as much as to multiply about twice as many bytes of rows.
         summary = factor.nbytes + 8 * block.n_columns
-        return Need(summary, summary + block.n_rows * factor.shape[1] * factor.itemsize, 2 * factor.nbytes)
+        return Need(
+            summary, summary + block.n_rows * factor.shape[1] * factor.itemsize, rows_worth(factor.nbytes)
+        )
 
     @classmethod
     def of(cls, rows: Rows, *, factor: FloatArray) -> Self:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.engine.summary import BlockSize, Need, add_fields
+from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
@@ -75,7 +75,7 @@ class RandomRange(NamedTuple):
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
         beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
-        return Need(summary, summary + beside, 2 * product)
+        return Need(summary, summary + beside, rows_worth(product))
 
     @classmethod
     def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
