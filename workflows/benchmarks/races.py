@@ -66,11 +66,11 @@ def options() -> argparse.ArgumentParser:
         "--text", nargs="+", metavar="FILE", help="a document a line, also .gz (default: Python's docstrings)"
     )
     about = "folder of data sets with many labels, one race each (default: documents that are drawn)"
-    add("--data", type=Path, metavar="DIR", help=about)
+    add("--data", metavar="DIR", help=about)
     about = "after which a contender is stopped"
     add("--limit", type=form.positive, default=600, metavar="SECONDS", help=about)
     about = "of a contender's process; one that needs more ends (default: no limit)"
-    add("--data-limit", type=parse_bytes, default=0, metavar="SIZE", help=about)
+    add("--data-limit", type=form.memory_limit, default="0", metavar="SIZE", help=about)
     add("--scratch", type=Path, help="folder for the data (default: the system's)")
     return parser
 
@@ -103,7 +103,7 @@ def prepared(name: str, of: str, arguments: argparse.Namespace, scratch: Path) -
             settings |= {"data": str(arguments.data), "of": of}
         data = race.make(folder, settings)
         stages.append((folder, settings))
-    return Course(name, race, stages, arguments.limit, arguments.data_limit), data
+    return Course(name, race, stages, arguments.limit, parse_bytes(arguments.data_limit)), data
 
 
 def report(run: form.Run, name: str, lanes: dict[str, Lane]) -> None:
