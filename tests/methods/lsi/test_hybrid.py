@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 from dspectral import HybridLSI, TruncatedSVD, VocabularySettings, build_store, term_similarity
 from dspectral.methods.lsi import hybrid as module
-from dspectral.methods.lsi.similarities import checked_similarity, eigenvalue_range, factor, root_series
+from dspectral.methods.lsi import similarities
+from dspectral.methods.lsi.similarities import checked_similarity, eigenvalue_range, factor
 from tests.strategies import zipf_counts
 
 N, D, K = 60, 25, 4
@@ -72,13 +73,17 @@ def test_classes_and_terms_give_the_dense_formula():
     assert_equals_dense(hybrid, dense(ROWS, K, SAME, 0.6, TERMS, 0.5))
 
 
-def test_both_factors_are_roots_of_the_same_matrix():
-    similarity = checked_similarity(TERMS, len(TERMS), "terms", "terms")
-    lowest, highest = eigenvalue_range(similarity)
-    exact = np.eye(len(TERMS)) + 0.5 * off_diagonal(TERMS)
-    series = root_series(sparse.csr_array(exact), 1 + 0.5 * lowest, 1 + 0.5 * highest)
-    for found in (factor(similarity, 0.5, (lowest, highest)), series):
-        np.testing.assert_allclose(found.times(found.transpose_times(np.eye(len(TERMS)))), exact, atol=1e-8)
+def test_both_factors_are_roots_of_the_same_matrix(monkeypatch):
+    n = 80  # more than the vectors that ARPACK keeps
+    terms = symmetric(n, 1, share=0.1) / 3.0
+    similarity, exact = checked_similarity(terms, n, "terms", "terms"), np.eye(n) + 0.5 * off_diagonal(terms)
+    ends = []
+    for most in (n, 0):
+        monkeypatch.setattr(similarities, "DENSE_COLUMNS", most)
+        ends.append(eigenvalue_range(similarity))
+        root = factor(similarity, 0.5, ends[-1])
+        np.testing.assert_allclose(root.times(root.transpose_times(np.eye(n))), exact, atol=1e-8)
+    np.testing.assert_allclose(*ends, rtol=1e-10)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4])
@@ -118,7 +123,7 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
     found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match="too far for a polynomial"):
-        root_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
+        similarities.root_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
 
 
 def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components_as_there_can_be():
