@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 import pytest
 from numpydoc.validate import validate
@@ -136,7 +137,25 @@ def faults(name: str, value: object) -> list[str]:
         names = {name for line in written for name in line.split(", ")}
         if set(getattr(value, "_fields", getattr(value, "__dataclass_fields__", ()))) <= names:
             left_out |= {"PR01"}
-    return [f"{code} {sentence}" for code, sentence in validate(name)["errors"] if code not in left_out]
+    errors = [f"{code} {sentence}" for code, sentence in validate(name)["errors"] if code not in left_out]
+    return errors if isinstance(value, property) else errors + other_defaults(value)
+
+
+def other_defaults(value: Any) -> list[str]:
+    """Which defaults of a signature are others than its docstring says."""
+    part = re.split(r"\n[A-Z][a-z ]+\n---", (inspect.getdoc(value) or "").partition("Parameters\n---")[2])[0]
+    given, names_of = (
+        inspect.signature(value).parameters if part else {},
+        {"float32": "float32", "float64": "float64"},
+    )
+    wrong = []
+    for names, text in re.findall(r"^(\w[\w, ]*) : [^=\n]*default=(\S+)$", part, re.MULTILINE):
+        said = eval(text, names_of)  # noqa: S307  a docstring of ours
+        for name in names.split(", "):
+            default = given[name].default
+            if said not in (default, getattr(default, "__name__", default)):
+                wrong.append(f"{name} is {default!r}, not {text}")
+    return wrong
 
 
 def is_protocol(value: type) -> bool:
