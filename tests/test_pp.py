@@ -137,15 +137,18 @@ def test_a_store_becomes_an_anndata_with_its_components(tmp_path):
         assert isinstance(found.X, da.Array)
 
 
+def test_as_many_cells_as_variables_take_a_gram_matrix():
+    square = anndata.AnnData(ROWS[:40])
+    pp.pca(square, n_comps=3)
+    assert square.uns["pca"]["plan"]["solver"] == "gram"
+
+
 def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch):
     monkeypatch.setattr("dspectral.pp.GRAM_COLUMNS", 30)
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
     adata = anndata.AnnData(lazily(sparse.csr_matrix))
     pp.pca(adata, 5)
     assert adata.uns["pca"]["plan"] == {"solver": "krylov", "n_passes": 11, "n_blocks": 2}
-    square = anndata.AnnData(ROWS[:40])
-    pp.pca(square, n_comps=3)
-    assert square.uns["pca"]["plan"]["solver"] == "gram"
     values = np.linalg.svd(ROWS.toarray() - ROWS.toarray().mean(axis=0), compute_uv=False)[:5]
     np.testing.assert_allclose(adata.uns["pca"]["singular_values"], values, rtol=1e-5)
     pp.pca(adata, 5, tol=0.01)
