@@ -137,12 +137,6 @@ def test_a_store_becomes_an_anndata_with_its_components(tmp_path):
         assert isinstance(found.X, da.Array)
 
 
-def test_as_many_cells_as_variables_take_a_gram_matrix():
-    square = anndata.AnnData(ROWS[:40])
-    pp.pca(square, n_comps=3)
-    assert square.uns["pca"]["plan"]["solver"] == "gram"
-
-
 def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch):
     monkeypatch.setattr("dspectral.pp.GRAM_COLUMNS", 30)
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
