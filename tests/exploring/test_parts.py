@@ -16,11 +16,12 @@ from dspectral.exploring.documents import (
     read_documents,
 )
 from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
-from dspectral.exploring.frequent_words import FrequentWords, count_filled
+from dspectral.exploring.frequent_words import FrequentWords, Places, count_filled, cut
 from dspectral.exploring.page import roomy
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.planned_text import plan_text
+from dspectral.types import Sentences
 from tests.exploring.texts import two_subjects
 
 LINES = ["Mr. Fox ran. The fox hid!", "", "fox, hen; hen", "...", "the hen sat"]
@@ -139,3 +140,9 @@ def test_short_texts_get_less_of_everything():
     assert Sizes().reduced(n_documents=10**6, n_words=10**6) == Sizes()
     with pytest.raises(ValueError, match="n_mapped is 0"):
         explore(texts=["a"], sizes=Sizes(n_mapped=0))
+
+
+def test_documents_without_a_word_are_one_empty_sentence():
+    never = np.zeros(2, dtype=bool)
+    found = cut(Sentences.of([[0, 1], [1]]), Places(np.array([-1, -1]), never, never, never))
+    assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])
