@@ -143,7 +143,8 @@ def faults(name: str, value: object) -> list[str]:
 
 def other_defaults(value: Any) -> list[str]:
     """Which defaults of a signature are others than its docstring says."""
-    part = re.split(r"\n[A-Z][a-z ]+\n---", (inspect.getdoc(value) or "").partition("Parameters\n---")[2])[0]
+    head = "Attributes" if hasattr(value, "_field_defaults") else "Parameters"
+    part = re.split(r"\n[A-Z][a-z ]+\n---", (inspect.getdoc(value) or "").partition(f"{head}\n---")[2])[0]
     given, names_of = (
         inspect.signature(value).parameters if part else {},
         {"float32": "float32", "float64": "float64"},
