@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -95,7 +95,7 @@ class LocalFiles(_Groups, LocalStore):
         """Let Zarr write the metadata of a new group."""
         if not self.is_there(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(_replace, self.root / key, value.to_bytes(), os.link)
+                await asyncio.to_thread(_replace, self.root / key, value.to_bytes(), new=True)
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -305,7 +305,7 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
-def _replace(file: Path, content: bytes, move: Callable[[Path, Path], object] = os.replace) -> None:
+def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
     try:
@@ -315,7 +315,7 @@ def _replace(file: Path, content: bytes, move: Callable[[Path, Path], object] = 
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
-        move(aside, file)
+        (os.link if new else os.replace)(aside, file)
     finally:
         aside.unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -23,6 +24,7 @@ import dask
 import joblib
 import numpy as np
 import pytest
+from zarr.core.sync import _get_loop
 
 from dspectral import (
     SketchedPCA,
@@ -91,8 +93,14 @@ class Disk:
         }
         no_pause = patch.object(time, "sleep", lambda _seconds: None)  # before another attempt
         opens = patch.object(io, "open", self.open), patch.object(builtins, "open", self.open)
+        loop, threads = _get_loop(), ThreadPoolExecutor(1)  # those of Zarr go on when one has failed
+        loop.set_default_executor(threads)
         with patch.multiple(os, **changes), opens[0], opens[1], no_pause, dask.config.set(scheduler="sync"):
-            yield
+            try:
+                yield
+            finally:
+                threads.shutdown()
+                loop.set_default_executor(ThreadPoolExecutor())
 
     def lose(self):
         for path in Path(self.folder).rglob("*"):
