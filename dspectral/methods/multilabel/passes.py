@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,37 +95,22 @@ class States(NamedTuple):
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     """Find the leading directions of the words' second moment, and of their moment with the labels."""
-    most = min(data.n_rows, data.n_words)
-    k = min(settings.n_states, most) if settings.fewer else settings.n_states
-    if not 1 <= k <= most:
-        raise ValueError(
-            f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
-            f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
-        )
-    solver: str = SOLVER
-    if solver == "auto":
-        # Without its diagonal the moment is indefinite, and one random product says too little about it.
-        sketch = "frequent_directions" if settings.distinct else "range"
-        few = data.n_words <= GRAM_COLUMNS
-        solver = "gram" if few and settings.distinct else sketch
-    plan = Plan(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
-    if settings.distinct:
-        # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
-        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.rows_of_sketch))
+    plan = _plan_of(data, settings)
+    if plan.solver == "range":
+        n_columns = min(data.n_words, plan.rows_of_sketch)
+        sketch: Callable[..., Any] = partial(RandomRange.of, size=n_columns, seed=settings.seed)
+    else:
+        sketch = summary_of(plan, plan.solver)
+    # Four times what is wanted is let through: repeated documents may make a share come out smaller.
     share = min(1.0, 4.0 * SAMPLE[0] / max(1, data.n_rows))
     of = partial(
         FirstMoments.of,
-        sketch=(
-            partial(RandomRange.of, size=min(data.n_words, plan.rows_of_sketch), seed=settings.seed)
-            if solver == "range"
-            else summary_of(plan, solver)
-        ),
+        sketch=sketch,
         counts=settings.counts,
         distinct=settings.distinct,
         # All words are features where they are few, and then none needs directions.
         rank=min(settings.rank, data.n_words) if data.n_words > most_own_words(data.n_labels) else 0,
         seed=settings.seed,
-        # Four times what is wanted is let through: repeated documents may make a share come out smaller.
         bounds=SampleBounds(*SAMPLE, share) if len(settings.candidates) > 1 else NO_SAMPLE,
     )
     found = summarize(data.words, data.labels, of=of, name="first-moments")
@@ -137,20 +122,34 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
     # takes whitened vectors back to words.
     roots = np.sqrt(values / found.pairs).astype(axes.dtype)
+    whitening = Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
     own_words, directions = _features(found, weights, data, settings)
-    return Leading(
-        Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots)),
-        found.document_frequency,
-        found.label_totals,
-        weights,
-        directions,
-        own_words,
-        certificate,
-        solver,
-        found.sample,
-    )
+    counts = found.document_frequency, found.label_totals
+    return Leading(whitening, *counts, weights, directions, own_words, certificate, plan.solver, found.sample)
+
+
+def _plan_of(data: LabelledStreams, settings: Settings) -> Plan:
+    """Return the sizes and the solver of the first pass."""
+    most = min(data.n_rows, data.n_words)
+    k = min(settings.n_states, most) if settings.fewer else settings.n_states
+    if not 1 <= k <= most:
+        raise ValueError(
+            f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
+            f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
+        )
+    solver: str = SOLVER
+    if solver == "auto" and settings.distinct:
+        # Without its diagonal the moment is indefinite, and one random product says too little about it.
+        solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
+    elif solver == "auto":
+        solver = "range"
+    plan = Plan(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
+    if settings.distinct:
+        # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
+        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.rows_of_sketch))
+    return plan
 
 
 def most_own_words(n_labels: int) -> int:
