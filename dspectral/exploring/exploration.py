@@ -21,6 +21,7 @@ from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.corpus import Corpus
+from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
 from dspectral.store.from_text.planned_text import PlannedText, plan_text
@@ -259,40 +260,63 @@ def _found(
         found.missing["strings"] = (
             f"{n_codes:,} strings of 40 characters or more that are no language, such as lines of base64"
         )
-    odd = ""
-    if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
-        odd = f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,})"
-    elif (letters := words.unspaced_letters) > MOST_LETTERS:
-        odd = f"words are whole clauses ({letters:.0f} letters each where scripts have no blanks)"
-    if odd:
+    if odd := _what_is_odd(words):
         cures = "tokens='characters' (--analyzer char) or a tokenizer cuts it"
         found.warning = f"{odd}: is this text written without blanks? {cures}"
         warnings.warn(found.warning, stacklevel=3)
-    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
-    if topics.n_topics:
-        with stages.stage("Find the topics of documents", ROWS):
-            topics.fit(store, terms=words.words)
-        stages.correct(topics.n_passes_)
-        with stages.stage("Find the nearest documents", ROWS, 2):
-            chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
-        with stages.stage("Read the documents that are shown", TEXT):
-            found.documents = steps.read_texts(words, topics, *chosen, text)
-        found.topics = steps.describe_topics(topics, found.documents)
-    else:
-        found.missing["topics"] = (
-            f"there are {n_documents} documents with words, of which {n_usable} are in several documents but not "
-            "in most: a topic needs 4 of each"
-        )
+    _add_topics(found, store, words, sizes, stages, seed=seed, text=text)
     if sizes.n_clusters < LEAST_CLUSTERS:
         n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
         found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
     elif not have_neighbors:
         found.missing["words"] = "no word stands beside another one: every sentence is one word"
     else:
-        with stages.stage("Learn the vectors of words", TOKENS):
-            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
-        with stages.stage("Find the nearest words and lay out the map", "vectors"):
-            found.space = steps.place_words(embedding, sizes, seed=seed)
-        with stages.stage("Find the classes of words", TOKENS):
-            found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
+        _add_words(found, words, sizes, stages, seed=seed)
     return found
+
+
+def _what_is_odd(words: FrequentWords) -> str:
+    """Return a sign that text was cut into words at the wrong places, empty if there is none."""
+    if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
+        return f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,})"
+    if (letters := words.unspaced_letters) > MOST_LETTERS:
+        return f"words are whole clauses ({letters:.0f} letters each where scripts have no blanks)"
+    return ""
+
+
+def _add_topics(
+    found: Exploration,
+    store: CountStore,
+    words: FrequentWords,
+    sizes: Sizes,
+    stages: Stages,
+    *,
+    seed: int,
+    text: PlannedText,
+) -> None:
+    """Find the topics, and the documents that are shown; or say why there are none."""
+    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
+    if not topics.n_topics:
+        found.missing["topics"] = (
+            f"there are {found.size['documents']} documents with words, of which {n_usable} are in several documents "
+            "but not in most: a topic needs 4 of each"
+        )
+        return
+    with stages.stage("Find the topics of documents", ROWS):
+        topics.fit(store, terms=words.words)
+    stages.correct(topics.n_passes_)
+    with stages.stage("Find the nearest documents", ROWS, 2):
+        chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
+    with stages.stage("Read the documents that are shown", TEXT):
+        found.documents = steps.read_texts(words, topics, *chosen, text)
+    found.topics = steps.describe_topics(topics, found.documents)
+
+
+def _add_words(found: Exploration, words: FrequentWords, sizes: Sizes, stages: Stages, *, seed: int) -> None:
+    """Find the vectors, the map and the classes of words."""
+    with stages.stage("Learn the vectors of words", TOKENS):
+        embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
+    with stages.stage("Find the nearest words and lay out the map", "vectors"):
+        found.space = steps.place_words(embedding, sizes, seed=seed)
+    with stages.stage("Find the classes of words", TOKENS):
+        found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
