@@ -199,23 +199,10 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out is {str(out)!r}, but it must end in .zarr or .parquet")
     rows, where = lazy_rows(Z), Location.of(str(out), storage_options)
-    (n, k), dtype = rows.shape, rows.dtype
-    chunk_rows = max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize)))
-    known: OpenedCounts | None = annotation(rows, ROWS_OF)
-    head = {
-        "token": _token(rows),
-        "shape": [n, k],
-        "dtype": dtype.str,
-        "chunk_rows": chunk_rows,
-        "ids": known is not None and known.documents([0], IDS) is not None,
-        "made_by": str(rows.name).partition("-block")[0],
-        "store": without_secrets(place.url) if (place := getattr(known, "where", None)) else None,
-        "finished": False,
-    }
-    saved = Coordinates(where, head)
+    saved = Coordinates(where, _head_of(rows))
     with locked(where):
         found = _find(where)
-        if found is not None and {**found.head, "finished": False} != head:
+        if found is not None and {**found.head, "finished": False} != saved.head:
             raise StoreError(
                 f"there are coordinates of other rows or of another model at {out}: remove them, or choose another "
                 "place"
@@ -226,20 +213,8 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
         # Only where an earlier call was stopped: to look for what it has written takes a request for each chunk.
         numbers = range(saved.n_chunks)
         there = run_tasks(saved.is_there, numbers, name="find-block") if found else [False] * len(numbers)
-        digests: dict[int, list[Any]] = {}
-        if left := [number for number in numbers if not there[number]]:
-            written = da.map_blocks(
-                partial(_write_block, place=saved, of=known if head["ids"] else None),
-                rows.rechunk({0: chunk_rows}, method="tasks"),
-                chunks=((1,) * len(numbers), (1,)),
-                dtype=object,
-                meta=np.empty((0, 0), dtype=object),
-                name=f"write-coordinates-{uuid4().hex}",
-            )
-            with waiting_threads() as threads, dask.config.set(threads):
-                made = collect_rows(written if len(left) == len(numbers) else written.blocks[left])
-            digests = dict(zip(left, made[:, 0], strict=True))
-        done = replace(saved, head={**head, "finished": True})
+        digests = _write_chunks(saved, rows, [number for number in numbers if not there[number]])
+        done = replace(saved, head={**saved.head, "finished": True})
         if saved.is_parquet:
             return done
         earlier = [number for number in numbers if there[number]]
@@ -247,6 +222,38 @@ def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = Non
         done = replace(done, digests=[digests[number] for number in numbers])
         where.mark("", {KEY: sealed({**done.head, "digests": done.digests})})
     return done
+
+
+def _head_of(rows: da.Array) -> dict[str, Any]:
+    """Return the head of coordinates of which nothing is written yet."""
+    (n, k), dtype, known = rows.shape, rows.dtype, annotation(rows, ROWS_OF)
+    return {
+        "token": _token(rows),
+        "shape": [n, k],
+        "dtype": dtype.str,
+        "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
+        "ids": known is not None and known.documents([0], IDS) is not None,
+        "made_by": str(rows.name).partition("-block")[0],
+        "store": without_secrets(place.url) if (place := getattr(known, "where", None)) else None,
+        "finished": False,
+    }
+
+
+def _write_chunks(place: Coordinates, rows: da.Array, left: list[int]) -> dict[int, list[Any]]:
+    """Write some chunks, and return the digests of each."""
+    if not left:
+        return {}
+    written = da.map_blocks(
+        partial(_write_block, place=place, of=annotation(rows, ROWS_OF) if place.head["ids"] else None),
+        rows.rechunk({0: place.head["chunk_rows"]}, method="tasks"),
+        chunks=((1,) * place.n_chunks, (1,)),
+        dtype=object,
+        meta=np.empty((0, 0), dtype=object),
+        name=f"write-coordinates-{uuid4().hex}",
+    )
+    with waiting_threads() as threads, dask.config.set(threads):
+        made = collect_rows(written if len(left) == place.n_chunks else written.blocks[left])
+    return dict(zip(left, made[:, 0], strict=True))
 
 
 def open_coordinates(url: str, *, storage_options: dict[str, Any] | None = None) -> Coordinates:
