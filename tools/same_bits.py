@@ -325,7 +325,7 @@ def decompositions(folder: Path) -> Iterator[Case]:
             ):
                 yield f"{name} {how} {kind}", bits(model, transform=model.transform(X))
     wide = counted(90, 2200).rows
-    for name in ("SketchedPCA", "TruncatedSVD"):
+    for name in ("PCA", "SketchedPCA", "TruncatedSVD"):
         model = fitted(name, wide, n_components=4)
         yield f"{name} wide", bits(model, transform=model.transform(wide))
     for solver in ("gram", "frequent_directions"):
