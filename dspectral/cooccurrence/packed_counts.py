@@ -114,6 +114,20 @@ def _write_number(content: NDArray[np.uint8], place: int, value: np.uint64) -> i
 
 
 @compiled
+def _read_number(content: NDArray[np.uint8], place: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the number at a place, and the place behind it; both unsigned, so that no index is negative."""
+    byte, shift = np.uint64(content[place]), np.uint64(7)
+    value = byte & np.uint64(127)
+    place += np.uint64(1)
+    while byte > np.uint64(127):
+        byte = np.uint64(content[place])
+        place += np.uint64(1)
+        value |= (byte & np.uint64(127)) << shift
+        shift += np.uint64(7)
+    return value, place
+
+
+@compiled
 def _code_of(value: float, coding: Coding) -> int:
     # Values are multiples of the quantum: the quotient is a whole number, and rounding only removes its last bit.
     multiple = np.int64(value / coding.quantum + 0.5) if value < coding.codes.size * coding.quantum else 0
@@ -187,33 +201,20 @@ def _add(
     n_rows = indptr.size - 1
     total, columns = np.empty(room, dtype=np.float64), np.empty(room, dtype=np.int32)
     ends = np.zeros(n_rows + 1, dtype=np.int64)
-    seven, low = np.uint64(7), np.uint64(127)
     end = 0
     for i in range(n_rows):
         n = indptr[i + 1] - indptr[i]
         for k in range(indptr[i], indptr[i + 1]):
             add_to_row(row, indices[k], data[k])
         for piece in range(places.shape[0]):
-            place, size, shift = np.uint64(places[piece, 0]), np.uint64(0), np.uint64(0)
-            while content[place] > 127:
-                size |= (np.uint64(content[place]) & low) << shift
-                shift += seven
-                place += np.uint64(1)
-            size |= np.uint64(content[place]) << shift
-            places[piece, 0] = np.int64(place) + 1
+            size, place = _read_number(content, np.uint64(places[piece, 0]))
+            places[piece, 0] = np.int64(place)
             n += np.int64(size)
             gap, code = np.uint64(places[piece, 1]), np.uint64(places[piece, 2])
             rare = places[piece, 3]
             column = np.uint64(0)
             for _ in range(np.int64(size)):
-                byte = np.uint64(content[gap])
-                gap += np.uint64(1)
-                step, shift = byte & low, seven
-                while byte > low:
-                    byte = np.uint64(content[gap])
-                    gap += np.uint64(1)
-                    step |= (byte & low) << shift
-                    shift += seven
+                step, gap = _read_number(content, gap)
                 column += step
                 number = content[code]
                 code += np.uint64(1)
