@@ -93,7 +93,6 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
 
     def _best_paths(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the log-probability and the states of the most probable path through each sentence."""
-        check_is_fitted(self)
         paths = map_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
         log_prob = np.concatenate([found for found, _ in paths])
         return log_prob, [states for _, parts in paths for states in parts]
@@ -115,7 +114,6 @@ class StateDecoder(ChainDecoder):
         list of ndarray of int, shape (n_tokens_i,)
             One array for each sentence.
         """
-        check_is_fitted(self)
         return self._each_sentence(X, self.states)
 
     def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[Doubles]:
@@ -131,7 +129,6 @@ class StateDecoder(ChainDecoder):
         list of ndarray of float64, shape (n_tokens_i, n_states)
             One array for each sentence; rows sum to 1. Memory: ``8 n_states`` bytes for each token.
         """
-        check_is_fitted(self)
         return self._each_sentence(X, self._posteriors)
 
     def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
@@ -149,7 +146,6 @@ class StateDecoder(ChainDecoder):
         states : list of ndarray of int32, shape (n_tokens_i,)
             The path through each sentence.
         """
-        check_is_fitted(self)
         return self._best_paths(X)
 
     def score(self, X: HoldsBlocks | TokenLists, y: object = None) -> float:

@@ -158,35 +158,18 @@ class RefinementHMM(ChainDecoder):
         ValueError
             If a parameter is out of range, there is no token, or lengths differ.
         """
-        recipe, n_em_iter = self._recipe, self.n_em_iter
-        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
-        check_option("start", self.start, ("spectral", "random"))
-        check_real("smoothing", self.smoothing, at_least=0.0)
-        if not isinstance(recipe, RefinementRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
-        recipe.check()
-        if n_em_iter == "auto":
-            n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else POLISH
-        check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MOST_READS)
-        if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
-            raise ValueError(
-                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
-            )
-        self.random_state_ = resolve_seed(self.random_state)
+        recipe, n_em_iter = self._checked_recipe()
+        seed = self.random_state_ = resolve_seed(self.random_state)
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
         n_first = (1 if self.n_refinements == 1 else 2) if self.start == "spectral" else 0
         expect_passes(n_first + n_em_iter)  # at most: EM may converge before
         if self.start == "spectral":
             start = start_with_moments(
-                corpus,
-                self.n_refinements,
-                recipe=recipe,
-                smoothing=self.smoothing,
-                random_state=self.random_state_,
+                corpus, self.n_refinements, recipe=recipe, smoothing=self.smoothing, random_state=seed
             )
         else:
-            start = start_at_random(corpus, self.n_refinements, random_state=self.random_state_)
+            start = start_at_random(corpus, self.n_refinements, random_state=seed)
         self.model_, self.n_refinements_, self.operators_, self.correlations_ = start[:4]
         self.n_negative_, self.n_passes_ = start.n_negative, start.n_passes
         self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
@@ -204,6 +187,24 @@ class RefinementHMM(ChainDecoder):
             if has_converged(self.log_likelihoods_, recipe.tol):
                 break
         return self
+
+    def _checked_recipe(self) -> tuple[RefinementRecipe, int]:
+        """Check the parameters; return the recipe, and the largest number of EM passes."""
+        recipe, n_em_iter = self._recipe, self.n_em_iter
+        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
+        check_option("start", self.start, ("spectral", "random"))
+        check_real("smoothing", self.smoothing, at_least=0.0)
+        if not isinstance(recipe, RefinementRecipe):
+            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
+        recipe.check()
+        if n_em_iter == "auto":
+            n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else POLISH
+        n_em_iter = check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MOST_READS)
+        if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
+            raise ValueError(
+                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
+            )
+        return recipe, n_em_iter
 
     @property
     def _recipe(self) -> RefinementRecipe:
@@ -249,7 +250,6 @@ class RefinementHMM(ChainDecoder):
         list of ndarray of float64, shape (n_tokens_i, n_labels)
             One array for each sequence, its columns in the order of ``classes_``; rows sum to 1.
         """
-        check_is_fitted(self)
         return self._each_sentence(X, self.label_shares)
 
     def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[list[Hashable]]]:
