@@ -222,13 +222,14 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     are_texts = isinstance(X, list)
     if isinstance(X, Coordinates):
         return X.array
-    if not are_texts and (model is None or not (isinstance(X, OpenedCounts) or _is_sparse(X))):
+    are_counts = isinstance(X, OpenedCounts) or is_sparse(getattr(X, "_meta", X))
+    if not are_texts and (model is None or not are_counts):
         return X
     if isinstance(rows, Coordinates):
-        made_by, rows = rows.head["made_by"], rows.store
+        are_shares, rows = rows.head["made_by"] == "topic-shares", rows.store
     else:
-        made_by = ""
-    transform = _transform_of(model) if made_by != "topic-shares" else model.transform
+        are_shares = False
+    transform = model.coordinates if isinstance(model, Topics) and not are_shares else model.transform
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, OpenedCounts):
@@ -243,14 +244,6 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
             )
         X = X.weighted(weighting) if isinstance(X, OpenedCounts) else weighting.apply(X)
     return transform(X)
-
-
-def _transform_of(model: Any) -> Any:
-    return model.coordinates if isinstance(model, Topics) else model.transform
-
-
-def _is_sparse(X: Any) -> bool:
-    return is_sparse(getattr(X, "_meta", X))
 
 
 def _unit(points: FloatArray) -> NDArray[np.float32]:
