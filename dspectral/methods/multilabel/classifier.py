@@ -271,10 +271,8 @@ def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear
     if n < FEWEST:
         return candidates[0], scales, 0
     words, truth = sample.words[:n], sample.labels[:n]
-    told, dtype = (
-        turned.rates * n >= 1.0,
-        turned.values.dtype,
-    )  # labels that so many documents say something about
+    told = turned.rates * n >= 1.0  # labels that so many documents say something about
+    dtype = turned.values.dtype
     own, wide = linear_features(words, leading.column_weights, leading.own_words, leading.directions, dtype)
     m = own.shape[1]
     Z = sparse_products.times(own, np.ascontiguousarray(turned.turn[:m])) + wide[:, :-1] @ turned.turn[m:]
