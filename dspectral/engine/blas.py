@@ -1,4 +1,4 @@
-"""What the bits of a sum depend on beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
+"""Conditions of the bits of a sum, beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
 
 import copy
 import os

@@ -51,7 +51,7 @@ MEMORY_KNOBS = (
     "smaller (block_rows, block_size) or summaries (sketch_size, n_components)"
 )
 _QUEUES: "WeakKeyDictionary[Client, list[SimpleQueue[dict[str, Any]]]]" = WeakKeyDictionary()
-"""Where the messages of workers go, for each pass that a client computes now."""
+"""Queues of the messages of workers, one for each pass that a client computes now."""
 
 
 class TaskCounts:

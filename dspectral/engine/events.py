@@ -35,7 +35,7 @@ TASKS = (
     (re.compile(r"\('(.*)-block-[0-9a-f]{32}', (\d+)"), r"block \2 of \1"),
     (re.compile(r"\('(.*)-[0-9a-f]{32}', (\d+)"), r"task \2 of \1"),
 )
-"""What a task does, by the form of its key."""
+"""Label of a task, by the form of its key."""
 
 
 class FitBegan(NamedTuple):

@@ -37,7 +37,7 @@ STEP = 10_000_000
 MARGIN = 0.95
 """The share of the size of a sketch that would fit which is proposed, since blocks differ."""
 OURS = __name__.partition(".")[0] + "."
-"""What the modules of summaries begin with that keep the laws."""
+"""Beginning of the modules of summaries that keep the laws."""
 CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -60,7 +60,7 @@ class Memory(NamedTuple):
 
 
 class PassNeed(NamedTuple):
-    """What a pass takes, as far as it is known before a block is read.
+    """Needs of a pass, as far as it is known before a block is read.
 
     `law`: by the summary; `blocks`: bytes of what a task reads; `bound`: bytes bound to the function, which travel to
     each worker; `is_sketch`: whether all but `blocks` grows with the size of a sketch.

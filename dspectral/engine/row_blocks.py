@@ -33,9 +33,9 @@ SHORT = 800
 IN_MEMORY = "slice-"
 """How the arrays are named that are cut out of rows in memory."""
 SAID = "bytes_of_blocks"
-"""Where the layer of an array says how large its blocks are."""
+"""Annotation of an array's layer that says how large its blocks are."""
 ROWS_OF = "rows_of"
-"""Where it says which store has the same rows in the same order."""
+"""Annotation that says which store has the same rows in the same order."""
 
 
 class Blocks(NamedTuple):

@@ -26,7 +26,7 @@ LEAST_WORDS = 3
 
 
 class Space(NamedTuple):
-    """Where documents become points: their weighted rows times the axes (n_words, k) of the topics."""
+    """The space in which documents are points: their weighted rows times the axes (n_words, k) of the topics."""
 
     where: Location
     weighting: Weighting

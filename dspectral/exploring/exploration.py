@@ -140,7 +140,7 @@ def explore(
         name = paths[0].rstrip("/").rpartition("/")[2]
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
-        found = _found(title, words, folder, sizes, stages, seed=seed, text=text)
+        found = _found(title, words, text, folder, sizes, stages, seed)
     shown = None if texts is not None else [_shown(path) for path in paths]
     found.settings |= {"sources": shown} | _settings(reading, least, seed)
     if tokens != "language":
@@ -231,14 +231,7 @@ def _shown(source: str) -> str:
 
 
 def _found(
-    title: str,
-    words: FrequentWords,
-    folder: str,
-    sizes: Sizes,
-    stages: Stages,
-    *,
-    seed: int,
-    text: PlannedText,
+    title: str, words: FrequentWords, text: PlannedText, folder: str, sizes: Sizes, stages: Stages, seed: int
 ) -> Exploration:
     """Do everything that follows the count of words."""
     with stages.stage("Count documents and sentences", TOKENS):
@@ -264,14 +257,19 @@ def _found(
         cures = "tokens='characters' (--analyzer char) or a tokenizer cuts it"
         found.warning = f"{odd}: is this text written without blanks? {cures}"
         warnings.warn(found.warning, stacklevel=3)
-    _add_topics(found, store, words, sizes, stages, seed=seed, text=text)
+    _add_topics(found, store, words, text, sizes, stages, seed)
     if sizes.n_clusters < LEAST_CLUSTERS:
         n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
         found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
     elif not have_neighbors:
         found.missing["words"] = "no word stands beside another one: every sentence is one word"
     else:
-        _add_words(found, words, sizes, stages, seed=seed)
+        with stages.stage("Learn the vectors of words", TOKENS):
+            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
+        with stages.stage("Find the nearest words and lay out the map", "vectors"):
+            found.space = steps.place_words(embedding, sizes, seed=seed)
+        with stages.stage("Find the classes of words", TOKENS):
+            found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
     return found
 
 
@@ -288,11 +286,10 @@ def _add_topics(
     found: Exploration,
     store: CountStore,
     words: FrequentWords,
+    text: PlannedText,
     sizes: Sizes,
     stages: Stages,
-    *,
     seed: int,
-    text: PlannedText,
 ) -> None:
     """Find the topics, and the documents that are shown; or say why there are none."""
     topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
@@ -310,13 +307,3 @@ def _add_topics(
     with stages.stage("Read the documents that are shown", TEXT):
         found.documents = steps.read_texts(words, topics, *chosen, text)
     found.topics = steps.describe_topics(topics, found.documents)
-
-
-def _add_words(found: Exploration, words: FrequentWords, sizes: Sizes, stages: Stages, *, seed: int) -> None:
-    """Find the vectors, the map and the classes of words."""
-    with stages.stage("Learn the vectors of words", TOKENS):
-        embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
-    with stages.stage("Find the nearest words and lay out the map", "vectors"):
-        found.space = steps.place_words(embedding, sizes, seed=seed)
-    with stages.stage("Find the classes of words", TOKENS):
-        found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)

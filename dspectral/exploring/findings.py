@@ -1,4 +1,4 @@
-"""What an exploration finds, as small tuples from which the page is written, and how much of it a page shows."""
+"""Findings of an exploration, as small tuples from which the page is written, and how much of them a page shows."""
 
 import time
 from collections.abc import Callable, Iterator

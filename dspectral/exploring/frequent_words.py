@@ -22,7 +22,7 @@ TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt",
 
 
 class Places(NamedTuple):
-    """What each type of a corpus is: a frequent word, a rare one (0), none (-1), or the end of a sentence.
+    """The kind of each type of a corpus: a frequent word, a rare one (0), none (-1), or the end of a sentence.
 
     Shapes: `numbers, ends, stops, titles` (n_types,): titles have a full stop behind them that ends nothing.
     """

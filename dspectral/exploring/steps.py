@@ -70,8 +70,6 @@ MOST_FEWEST = 5
 """Documents that a word of a topic must be in, in long text."""
 N_TYPICAL = 3
 N_NEAREST = 5
-SPARE = 4
-"""Documents found for each that is shown, as many have the same text."""
 N_NEAR_WORDS = 10
 
 

@@ -19,10 +19,7 @@ _COUNTS = {
 }
 _LISTS = {"classes_": "classes", "words_": "words", "anchors_": "anchors"}
 _CURVES = ("log_likelihoods_", "history_")
-_SPECTRA = {
-    "singular_values_": "singular values",
-    "explained_variance_": "variances",
-}
+_SPECTRA = {"singular_values_": "singular values", "explained_variance_": "variances"}
 _PLAIN = (bool, int, float, str, np.bool_, np.integer, np.floating)
 _MOST_PARTS = 12
 

@@ -14,10 +14,9 @@ Scores: TypeAlias = "NDArray[np.number] | CSRRows"
 """Score of each label: dense or CSR rows, shape ``(n_documents, n_labels)``."""
 Truth: TypeAlias = "NDArray[np.number] | NDArray[np.bool_] | CSRRows"
 """Dense or CSR rows that are not zero where a document has a label, shape ``(n_documents, n_labels)``."""
-Numbers = Doubles
 
 
-def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
+def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
     """Return the area under the ROC curve of each document's ranking of all labels.
 
     Its mean over the documents is the macro average (``average="samples"`` in scikit-learn).
@@ -56,7 +55,7 @@ def document_auc(scores: FloatArray, truth: Truth) -> Numbers:
     return np.asarray(np.where(n_pairs > 0, above / np.maximum(n_pairs, 1), np.nan))
 
 
-def precision_at(scores: Scores, truth: Truth, k: int) -> Numbers:
+def precision_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     """Return the share of the k best labels that are true, for each document.
 
     Parameters
@@ -87,7 +86,7 @@ def precision_at(scores: Scores, truth: Truth, k: int) -> Numbers:
     return _where_true(hits.sum(axis=1) / k, n_true)
 
 
-def ndcg_at(scores: Scores, truth: Truth, k: int) -> Numbers:
+def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     """Return the discounted gain of the k best labels, divided by that of the best possible ranking.
 
     Parameters
@@ -122,8 +121,8 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Numbers:
 
 
 def propensity_precision_at(
-    scores: Scores, truth: Truth, k: int, propensities: Numbers
-) -> tuple[Numbers, Numbers]:
+    scores: Scores, truth: Truth, k: int, propensities: Doubles
+) -> tuple[Doubles, Doubles]:
     """Return the precision that weights a label by ``1 / propensity``, and the largest possible one.
 
     Parameters
@@ -184,7 +183,7 @@ def propensity_precision_at(
 
 def label_propensities(
     label_totals: NDArray[np.number], n_documents: int, *, a: float = 0.55, b: float = 1.5
-) -> Numbers:
+) -> Doubles:
     """Return how likely each label is to be recorded where it holds, estimated from its frequency in training.
 
     Parameters
@@ -227,7 +226,7 @@ def label_propensities(
     return np.asarray(1.0 / (1.0 + scale * (totals + b) ** -a))
 
 
-def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Numbers, Int64s, Int64s]:
+def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
     """Mark which of the k best labels are true (n, k), best first, ties going to the lower column."""
     scores, (rows, columns, n_true) = _checked(scores, truth)
     n, n_labels = scores.shape
@@ -273,5 +272,5 @@ def _checked(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, I
     return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 
 
-def _where_true(values: Numbers, n_true: Int64s) -> Numbers:
+def _where_true(values: Doubles, n_true: Int64s) -> Doubles:
     return np.asarray(np.where(n_true > 0, values, np.nan))

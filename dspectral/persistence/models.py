@@ -386,13 +386,7 @@ def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 _BIT_GENERATORS = {
     kind.__name__: kind
-    for kind in (
-        np.random.MT19937,
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.Philox,
-        np.random.SFC64,
-    )
+    for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
 _DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "float": lambda _, node: float(node["value"]),

@@ -19,7 +19,7 @@ CHUNK = 16 << 20
 """Number of entries of a chunk: an array is one chunk unless it is very large."""
 METADATA = "zarr.json"
 LENGTH, CHUNK_LENGTH = b"918273645", b"192837465"
-"""What stands for lengths in metadata that are the same but for these."""
+"""Stands for lengths in metadata that are the same but for these."""
 BLOSC_HEADER = 16
 """Bytes before the content of a compressed chunk."""
 LARGEST = 8 * CHUNK + BLOSC_HEADER + 4
@@ -60,7 +60,7 @@ def files_of(values: NDArray[Any]) -> dict[str, bytes]:
 
 
 class Form(NamedTuple):
-    """What the metadata of an array say, if they are such as :func:`files_of` makes."""
+    """Contents of the metadata of an array, if they are such as :func:`files_of` makes."""
 
     dtype: np.dtype[Any]
     length: int
@@ -78,7 +78,7 @@ class Form(NamedTuple):
 
     @property
     def n_chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return -(-self.length // CHUNK)
 
     def values(self, chunks: Iterable[NDArray[np.uint8] | None]) -> NDArray[Any]:

@@ -231,7 +231,7 @@ def _cut_one(
 
 @compiled
 def _letter_at(data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]) -> bool:
-    """Whether a letter starts at byte i."""
+    """Report whether a letter starts at byte i."""
     if i >= end:
         return False
     code = np.uint32(data[i])

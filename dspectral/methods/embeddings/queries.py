@@ -1,4 +1,4 @@
-"""What fitted word vectors answer: nearest words, analogies (also under gensim's names), and means of sentences."""
+"""Answers of fitted word vectors: nearest words, analogies (also under gensim's names), and means of sentences."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

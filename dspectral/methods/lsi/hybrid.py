@@ -206,7 +206,7 @@ def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
 COMPONENTS, HALF = 300, 0.5
-"""What ``"auto"`` takes: of components at most, and of the largest admissible weight."""
+"""Most components that ``"auto"`` takes, and its share of the largest admissible weight."""
 SOLVER, N_PASSES = "auto", 5
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`, and the passes of ``"krylov"``."""
 

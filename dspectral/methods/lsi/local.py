@@ -38,7 +38,7 @@ from dspectral.registry import saved
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 COMPONENTS = 25
-"""What ``"auto"`` takes of components at most."""
+"""Most components that ``"auto"`` takes."""
 MOST = 1e100
 """Largest parameter: the solver squares products with it, which must be finite."""
 INITIAL_C = 1.0

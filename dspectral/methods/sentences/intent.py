@@ -38,7 +38,7 @@ N_FOLDS = 3
 
 @saved
 class IntentRecipe(NamedTuple):
-    """What stands beside the counts of an :class:`~dspectral.IntentClassifier`, for comparisons.
+    """Settings beside the counts of an :class:`~dspectral.IntentClassifier`, for comparisons.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class Sample(NamedTuple):
 
 
 class TopicSums(NamedTuple):
-    """What the documents near each topic hold, and which are nearest.
+    """Sums over the documents near each topic, and which are nearest.
 
     Shapes: `words` (k, d), `share` (k,), `cosines, nearest` (k, m): the largest, falling, and the numbers of their
     rows, or -1.

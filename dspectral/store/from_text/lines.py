@@ -41,7 +41,7 @@ class LongDocuments:
 
 
 class Longest(NamedTuple):
-    """How many bytes a document may have, what becomes of a longer one, how its error ends, and who counts them."""
+    """Most bytes of a document, what becomes of a longer one, how its error ends, and who counts them."""
 
     n_bytes: int = MOST_BYTES
     treatment: str = "error"

@@ -47,7 +47,7 @@ class PlannedText(NamedTuple):
 
     @property
     def named(self) -> str:
-        """Where the text is from, for messages."""
+        """The sources of the text, for messages."""
         urls = ", ".join(span.url for span in self.spans) or "[]"
         return urls if self.texts is None else "the texts given"
 
