@@ -1,22 +1,22 @@
 """Principal components of AnnData by the names of scanpy: ``dspectral.pp.pca`` stands for ``scanpy.pp.pca``."""
 
-from functools import partial
+from operator import itemgetter
 from os import PathLike, fspath
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dspectral import engine
 from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
-from dspectral.inputs.parameters import RandomState, check_flag
+from dspectral.inputs.parameters import RandomState, check_flag, check_option
 from dspectral.io.anndata import chosen_variables, facts_of, loadings_of, place_elements, var_column
 from dspectral.store.anndata import AnnDataCounts
-from dspectral.store.anndata_files import shape_of_anndata
+from dspectral.store.anndata_files import dense_matrix, shape_of_anndata
 from dspectral.store.counts import open_store
 from dspectral.store.location import Location
-from dspectral.types import Rows, RowsLike, is_sparse
+from dspectral.types import RowsLike, is_sparse
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -25,6 +25,8 @@ __all__ = ["pca"]
 
 N_COMPS = 50
 """Components where none are asked for, as scanpy's ``settings.N_PCS``."""
+SOLVERS = None, "auto", "full", "arpack", "randomized", "covariance_eigh", "tsqr", "lobpcg"
+"""Solvers of scanpy."""
 GRAM_COLUMNS = 4096
 """Variables up to which the Gram matrix of as many cells or more is exact in one pass (134 MB)."""
 N_PASSES, WIDTH = 11, 24
@@ -41,8 +43,13 @@ def pca(
     layer: str | None = None,
     mask_var: ArrayLike | str | EllipsisType | None = ...,
     zero_center: bool = True,
+    svd_solver: str | None = None,
+    chunked: bool = False,  # noqa: ARG001
+    chunk_size: int | None = None,  # noqa: ARG001
     tol: float = 0.0,
     random_state: RandomState = 0,
+    use_highly_variable: bool | None = None,
+    dtype: DTypeLike = "float32",
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
@@ -61,11 +68,18 @@ def pca(
         takes all.
     zero_center : bool, default=True
         Whether means are subtracted, by rank-one corrections: sparse rows stay sparse.
+    svd_solver, chunked, chunk_size : str, bool and int, optional
+        Taken as scanpy takes them. They change nothing: each of its solvers stands for the same components, and the
+        size of the data alone decides on passes and blocks.
     tol : float, default=0.0
         Share of the best energy of ``n_comps`` components that may be lost, certified: passes over more than 4,096
         variables end as soon as it is reached. 0 takes eleven.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the passes over more than 4,096 variables.
+    use_highly_variable : bool, optional
+        Former name of a mask: True is ``mask_var="highly_variable"``, and False is ``mask_var=None``.
+    dtype : data-type, default="float32"
+        Type of the coordinates.
     key_added : str, optional
         Name in ``obsm``, ``varm`` and ``uns``; by default ``"X_pca"``, ``"PCs"`` and ``"pca"``.
     copy : bool, default=False
@@ -86,7 +100,7 @@ def pca(
 
     Notes
     -----
-    Results are ``obsm["X_pca"]`` (float32), ``varm["PCs"]`` (zero outside the mask) and ``uns["pca"]``: ``params``,
+    Results are ``obsm["X_pca"]``, ``varm["PCs"]`` (zero outside the mask) and ``uns["pca"]``: ``params``,
     ``variance``, ``variance_ratio``, and ours, among them ``certificate``, ``n_passes`` and ``plan``. They go into the
     file of a path, of which nothing else is changed, and of an AnnData that is backed by a file open for writing
     (``backed="r+"``).
@@ -106,6 +120,11 @@ def pca(
     """
     place, rows, found = _opened(data, layer, copy=check_flag("copy", copy))
     n_obs, n_vars = shape_of_anndata(place) if isinstance(place, Location) else rows.shape
+    check_option("svd_solver", svd_solver, SOLVERS)
+    if use_highly_variable is not None:
+        if mask_var is not ...:
+            raise ValueError("mask_var and use_highly_variable are both given: leave the second out")
+        mask_var = "highly_variable" if use_highly_variable else None
     if mask_var is ...:
         name = "highly_variable"
         mask_var = name if place is not None and var_column(place, name) is not None else None
@@ -125,7 +144,7 @@ def pca(
         tol=tol,
         random_state=random_state,
     ).fit(rows)
-    coordinates = model.transform(rows).astype(np.float32, copy=False)
+    coordinates = model.transform(rows).astype(dtype, copy=False)
     if place is None:
         return coordinates
     in_obsm, in_varm, in_uns = (key_added or name for name in ("X_pca", "PCs", "pca"))
@@ -150,13 +169,15 @@ def _opened(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, Any]
     if isinstance(data, str | PathLike):
         if copy:
             raise ValueError(f"copy is True, but {data} is a file, into which results are written")
-        rows: Any = open_store(fspath(data), layer=layer)
-        if isinstance(rows, AnnDataCounts):
-            return Location.of(fspath(data), None), rows, None
+        where = Location.of(fspath(data), None)
+        dense = dense_matrix(where, layer)
+        rows: Any = open_store(fspath(data), layer=layer) if dense is None else dense
+        if dense is not None or isinstance(rows, AnnDataCounts):
+            return where, rows, None
         data, layer = rows, None  # which a store of ours does not have
+    place, rows, found = None, data, None
     if hasattr(data, "to_anndata"):
-        place = data.to_anndata()
-        found, rows = place, data
+        place = found = data.to_anndata()
     elif all(hasattr(type(data), part) for part in ("obsm", "varm", "layers")):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
@@ -164,13 +185,8 @@ def _opened(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, Any]
                 "to_memory(), or take the whole of it"
             )
         place = data.copy() if copy else data
-        found, rows = (
-            (place if copy else None),
-            engine.dense_rows(place.X if layer is None else place.layers[layer]),
-        )
-        layer = None
-    else:
-        place, rows, found = None, data, None
+        rows = engine.dense_rows(place.X if layer is None else place.layers[layer])
+        found, layer = (place if copy else None), None
     if layer is not None or (copy and place is None):
         raise ValueError("layer and copy are for an AnnData, but a matrix or store was given")
     return place, rows, found
@@ -187,14 +203,9 @@ def _columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
     kind = engine.lazy_rows(rows)._meta if lazy else rows  # noqa: SLF001  the kind of its blocks
     return engine.map_rows(
         rows,
-        partial(_taken, columns=np.flatnonzero(mask)),
+        itemgetter((slice(None), np.flatnonzero(mask))),
         n_columns=int(np.count_nonzero(mask)),
         dtype=kind.dtype,
         sparse_output=is_sparse(kind),
         name="select",
     )
-
-
-def _taken(rows: Rows, *, columns: NDArray[np.intp]) -> Any:
-    """Return some columns of a block."""
-    return rows[:, columns]

@@ -58,6 +58,12 @@ def test_results_are_where_scanpy_keeps_them_and_zero_outside_the_mask():
     )
     check(pp.pca(adata, 4, mask_var=~CHOSEN, zero_center=False, copy=True), mask=~CHOSEN, center=False)
     check(adata, mask=CHOSEN)
+    check(
+        pp.pca(adata, 5, use_highly_variable=True, svd_solver="arpack", chunked=True, copy=True), mask=CHOSEN
+    )
+    wide = pp.pca(adata, 5, use_highly_variable=False, dtype=np.float64, key_added="wide", copy=True)
+    assert wide.varm["wide"].all()
+    assert wide.obsm["wide"].dtype == np.float64
 
 
 def test_fifty_components_are_found_or_one_less_than_there_can_be():
@@ -100,9 +106,12 @@ def test_every_kind_of_matrix_has_the_same_components(X):
 
 
 @pytest.mark.parametrize("kind", ["h5ad", "zarr"])
-def test_results_go_into_the_file_of_a_path(kind, tmp_path):
-    path = tmp_path / f"cells.{kind}"
-    made().write_h5ad(path) if kind == "h5ad" else made().write_zarr(path)
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_results_go_into_the_file_of_a_path(kind, is_dense, tmp_path):
+    path, adata = tmp_path / f"cells.{kind}", made()
+    if is_dense:
+        adata.X, adata.layers["counts"] = ROWS.toarray(), 2 * ROWS.toarray()
+    adata.write_h5ad(path) if kind == "h5ad" else adata.write_zarr(path)
     assert pp.pca(path, 5) is None
     pp.pca(str(path), 5, layer="counts", mask_var=CHOSEN, key_added="twice")
     back = anndata.read_h5ad(path) if kind == "h5ad" else anndata.read_zarr(path)
@@ -161,6 +170,15 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
             "takes 5 of 9 variables, but must take one or more of 40",
         ),
         (made, {"mask_var": CHOSEN & False}, ValueError, "takes 0 of 40 variables"),
+        (
+            made,
+            {"mask_var": np.arange(40)},
+            ValueError,
+            r"mask_var has the values \[0 1 2\] ..., but they must",
+        ),
+        (made, {"mask_var": CHOSEN.astype(str)}, ValueError, "mask_var has the values .*'False'"),
+        (made, {"svd_solver": "lapack"}, ValueError, "svd_solver is 'lapack', but it must be one of None"),
+        (made, {"mask_var": None, "use_highly_variable": True}, ValueError, "are both given"),
         (made, {"n_comps": 21}, ValueError, "n_components is 21, but X has only 20 column"),
         (ROWS.copy, {"mask_var": "a"}, ValueError, "mask_var is 'a', but a matrix has no var"),
         (ROWS.copy, {"layer": "a"}, ValueError, "layer and copy are for an AnnData"),

@@ -150,19 +150,16 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
-    where: Location | None = None
+    place: Any = adata
     if isinstance(adata, str | PathLike):
-        where = Location.of(fspath(adata), storage_options)
-        n_obs, n_vars = shape_of_anndata(where)
-    else:
-        n_obs, n_vars = adata.shape
+        place = Location.of(fspath(adata), storage_options)
+    n_obs, n_vars = shape_of_anndata(place) if isinstance(place, Location) else place.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
         raise ValueError(
             f"coordinates have shape {rows.shape}, but the AnnData has {n_obs} observations and the estimator "
             f"{len(components)} components"
         )
-    place: Any = adata if where is None else where
     mask = chosen_variables(place, mask_var)
     # All is checked by now, and nothing written: an error leaves the AnnData as it was.
     elements = {
@@ -200,19 +197,19 @@ def chosen_variables(
     found = var_column(place, mask_var) if isinstance(mask_var, str) else mask_var
     if found is None:
         raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
-    return np.asarray(found, dtype=bool)
+    values = np.asarray(found)
+    if not np.array_equal(values, values.astype(bool)):
+        raise ValueError(f"mask_var has the values {values[:3]} ..., but they must be True or False")
+    return values.astype(bool)
 
 
 def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Return the components as columns with a row for each variable."""
     chosen = np.ones(n_vars, dtype=bool) if mask is None else mask
     if len(chosen) != n_vars or np.count_nonzero(chosen) != components.shape[1]:
-        of_mask = (
-            "" if mask is None else f", of which mask_var takes {np.count_nonzero(chosen)} of {len(chosen)}"
-        )
         raise ValueError(
-            f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables{of_mask}: "
-            "mask_var says which of them the estimator was fitted on"
+            f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables, of which "
+            f"mask_var takes {np.count_nonzero(chosen)} of {len(chosen)}: it says which the estimator was fitted on"
         )
     # As scanpy's: variables that were left out have loadings of 0.
     loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)

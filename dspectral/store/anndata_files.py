@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HDF5_ENDINGS = (".h5ad", ".h5", ".hdf5")
 """Endings of HDF5 files; everything else is a folder of Zarr."""
 CHUNK_BYTES = 4 << 20
-"""Bytes of a chunk of coordinates in Zarr."""
+"""Bytes of a chunk of coordinates in Zarr, and of a block of dense rows."""
 
 
 def optional_module(name: str) -> Any:
@@ -63,6 +63,16 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
 def element(root: Any, path: str) -> Any:
     """Return a group or array of a file, or None if it is not there."""
     return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
+
+
+def dense_matrix(where: Location, layer: str | None) -> Any:
+    """Return a dense layer, by default X, as a Dask array of shape (n_obs, n_vars), or None where it is not dense."""
+    with opened(where) as root:
+        found = element(root, "X" if layer is None else f"layers/{layer}")
+        if not hasattr(found, "dtype"):
+            return None
+        tall = min(found.shape[0], max(1, CHUNK_BYTES // (found.shape[1] * found.dtype.itemsize)))
+        return optional_module("anndata.experimental").read_elem_lazy(found, chunks=(tall, -1))
 
 
 def reconsolidate(where: Location) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, NamedTuple, TypeAlias
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 from weakref import finalize
 
 import numpy as np
@@ -15,29 +16,21 @@ from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.inputs.parameters import check_integer
 from dspectral.store.counts import CountStore
 from dspectral.store.matrix import write_counts
-from dspectral.types import CSRRows, Doubles, FloatArray
+from dspectral.types import CSRRows
 
 Bag: TypeAlias = list[tuple[int, float]]
 """A document of gensim: pairs of the number of a word and its count or weight."""
-
-
-class Projection(NamedTuple):
-    """Directions of words, shape (num_terms, num_topics), and singular values (num_topics,)."""
-
-    u: FloatArray
-    s: Doubles
 
 
 def blocks(corpus: Iterable[Bag], n_terms: int, chunksize: int) -> Iterator[CSRRows]:
     """Yield the rows of a corpus, shape (at most chunksize, n_terms)."""
     left = iter(corpus)
     while bags := [list(bag) for bag in islice(left, chunksize)]:
-        starts = np.cumsum([0, *map(len, bags)])
-        pairs = np.fromiter(chain.from_iterable(chain.from_iterable(bags)), float).reshape(-1, 2)
-        words = pairs[:, 0].astype(np.int64)
+        words, weights = np.fromiter(chain.from_iterable(chain.from_iterable(bags)), float).reshape(-1, 2).T
         if len(wrong := words[(words < 0) | (words >= n_terms)]):
-            raise ValueError(f"the corpus has word {wrong[0]}, but id2word ends at {n_terms - 1}")
-        yield sparse.csr_array((pairs[:, 1], words, starts), shape=(len(bags), n_terms))
+            raise ValueError(f"the corpus has word {wrong[0]:.0f}, but id2word ends at {n_terms - 1}")
+        starts = np.cumsum([0, *map(len, bags)])
+        yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,8 @@ class TransformedCorpus:
 
     def __iter__(self) -> Iterator[Any]:
         for block in blocks(self.corpus, self.model.num_terms, self.model.chunksize):
-            yield from (
-                [(topic, float(row[topic])) for topic in np.flatnonzero(np.abs(row) > 1e-9).tolist()]
-                for row in block @ self.model.projection.u
-            )
+            for row in block @ self.model.projection.u:
+                yield [(topic, float(row[topic])) for topic in np.flatnonzero(np.abs(row) > 1e-9).tolist()]
 
     def __len__(self) -> int:
         return len(self.corpus)  # type: ignore[arg-type]
@@ -82,8 +73,8 @@ class LsiModel:
 
     Attributes
     ----------
-    projection : Projection
-        ``u``, shape (num_terms, num_topics), and ``s``, shape (num_topics,).
+    projection : SimpleNamespace
+        ``u``, shape (num_terms, n), and ``s``, shape (n,), of the n <= num_topics directions that documents have.
     svd : TruncatedSVD
         The estimator behind it, for :func:`dspectral.save`; with ``certificate_``.
     rows : CountStore
@@ -106,7 +97,6 @@ class LsiModel:
     [(0, '0.707*"cat" + 0.707*"purr"'), (1, '1.000*"dog"')]
     """
 
-    svd: TruncatedSVD
     rows: CountStore
 
     def __init__(
@@ -121,9 +111,7 @@ class LsiModel:
         store: str | None = None,
     ) -> None:
         if not id2word:
-            raise ValueError(
-                f"id2word is {id2word!r}, but it must be a Dictionary, or a dict from int to str"
-            )
+            raise ValueError(f"id2word is {id2word!r}, but must be a Dictionary or a dict from int to str")
         self.id2word = dict(id2word)
         self.num_terms, self.num_topics = 1 + max(self.id2word), num_topics
         self.chunksize = check_integer("chunksize", chunksize, at_least=1)
@@ -153,12 +141,8 @@ class LsiModel:
         if not hasattr(self, "rows"):
             raise ValueError("corpus is empty, but topics are found in documents")
         self.svd.fit(self.rows)
-
-    @property
-    def projection(self) -> Projection:
-        """Directions of words and singular values; those that the documents do not have are left out."""
         there = self.svd.singular_values_ > 0
-        return Projection(self.svd.components_[there].T, self.svd.singular_values_[there])
+        self.projection = SimpleNamespace(u=self.svd.components_[there].T, s=self.svd.singular_values_[there])
 
     def __getitem__(self, bow: "Bag | Iterable[Bag]") -> Any:
         """Return a bag along the topics, pairs of a topic and a number; of a corpus these lists, lazily."""
@@ -184,10 +168,8 @@ class LsiModel:
         list of (int, str) or of (int, list of (str, float))
             Number and words of each topic.
         """
-        n = len(self.projection.s)
-        topics = self.svd.top_terms(num_words, terms=self.id2word)[
-            : n if num_topics < 0 else min(num_topics, n)
-        ]
+        topics = self.svd.top_terms(num_words, terms=self.id2word)[: len(self.projection.s)]
+        topics = topics[: None if num_topics < 0 else num_topics]
         if formatted:
             topics = [" + ".join(f'{weight:.3f}*"{word}"' for word, weight in topic) for topic in topics]
         return list(enumerate(topics))
