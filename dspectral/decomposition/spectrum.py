@@ -385,5 +385,5 @@ def krylov_spectrum(
             if is_last or certificate.lost <= plan.tol or space.newest.shape[1] == 0:
                 break
     k = min(k, len(values))
-    axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k])))
+    axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True))
     return Spectrum(axes, values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)

@@ -77,9 +77,9 @@ class KrylovSpace(NamedTuple):
     def extend(self, product: FloatArray, *, graded: bool = False) -> "KrylovSpace":
         """Return the space one block larger; `graded`: also by directions far shorter than others, for a sweep more.
 
-        Block Gram-Schmidt, twice: ``product - sum_i K_i K_i' product``. ``4 d r_j`` flops for each column of the
-        basis and round, in three sweeps over the long side; the block is written where the product was. Shapes:
-        `product` (d, r_j).
+        Block Gram-Schmidt, against the last two blocks and then all: ``product - sum_i K_i K_i' product``. ``4 d r_j``
+        flops for each column of the basis, twice in the last two, in three sweeps over the long side; the block is
+        written where the product was. Shapes: `product` (d, r_j).
         """
         coefficients = take_out(product, self.basis)
         # Columns that are orthogonal nearly show what each adds, be it a thousandth of another.
