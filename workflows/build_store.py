@@ -20,7 +20,7 @@ from ._form.plots import new_plot
 from ._parts.text_options import add_text_options, reading
 
 POINTS = 500
-"""Of a curve over all columns."""
+"""Points of a curve over all columns."""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -71,7 +71,7 @@ def dense_matrix(where: Location, layer: str | None) -> Any:
         found = element(root, "X" if layer is None else f"layers/{layer}")
         if not hasattr(found, "dtype"):
             return None
-        tall = min(found.shape[0], max(1, CHUNK_BYTES // (found.shape[1] * found.dtype.itemsize)))
+        tall = min(found.shape[0], max(1, CHUNK_BYTES // max(1, found.shape[1] * found.dtype.itemsize)))
         return optional_module("anndata.experimental").read_elem_lazy(found, chunks=(tall, -1))
 
 

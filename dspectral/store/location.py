@@ -27,7 +27,7 @@ from dspectral.engine.tasks import retried
 from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
-"""What the metadata of a group may hold."""
+"""Keys that the metadata of a group may hold."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of the system: no space left, a quota used up, a file as long as it may be."""
 MOST = 2**62
@@ -53,7 +53,7 @@ class StoreError(ValueError):
 
 
 class _Groups:
-    """What makes the groups above an array in one round of requests."""
+    """Makes the groups above an array in one round of requests."""
 
     # A store is opened for one block or one table: nobody removes a group between two of its arrays.
     _made: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ import fsspec
 import numpy as np
 
 PARTS = ["all", "first", "second"]
-"""Of a list: the halves are drawn at random, from a seed."""
+"""Parts of a list: the halves are drawn at random, from a seed."""
 
 
 class WordList(NamedTuple):
