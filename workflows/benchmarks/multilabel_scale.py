@@ -4,28 +4,32 @@ A store of labelled documents is generated once, block by block; its first eight
 then learned from, each pass timed. Shapes: `amazoncat` has 1,186,239 documents, 203,882 words and 13,330 labels,
 `wikilshtc` 1,778,351 documents, 1,617,899 words and 325,056 labels, `million` five million documents of a million
 words and labels; `--share` makes any of them smaller in documents alone. The rank of the rest is scored on documents
-drawn afterwards. `--low-rank` runs alternating least squares on the same store for as many turns. Seconds and CPU
+drawn afterwards. `--low-rank` runs alternating least squares on the same store for as many turns, `--trees` napkinXC
+on the same documents in memory. Seconds and CPU
 seconds are those of learning alone, for both; `scoring_cpu_seconds` are those of scoring a thousand documents.
 """
 
 import argparse
 import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
 from dspectral.datasets import labelled_counts
 from dspectral.engine import listening
-from dspectral.methods.multilabel import MultiLabelRecipe
+from dspectral.methods.multilabel import MultiLabelRecipe, word_rows
 from dspectral.metrics import document_auc, ndcg_at, precision_at
 from dspectral.store import CountStore
 
 from .._form import form
 from .._form.plots import new_plot
-from .._parts.multilabel_baselines import LowRank
+from .._parts.multilabel_baselines import LowRank, NapkinTrees
 
 PASSES = ("first", "second", "third", "fourth", "fifth")
 """Names of the passes of the method of moments, with those of EM."""
@@ -71,6 +75,8 @@ def main(argv: list[str] | None = None) -> None:
             plot(run, points)
         for turns in arguments.low_rank:
             learn_low_rank(run, store, turns, held_out)
+        if arguments.trees:
+            learn_trees(run, store, held_out)
 
 
 def options() -> argparse.ArgumentParser:
@@ -87,6 +93,7 @@ def options() -> argparse.ArgumentParser:
     add("--block-rows", type=form.positive, default=20_000, help="documents of a block")
     about = "turns of low-rank runs (default: none)"
     add("--low-rank", type=form.positive, nargs="*", default=[], metavar="T", help=about)
+    add("--trees", action="store_true", help="of napkinXC, too")
     add("--scratch", type=Path, help="folder for the store (default: the system's)")
     return parser
 
@@ -131,7 +138,8 @@ def learn_part(
         used = run.fit(f"learn from {part}/8", model, documents)
     timed = [one.seconds for one in events if type(one).__name__ == "PassEnded"]
     passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timed, strict=False)}
-    values = {**{f"{name}_seconds": value for name, value in passes.items()}, **_scores(model, held_out)}
+    seconds = {f"{name}_seconds": value for name, value in passes.items()}
+    values = seconds | _scores(model.decision_function, held_out)
     _report(run, "moments", used, values, documents=documents.n_rows, passes=model.n_passes_)
     return documents.n_rows, used.seconds, passes
 
@@ -144,17 +152,30 @@ def learn_low_rank(run: form.Run, store: CountStore, turns: int, held_out: tuple
         model.fit(store)
     run.passes += model.n_passes
     fields = {"documents": store.n_rows, "passes": model.n_passes}
-    _report(run, f"low-rank, {turns} turn(s)", used, _scores(model, held_out), **fields)
+    _report(run, f"low-rank, {turns} turn(s)", used, _scores(model.decision_function, held_out), **fields)
 
 
-def _scores(model: Any, held_out: tuple[Any, Any]) -> dict[str, float]:
+def learn_trees(run: form.Run, store: CountStore, held_out: tuple[Any, Any]) -> None:
+    """Let napkinXC learn from rows of tf-idf in memory, of unit length."""
+    X, others = (
+        sparse.csr_matrix(word_rows(rows, counts=False)) for rows in (store.counts.compute(), held_out[0])
+    )
+    weigh, trees = TfidfTransformer().fit(X), NapkinTrees(import_module("napkinxc.models"))
+    X, Y = weigh.transform(X), sparse.csr_matrix(store.labels.compute())
+    with run.measure("napkinXC") as used:
+        trees.learn(X, Y)
+    found = _scores(trees.scores, (weigh.transform(others), held_out[1]))
+    _report(run, "napkinXC", used, found, documents=store.n_rows)
+
+
+def _scores(score: Any, held_out: tuple[Any, Any]) -> dict[str, float]:
     """Score in small pieces: all labels of a thousand documents would be gigabytes."""
     words, labels = held_out
     parts: dict[str, list[Any]] = {"auc": [], "precision_at_1": [], "precision_at_5": [], "ndcg_at_5": []}
     seconds = 0.0
     for start in range(0, words.shape[0], 50):
         before = time.process_time()
-        ranked, truth = model.decision_function(words[start : start + 50]), labels[start : start + 50]
+        ranked, truth = score(words[start : start + 50]), labels[start : start + 50]
         seconds += time.process_time() - before
         parts["auc"].append(document_auc(ranked, truth))
         parts["precision_at_1"].append(precision_at(ranked, truth, 1))
