@@ -182,7 +182,7 @@ CASES = [
         column_weights=np.ones(D),
         **THIRD,
     ),
-    case(StateStatistics, (csr, labels), lambda n: 8 * (K + K * L + K * D + 5 * (5 + L)), **STATES),
+    case(StateStatistics, (csr, labels), lambda n: 8 * (2 * K + 2 * K * L + K * D + 5 * (5 + L)), **STATES),
     Case(
         Regression,
         (csr, labels),

@@ -10,11 +10,12 @@ from dspectral.engine import emits_events, expect_passes, is_lazy
 from dspectral.inputs.labels import checked_documents, label_matrix, label_names, labelled_streams
 from dspectral.inputs.parameters import RandomState
 from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel.documents import linear_features
-from dspectral.methods.multilabel.latent_states import Linear, Turned
+from dspectral.methods.multilabel.documents import linear_features, word_rows
+from dspectral.methods.multilabel.latent_states import LabelModel, Linear, Turned
 from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading, first_pass, label_pass, second_pass
-from dspectral.methods.multilabel.prediction import LabelPrediction
+from dspectral.methods.multilabel.prediction import LEAST_SCORE, LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
+from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.registry import saved
 from dspectral.types import FloatArray, IntArray, RowsLike, is_sparse
 
@@ -29,7 +30,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     A document has one hidden state; words and labels are drawn independently given it. The states' words come
     from the second and third moments of the words, their labels from the moment of labels with pairs of words,
     all in k whitened coordinates. A linear part, from sums of the same passes, scores labels by all words, or by the
-    most telling ones and r directions; without one the states score them.
+    most telling ones and r directions; without one, or if left-out documents say so, the states score them.
 
     Parameters
     ----------
@@ -83,6 +84,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Directions beside these words, at most 2 r; none where all words have coefficients.
     linear_ : ndarray, shape (n_labels, m + s + 1), or None
         Coefficients of the linear part: of the words, of the directions, and the intercept.
+    state_share_ : float
+        Share of a score that is the logarithm of the label's probability given the states, from 0 to 1.
+    state_labels_ : ndarray, shape (n_labels, n_states), or None
+        Probabilities of the labels in each state where states score beside the linear part.
     document_frequency_ : ndarray of int64, shape (n_words,)
         Number of training documents that have each word.
     label_totals_ : ndarray of int64, shape (n_labels,)
@@ -235,12 +240,15 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.label_distributions_ = model.labels.columns[:, order]
         self.log_words_ = model.log_words[:, order]
         self.directions_, self.own_words_, self.linear_ = leading.directions, leading.own_words, None
-        self.alpha_, self.n_held_out_ = None, 0
+        self.alpha_, self.n_held_out_, self.state_share_, self.state_labels_ = None, 0, 1.0, None
         if settings.rank:
             turned = Turned.of(model.regression)
-            linear, scales, self.n_held_out_ = chosen(leading, turned, settings)
+            linear, scales, self.n_held_out_ = chosen(leading, turned, model, settings)
             self.linear_ = turned.coefficients(linear, scales)
-            self.alpha_ = linear.odds_alpha
+            self.alpha_, self.state_share_ = linear.odds_alpha, linear.states
+            if linear.states:
+                having = model.known[:-1] + PRIOR * turned.rates[:, None]
+                self.state_labels_ = (having / (model.known[-1] + PRIOR))[:, order].astype(model.known.dtype)
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
@@ -257,9 +265,13 @@ class MomentMultiLabelClassifier(LabelPrediction):
 FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
 """Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
 which one scale for all labels is learned."""
+PRIOR = 8.0
+"""Documents with all labels at their rates that are added to each state."""
 
 
-def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear, NDArray[np.float64], int]:
+def chosen(
+    leading: Leading, turned: Turned, model: LabelModel, settings: Settings
+) -> tuple[Linear, NDArray[np.float64], int]:
     """Choose how labels are scored by a sample, each of whose documents is scored by what all others teach.
 
     Returns it, the scales of the log-odds (L, 2), and the number of documents.
@@ -279,6 +291,12 @@ def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear
     Z -= (turned.mean @ turned.turn).astype(dtype)
     Y = truth.toarray().astype(dtype)
     out = LeftOut(Z, Z * Z, Y, turned)
+    rows = word_rows(words, counts=settings.counts, dtype=dtype)
+    P = posteriors(sparse_products.times(rows, model.log_words) + np.log(model.weights))[0].astype(dtype)
+    shares = P / (model.known[-1] - P + dtype.type(PRIOR))
+    said = shares @ (model.known[:-1].T + PRIOR * turned.rates).astype(dtype)
+    said -= Y * np.einsum("ij,ij->i", shares, P)[:, None]  # a document is not counted itself
+    said = np.log(np.maximum(said, dtype.type(LEAST_SCORE)))
     ridges = {alpha: out.ridge(alpha) for alpha in dict.fromkeys(each.alpha for each in candidates)}
     # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
     halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
@@ -294,6 +312,8 @@ def chosen(leading: Leading, turned: Turned, settings: Settings) -> tuple[Linear
         for each, gain in zip(candidates, gains, strict=True):
             if each.odds_alpha == penalty:
                 both = ranked + dtype.type(each.weight) * ridges[each.alpha]
+                if each.states:
+                    both += dtype.type(each.states) * (said - both)
                 add_gains(read_only(both), read_only(truth.indices), read_only(truth.indptr), gain)
     best = candidates[first_of_the_best(gains)]
     return best, scaled(out.odds(best.odds_alpha), Y, told, of_all[best.odds_alpha]), n

@@ -35,9 +35,8 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     energy_of(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
         rows = rows.astype(np.float64)
-    csr = sparse_products.canonical_rows(
-        sparse.csr_array(rows)
-    )  # two entries in one place would be two words
+    # Two entries in one place would be two words.
+    csr = sparse_products.canonical_rows(sparse.csr_array(rows))
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
@@ -132,11 +131,7 @@ class DocumentSample(NamedTuple):
     @classmethod
     def of(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
         """Take the sample of one block: words of shape (n, d), labels of shape (n, L)."""
-        # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
-        running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
-        of_column = mixed(np.arange(words.shape[1], dtype=np.uint64))
-        np.cumsum(of_column[words.indices], out=running[1:])
-        hashes = mixed(running[words.indptr[1:]] - running[words.indptr[:-1]])
+        hashes = hashes_of(words)
         order = np.argsort(hashes, kind="stable")
         # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
         order = order[hashes[order].astype(np.float64) <= bounds.share * 2.0**64]
@@ -154,6 +149,15 @@ class DocumentSample(NamedTuple):
         words = sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr"))
         labels = sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr"))
         return self.of(words, labels, bounds=self.bounds)
+
+
+def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
+    """Return a hash of the words that occur in each row, shape (n,)."""
+    # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
+    running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
+    of_column = mixed(np.arange(words.shape[1], dtype=np.uint64))
+    np.cumsum(of_column[words.indices], out=running[1:])
+    return mixed(running[words.indptr[1:]] - running[words.indptr[:-1]])
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

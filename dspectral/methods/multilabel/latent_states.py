@@ -33,7 +33,8 @@ class LabelModel(NamedTuple):
     """States, and the sums that the linear correction is solved from.
 
     Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions.
-    `log_likelihood`: mean over the training documents, under the states that the pass began with.
+    `known` (L + 1, k): documents with each label, and in all, that words alone put into each state. `log_likelihood`:
+    mean over the training documents, under the states that the pass began with.
     """
 
     log_words: FloatArray
@@ -41,6 +42,7 @@ class LabelModel(NamedTuple):
     words: Simplex
     labels: Simplex
     regression: Regression
+    known: FloatArray
     log_likelihood: float
 
 
@@ -74,7 +76,7 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
 
 
 class Linear(NamedTuple):
-    """How labels are scored: by log-odds, and ``weight`` times a ridge regression.
+    """How labels are scored: by log-odds, and ``weight`` times a ridge regression; by a share of ``states``.
 
     `odds_alpha, alpha`: penalties of the log-odds and of the regression, for features of documents at unit length.
     """
@@ -82,6 +84,7 @@ class Linear(NamedTuple):
     odds_alpha: float
     weight: float
     alpha: float
+    states: float = 0.0
 
 
 class Turned(NamedTuple):

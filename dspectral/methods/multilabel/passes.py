@@ -101,15 +101,18 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         sketch: Callable[..., Any] = partial(RandomRange.of, size=n_columns, seed=settings.seed)
     else:
         sketch = summary_of(plan, plan.solver)
-    # Four times what is wanted is let through: repeated documents may make a share come out smaller.
-    share = min(1.0, 4.0 * SAMPLE[0] / max(1, data.n_rows))
+    # All words are features where they are few, and then none needs directions.
+    rank = min(settings.rank, data.n_words) if data.n_words > most_own_words(data.n_labels) else 0
+    # Repeated documents may make a share come out smaller: four times what is wanted is let through. But directions
+    # are not found by those in the sample, which are then a tenth, or few.
+    most = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
+    share = min(1.0, most / max(1, data.n_rows))
     of = partial(
         FirstMoments.of,
         sketch=sketch,
         counts=settings.counts,
         distinct=settings.distinct,
-        # All words are features where they are few, and then none needs directions.
-        rank=min(settings.rank, data.n_words) if data.n_words > most_own_words(data.n_labels) else 0,
+        rank=rank,
         seed=settings.seed,
         bounds=SampleBounds(*SAMPLE, share) if len(settings.candidates) > 1 else NO_SAMPLE,
     )
@@ -321,9 +324,9 @@ def label_pass(
     likelihood = found.log_likelihood / max(1, found.n_rows)
     if before is None:
         labels = on_simplex(found.labels)
-        return LabelModel(log_words, weights, states.words, labels, found.regression, likelihood)
+        return LabelModel(log_words, weights, states.words, labels, found.regression, found.known, likelihood)
     words, labels = on_simplex(found.words), on_simplex(found.labels, LABEL_PRIOR)
     log_words = smoothed_logarithms(words.columns, background, settings.smoothing)
     # A state that no document is in keeps a weight whose logarithm is finite.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
-    return LabelModel(log_words, weights, words, labels, found.regression, likelihood)
+    return LabelModel(log_words, weights, words, labels, found.regression, found.known, likelihood)

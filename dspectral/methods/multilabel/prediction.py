@@ -60,6 +60,7 @@ class LabelScorer(NamedTuple):
     own_words: IntArray
     directions: FloatArray
     linear: FloatArray | None
+    state_share: float
     counts: bool
 
     def states(self, rows: Rows) -> FloatArray:
@@ -70,9 +71,10 @@ class LabelScorer(NamedTuple):
         return posteriors(scores)[0].astype(dtype)
 
     def scores(self, rows: Rows) -> FloatArray:
-        """Return the score of every label, shape (n, L): by the linear part, or without one by the states."""
+        """Return the score of every label, shape (n, L): by the linear part, by the states, or by both."""
+        by_states = self.states(rows) @ self.labels.T if self.state_share else 0.0
         if self.linear is None:
-            return np.asarray(self.states(rows) @ self.labels.T)
+            return np.asarray(by_states)
         own, wide = linear_features(
             rows, self.column_weights, self.own_words, self.directions, self.log_words.dtype
         )
@@ -80,6 +82,10 @@ class LabelScorer(NamedTuple):
         scores = wide @ self.linear[:, m:].T
         if m:
             scores += sparse_products.times(own, np.ascontiguousarray(self.linear[:, :m].T))
+        if self.state_share:
+            scores += scores.dtype.type(self.state_share) * (
+                np.log(np.maximum(by_states, LEAST_SCORE)) - scores
+            )
         return np.asarray(scores)
 
     def shares(self, rows: Rows) -> FloatArray:
@@ -136,6 +142,8 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
     own_words_: IntArray
     directions_: FloatArray
     linear_: FloatArray | None
+    state_share_: float
+    state_labels_: FloatArray | None
     document_frequency_: NDArray[np.int64]
     label_totals_: NDArray[np.int64]
     n_documents_: int
@@ -278,9 +286,10 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         check_is_fitted(self)
         weights = inverse_document_frequency(self.document_frequency_, self.n_documents_)
         counts = (self.recipe or MultiLabelRecipe()).counts
+        labels = self.label_distributions_ if self.state_labels_ is None else self.state_labels_
         return LabelScorer(
-            self.log_words_, np.log(self.state_weights_), self.label_distributions_, weights,
-            self.own_words_, self.directions_, self.linear_, counts,
+            self.log_words_, np.log(self.state_weights_), labels, weights,
+            self.own_words_, self.directions_, self.linear_, self.state_share_, counts,
         )  # fmt: skip
 
     def _map(

@@ -13,8 +13,8 @@ N_STATES = 50
 """States for ``"auto"``."""
 CANDIDATES = tuple(
     Linear(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
-)
-"""Linear parts that are tried: what wins on real text first, what does where labels are many and rare later."""
+) + tuple(Linear(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
+"""What is tried: what wins on real text first, then what does where labels are many and rare, or states are true."""
 
 
 @saved

@@ -19,6 +19,7 @@ from dspectral.linalg.block_sums import total_of
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
+    hashes_of,
     linear_features,
     unit_rows,
     word_rows,
@@ -72,7 +73,9 @@ class FirstMoments(NamedTuple):
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
-        unit = 1.0 / np.sqrt(np.repeat(sizes, sizes))
+        # Directions that had seen the labels of the sample would be trusted too much by what is chosen on it.
+        teach = hashes_of(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
+        unit = np.repeat(teach / np.sqrt(np.maximum(1, sizes)), sizes)
         taken, values = slice(0), words  # of documents to choose by, weights too
         if bounds.n_documents:
             taken, values = slice(None), word_rows(rows, counts=True)
@@ -82,7 +85,7 @@ class FirstMoments(NamedTuple):
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            label_range(words, Y, rank, seed),
+            label_range(words, sparse.csr_array(sparse.diags_array(teach.astype(Y.dtype)) @ Y), rank, seed),
             DocumentSample.of(values[taken], Y[taken], bounds=bounds),
         )
 
@@ -219,7 +222,8 @@ class StateStatistics(NamedTuple):
     """Labels and words weighted by how likely each state is, from a pass that knows the states.
 
     Shapes: `weights` (k,); `labels` (L, k): weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third
-    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient.
+    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient. `known` (L + 1, k): how
+    many documents with each label, and in all, are in each state given words alone.
     """
 
     n_rows: int
@@ -228,6 +232,7 @@ class StateStatistics(NamedTuple):
     labels: FloatArray
     words: FloatArray
     regression: Regression
+    known: FloatArray
 
     @classmethod
     def needs(
@@ -285,6 +290,7 @@ class StateStatistics(NamedTuple):
             sparse_products.transpose_times(Y, weights),
             sparse_products.transpose_times(words, posterior) if squares is None else none,
             Regression.of(*features, Y),
+            np.concatenate([sparse_products.transpose_times(Y, P), P.sum(axis=0, keepdims=True)]),
         )
 
     def merge(self, *others: Self) -> Self:

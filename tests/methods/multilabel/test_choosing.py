@@ -7,19 +7,21 @@ import pytest
 from scipy import sparse
 
 from dspectral import MomentMultiLabelClassifier
-from dspectral.datasets import sample_labelled_documents
+from dspectral.datasets import labelled_counts, sample_labelled_documents
+from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
 from dspectral.methods.multilabel.classifier import LeftOut, add_gains, add_scales, first_of_the_best
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
+    hashes_of,
     linear_features,
     unit_rows,
     word_rows,
 )
 from dspectral.methods.multilabel.latent_states import Linear, Turned
 from dspectral.methods.multilabel.passes import wider_directions
-from dspectral.methods.multilabel.summaries import Regression, label_range
+from dspectral.methods.multilabel.summaries import FirstMoments, Regression, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
 
@@ -232,3 +234,33 @@ def test_all_words_are_features_or_the_most_telling_ones_beside_directions(docum
         assert (11 in model.own_words_) == (rank > 0)
     found = model.decision_function(words)
     assert np.nanmean(document_auc(found, every)) > 0.75
+
+
+def test_states_score_the_labels_of_documents_that_were_drawn_from_states(dependent):
+    words, labels = (part.compute() for part in labelled_counts(1500, 300, 60, 6, noise=0.3, seed=2))
+    model = MomentMultiLabelClassifier(6).fit(words[:1000], labels[:1000])
+    scores, P = model.decision_function(words[1000:]), model.state_probabilities(words[1000:])
+    assert model.state_share_ == 1.0
+    np.testing.assert_allclose(scores, np.log(P @ model.state_labels_.T), rtol=1e-3)
+    linear = model._scorer._replace(state_share=0.0).scores(words[1000:])
+    assert np.nanmean(document_auc(scores, labels[1000:])) > 0.01 + np.nanmean(
+        document_auc(linear, labels[1000:])
+    )
+    other = MomentMultiLabelClassifier(K).fit(*dependent)
+    assert (other.state_share_, other.state_labels_) == (0.0, None)
+
+
+def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents):
+    words, Y = documents
+    given = {
+        "sketch": lambda rows: RandomRange.of(rows, size=5, seed=0),
+        "counts": False,
+        "distinct": False,
+        "rank": 3,
+    }
+    found = FirstMoments.of(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
+    rest = ~np.isin(hashes_of(words), found.sample.hashes)
+    assert 200 < rest.sum() < 350
+    alone = FirstMoments.of(words[rest], Y[rest], **given)
+    np.testing.assert_allclose(found.label_range, alone.label_range, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.unit_total, alone.unit_total)
