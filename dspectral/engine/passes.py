@@ -68,9 +68,9 @@ from dspectral.engine.tasks import (
     Graph,
     Key,
     call,
+    for_all,
     pinned_and_named,
     result_of,
-    value,
     with_retries,
 )
 from dspectral.types import Rows, is_sparse
@@ -332,7 +332,7 @@ def run_tasks(
     # The function is one node of the graph, whatever is bound to it.
     shared = f"shared-{label}"
     keys = [(label, i) for i in range(len(items))]
-    layer: Graph = {shared: value(shared, function)}
+    layer: Graph = {shared: for_all(shared, function)}
     for key, item in zip(keys, items, strict=True):
         layer[key] = call(key, pinned_and_named, result_of(shared), item)
     graph = HighLevelGraph.from_collections(label, with_retries(layer))

@@ -15,7 +15,7 @@ from scipy import sparse
 from dspectral.engine.configuration import in_memory_bytes, joined_bytes
 from dspectral.engine.keeping import Keeper
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.tasks import Graph, Key, call, fuse_into, nodes_of, result_of, value, with_retries
+from dspectral.engine.tasks import Graph, Key, call, for_all, fuse_into, nodes_of, result_of, with_retries
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
 from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse
@@ -375,7 +375,7 @@ def block_tasks(
     for array in dask.optimize(*arrays):
         graph.update(nodes_of(array))
     shared = f"shared-{name}"
-    graph[shared] = value(shared, function)
+    graph[shared] = for_all(shared, function)
     leaves: list[Key] = []
     # What each array promises travels with the task that reads, which compares it with what it finds.
     n_blocks = arrays[0].numblocks[0]

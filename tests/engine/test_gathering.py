@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -54,6 +55,16 @@ def test_results_are_aligned_as_those_of_this_process_are(cluster):
     with Client(cluster):
         for rows, vector in run_tasks(matrix, range(1, 9), name="matrix"):
             assert all(part.flags.aligned for part in (rows.data, rows.indices, rows.indptr, vector))
+
+
+def is_as_received(bound, _item):
+    return not bound.flags.owndata
+
+
+def test_tasks_do_not_copy_what_is_bound_to_their_function(cluster):
+    function = partial(is_as_received, np.ones(99_999))
+    with Client(cluster):  # the name is a part of what goes before the array
+        assert all(run_tasks(function, [0], name="n" * length) == [True] for length in range(1, 9))
 
 
 @pytest.mark.parametrize(
