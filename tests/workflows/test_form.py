@@ -156,8 +156,8 @@ def burn(seconds):
 
 
 def setting(name):
-    """What a worker has in its environment, or the interval of its profiles."""
-    return os.environ.get(name) if name else get_worker().periodic_callbacks["profile-cycle"].callback_time
+    """What a worker has in its environment, or the interval of what it does again and again."""
+    return os.environ.get(name) or get_worker().periodic_callbacks[name].callback_time
 
 
 def fail(_item):
@@ -168,7 +168,8 @@ def test_worker_processes_have_their_settings_do_the_work_and_are_measured(tmp_p
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with forked_workers(), form.run(arguments(tmp_path, "--workers", "2", "--memory-limit", "1GB")):
         pids = run_tasks(burn, [0.3] * 4, name="burn")
-        assert run_tasks(setting, ["MALLOC_TRIM_THRESHOLD_", ""], name="ask") == [str(16 << 20), 60_000]
+        names = ["MALLOC_TRIM_THRESHOLD_", "profile-cycle", "profile", "tick"]
+        assert run_tasks(setting, names, name="ask") == [str(16 << 20), 60_000, 100, 200]
     report = json.loads((tmp_path / "report.json").read_text())
     assert os.getpid() not in pids
     assert report["cpu_seconds"] >= 4 * 0.3
