@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
+from scipy.special import erfinv
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops, sparse_products
@@ -22,7 +23,8 @@ BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
 NARROWER = 3
 """How many times as many columns as rows a block has whose basis is as long as the rows."""
-PROBE_STEPS = 9
+PROBE_STEPS = 6
+HALVINGS = 50
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
 
@@ -128,24 +130,24 @@ def largest_eigenvalue_bound(
     seed: int,
     dtype: DTypeLike,
 ) -> float:
-    """Bound the largest eigenvalue of a positive semidefinite operator M from above.
+    """Bound the largest eigenvalue of a symmetric operator M from above, by Lanczos steps from random starts.
 
-    After q steps from one random start in c dimensions the largest Ritz value is below ``1 - e`` of the eigenvalue
-    with probability at most ``1.648 sqrt(c) exp(-sqrt(e) (2q - 1))`` (Kuczynski and Wozniakowski 1992, theorem 4.2).
-    Several starts fail together only with the product of their probabilities. Shapes: `multiply` (length, 8).
+    For a unit eigenvector u of an eigenvalue x, ``(u'w)^2`` of a start w is at most Christoffel's number
+    ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)``, of the orthonormal polynomials that q steps find (Golub and Meurant 2010,
+    "Matrices, moments and quadrature"). Starts are normal and independent of M, and ``|u'w|`` is small for all of them
+    only with the product of the probabilities. Shapes: `multiply` (length, 8).
 
     >>> values = np.arange(100.0)[:, None]
     >>> bound = largest_eigenvalue_bound(lambda q, less: values * q - less, 100, 0, np.float64)
     >>> bool(99.0 <= bound < 110.0)
     True
     """
-    for_one = FAILURE ** (1.0 / EIGHT)
-    # Solve 1.648 sqrt(c) exp(-sqrt(e) (2q - 1)) = FAILURE^(1/EIGHT) for sqrt(e).
-    root = math.log(1.648 * math.sqrt(length) / for_one) / (2 * PROBE_STEPS - 1)
+    least = math.sqrt(2.0) * erfinv(FAILURE ** (1.0 / EIGHT))
     # A random stream of its own: probes that are drawn like the start of the sketch would not be independent of the
     # error that they measure.
     q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
-    q /= column_norms(q)
+    norms = column_norms(q)
+    q /= norms
     before = np.zeros_like(q)
     # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
     # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). All starts share the products, and no
@@ -155,18 +157,29 @@ def largest_eigenvalue_bound(
         product = multiply(q, before * off_diagonals[-1])
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
         product -= q * diagonals[-1]
-        off_diagonals.append(column_norms(product))
         # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
         # NaN.
-        scale = np.maximum(off_diagonals[-1], np.finfo(q.dtype).tiny)
-        before, q = q, (product / scale).astype(q.dtype)
-    # The first off-diagonal is that of the missing vector before the start, and the last belongs to a step that is not
-    # taken. A Ritz value is at most the eigenvalue and, but for the failure, at least `1 - e` of it.
-    ritz = [
-        scipy.linalg.eigvalsh_tridiagonal(d, e).max()
-        for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
-    ]
-    return max(0.0, float(max(ritz))) / (1.0 - root * root)
+        off_diagonals.append(np.maximum(column_norms(product), np.finfo(q.dtype).tiny))
+        before, q = q, (product / off_diagonals[-1]).astype(q.dtype)
+    # The first off-diagonal is that of the missing vector before the start. The eigenvalue is between the largest Ritz
+    # value, from which on all polynomials grow, and where the first of them alone is too large.
+    low = np.array(
+        [
+            scipy.linalg.eigvalsh_tridiagonal(d, e).max()
+            for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
+        ]
+    )
+    high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond an exhausted space
+        for _ in range(HALVINGS):
+            x = (low + high) / 2.0
+            p_before, p, total = np.zeros(EIGHT), np.ones(EIGHT), np.ones(EIGHT)
+            for alpha, beta, beta_next in zip(diagonals, off_diagonals[:-1], off_diagonals[1:], strict=True):
+                p_before, p = p, ((x - alpha) * p - beta * p_before) / beta_next
+                total += p * p
+            below = total <= (norms / least) ** 2
+            low, high = np.where(below, x, low), np.where(below, high, x)
+    return max(0.0, float(high.max()))
 
 
 def sketch_in_row_space(
