@@ -15,7 +15,7 @@ from dspectral.linalg import sparse_loops, sparse_products
 from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import combine_rows, panels, row_gram
-from dspectral.linalg.sparse_products import EIGHT, ByColumns, Room, is_filled
+from dspectral.linalg.sparse_products import EIGHT, Pieces, Room, is_filled
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 OVERSAMPLING = 20
@@ -23,7 +23,7 @@ BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
 NARROWER = 3
 """How many times as many columns as rows a block has whose basis is as long as the rows."""
-PROBE_STEPS = 6
+PROBE_STEPS = 5
 HALVINGS = 50
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
@@ -86,8 +86,8 @@ def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n
 class CenteredGram:
     """``A'A`` or ``A'A - n mean mean'`` on the ``columns`` (c,) that occur if that saves much, else on all."""
 
-    def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None) -> None:
-        self._by_columns: ByColumns | None = None
+    def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None, width: int) -> None:
+        self._pieces, self.width = Pieces(), width
         occurs = np.zeros(rows.shape[1], dtype=bool)
         occurs[rows.indices] = True
         self.columns = np.flatnonzero(occurs)
@@ -102,15 +102,17 @@ class CenteredGram:
         )
 
     @property
-    def by_columns(self) -> ByColumns:
+    def pieces(self) -> Pieces:
         """Block by columns: a second copy, held from the first use on."""
-        if self._by_columns is None:
-            self._by_columns = Room.of(self.rows, self.rows.nnz).transposed(self.rows)
-        return self._by_columns
+        if not self._pieces:
+            row_bytes = self.width * self.rows.dtype.itemsize
+            self._pieces = list(sparse_products.pieces_of(self.rows, row_bytes, held=True))
+        return self._pieces
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
         """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
-        product = sparse_products.gram_times(self.rows, Z)
+        wide = Z.shape[1] >= sparse_products.WIDE
+        product = sparse_products.gram_times(self.rows, Z, self.pieces if wide else None)
         if self.mean is not None:
             against = self.rows.shape[0] * (self.mean @ Z)
             product -= np.outer(self.mean, against).astype(product.dtype)
@@ -118,7 +120,7 @@ class CenteredGram:
 
     def summed_in_double(self, Z: FloatArray) -> NDArray[np.float64]:
         """Return the product with eight columns (c, 8), its sums over the rows in double precision."""
-        product = sparse_products.gram_times_eight(self.rows, self.by_columns, Z)
+        product = sparse_products.gram_times_eight(self.rows, self.pieces, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
         return product
@@ -157,18 +159,13 @@ def largest_eigenvalue_bound(
         product = multiply(q, before * off_diagonals[-1])
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
         product -= q * diagonals[-1]
-        # A start whose Krylov space is exhausted leaves a zero vector: the floor makes its next vectors zero and not
-        # NaN.
+        # An exhausted space leaves a zero vector: the floor makes the next ones zero and not NaN.
         off_diagonals.append(np.maximum(column_norms(product), np.finfo(q.dtype).tiny))
         before, q = q, (product / off_diagonals[-1]).astype(q.dtype)
     # The first off-diagonal is that of the missing vector before the start. The eigenvalue is between the largest Ritz
     # value, from which on all polynomials grow, and where the first of them alone is too large.
-    low = np.array(
-        [
-            scipy.linalg.eigvalsh_tridiagonal(d, e).max()
-            for d, e in zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
-        ]
-    )
+    tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
+    low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
     high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond an exhausted space
         for _ in range(HALVINGS):
@@ -226,8 +223,7 @@ class _RowGram:
     """Operator ``A A'``, or that of ``A - 1 mean'``; A is read by columns."""
 
     def __init__(self, gram: CenteredGram) -> None:
-        data, indices, indptr = gram.by_columns
-        self.by_columns = read_only(data), read_only(indices), read_only(indptr)
+        self.by_columns = Room.of(gram.rows, gram.rows.nnz).transposed(gram.rows)
         self.columns, self.mean = gram.columns, gram.mean
         if gram.mean is not None:
             self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
@@ -278,8 +274,9 @@ def sketch_large_sparse(
     and ``1.4 c capacity`` numbers of basis; of blocks of ``c >= 3 n``: ``7 nnz capacity``, ``12 n capacity^2``, ``1.4
     n capacity``. Shapes: `rows` (n, d), `mean` (d,).
     """
-    gram = CenteredGram(rows, mean)
-    width = math.ceil((capacity + OVERSAMPLING) / BLOCKS)
+    # A multiple of four, for loops take as long for the last three columns of a row as for eight.
+    width = 4 * math.ceil((capacity + OVERSAMPLING) / (4 * BLOCKS))
+    gram = CenteredGram(rows, mean, width)
     # What is made orthogonal is as long as the shorter side, and products read it at random. A block whose zeros are
     # few is multiplied by BLAS, from the side of its columns.
     if NARROWER * rows.shape[0] <= len(gram.columns) and not is_filled(gram.rows):
@@ -287,7 +284,7 @@ def sketch_large_sparse(
     # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
     shape = gram.rows.shape[0], min(width, *gram.rows.shape)
     start = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32).astype(rows.dtype)
-    space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start))
+    space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start, gram.pieces))
     del start
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)

@@ -27,7 +27,9 @@ STEPS = (4, 6, 8)
 """Numbers of products to try in turn, until the energy lost pays for the error that is left."""
 Shrink = Literal["full", "median"]
 WORK = 2.5
-"""Bytes that sketching a block takes, over those of the sketch."""
+"""Bytes that sketching a block takes, over those of the sketch, beside a copy of the entries."""
+MOST_COPIED = 64 << 20
+"""Bytes that a task joins."""
 
 
 def sketch_block(
@@ -176,19 +178,21 @@ class FrequentDirections(NamedTuple):
 
     @classmethod
     def needs(cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object) -> Need:
-        """Return what the summary of a block needs: itself, and a basis of 1.4 times its size or the block.
+        """Return what the summary of a block needs: itself, a basis of 1.4 times its size, and the block by columns.
 
         Where there are few columns it is three Gram matrices, and dense rows are copied, by entries and less the mean.
         """
-        # Rows are worth a sketch where they take as many bytes: in less of them the basis, which is as large, is most
-        # work.
+        # Rows are worth a sketch where they take twice as many bytes: in less of them the basis, which is as large as
+        # the sketch, is most work.
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
         # Small sketches are made of Gram matrices, and need no basis.
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
         gram = 24 * block.n_columns**2 if small else 0
-        copies = 0 if block.is_sparse else (2 + center) * block.n_rows * block.n_columns * block.itemsize
-        return Need(summary, int(WORK * first) + gram + copies, 0 if small else summary)
+        worth = 0 if small else 2 * summary
+        dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
+        copies = min(worth, MOST_COPIED) if block.is_sparse else dense
+        return Need(summary, int(WORK * first) + gram + copies, worth)
 
     @classmethod
     def of(

@@ -185,13 +185,14 @@ def fill_tile(
 def gather_eight(
     data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
-    """Write ``A Z`` for Z of eight columns: each product in Z's type, each sum in that of ``out``, entry by entry."""
+    """Add ``A Z`` to ``out`` for Z of eight columns: each product in Z's type, each sum in that of ``out``."""
     # Eight names in place of an array: the compiler keeps them in one register, and an array in memory.
     # Row i is written once, when its sums are whole. `16 nnz` flops; each entry reads a row of Z, which is one cache
     # line in double precision and half of one in single.
     number, total = Z.dtype.type, out.dtype.type
     for i in range(indptr.size - 1):
-        a = b = c = d = e = f = g = h = total(0)
+        row = out[i]
+        a, b, c, d, e, f, g, h = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
         for entry in range(indptr[i], indptr[i + 1]):
             value, z = number(data[entry]), Z[indices[entry]]
             a, b, c, d = (
@@ -206,7 +207,6 @@ def gather_eight(
                 g + total(value * z[6]),
                 h + total(value * z[7]),
             )
-        row = out[i]
         row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = a, b, c, d, e, f, g, h
 
 

@@ -37,6 +37,9 @@ TILE_ROWS = 512
 TILE_BYTES = 4 << 20
 ByColumns = tuple[NDArray[Any], IntArray, IntArray]
 """Entries column after column, the row of each, and where each column begins."""
+Piece = tuple[slice, ByColumns]
+"""Consecutive rows of a block, by columns."""
+Pieces = list[Piece]
 
 
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
@@ -46,18 +49,18 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
         sparse_loops.gather(*_arrays(A), read_only(Z), out)
         return out
     # The same bits as above, whichever is chosen: each row's terms are added in the order of its columns.
-    for rows, piece in _pieces(A, Z):
+    for rows, piece in pieces_of(A, Z.shape[1] * Z.itemsize):
         sparse_loops.scatter(*piece, read_only(Z), out[rows])
     return out
 
 
-def transpose_times(A: CSRRows, Y: FloatArray) -> FloatArray:
+def transpose_times(A: CSRRows, Y: FloatArray, pieces: Pieces | None = None) -> FloatArray:
     """Return ``A' Y``. Shapes: `A` (n, d), `Y` (n, r); returns (d, r)."""
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
     if Y.shape[1] < WIDE:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
         return out
-    for rows, piece in _pieces(A, Y):
+    for rows, piece in pieces or pieces_of(A, Y.shape[1] * Y.itemsize):
         sparse_loops.gather(*piece, read_only(Y[rows]), out)
     return out
 
@@ -76,12 +79,12 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     sparse_loops.scatter_rounded(*_arrays(A), read_only(Y), out)
 
 
-def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
+def gram_times(A: CSRRows, Z: FloatArray, pieces: Pieces | None = None) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows; for narrow Z
-    one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS. Shapes: `A` (n, d), `Z` (d,
-    r); returns (d, r).
+    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows, unless pieces
+    are at hand; for narrow Z one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS.
+    Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
     """
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
@@ -93,8 +96,8 @@ def gram_times(A: CSRRows, Z: FloatArray) -> FloatArray:
         return out
     # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
     # asked for anew is mapped and cleared by the system page by page, each time.
-    product = np.empty((min(_step(Z), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
-    for rows, piece in _pieces(A, Z):
+    product = np.empty((min(_step(Z.shape[1] * Z.itemsize), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
+    for rows, piece in pieces or pieces_of(A, Z.shape[1] * Z.itemsize):
         of_piece = product[: rows.stop - rows.start]
         of_piece[:] = 0
         sparse_loops.scatter(*piece, read_only(Z), of_piece)
@@ -118,7 +121,7 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
     for start, stop in cut_runs(np.diff(A.indptr), GRAM_ENTRIES):
         piece = row_slice(A, start, stop)
         arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
-        places, rows, starts = map(read_only, Room.of(piece, piece.nnz).transposed(piece))
+        places, rows, starts = Room.of(piece, piece.nnz).transposed(piece)
         sparse_loops.add_gram(*arrays, places, rows, starts, out)
     # So far a pair is on the side of whichever entry comes first in its row.
     diagonal = out.diagonal().copy()
@@ -161,15 +164,16 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     return rows
 
 
-def gram_times_eight(A: CSRRows, by_columns: ByColumns, Z: FloatArray) -> NDArray[np.float64]:
+def gram_times_eight(A: CSRRows, pieces: Pieces, Z: FloatArray) -> NDArray[np.float64]:
     """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
 
     Rows are only gathered, from A by rows and from A by columns, with the eight sums in registers: adding at random
     places takes more than twice as long. ``32 nnz`` flops. Shapes: `A` (n, d), `Z` (d, 8); returns (d, 8).
     """
-    Y, out = np.empty((A.shape[0], EIGHT), dtype=Z.dtype), np.empty((A.shape[1], EIGHT))
-    sparse_loops.gather_eight(A.data, A.indices, A.indptr, np.ascontiguousarray(Z), Y)
-    sparse_loops.gather_eight(*by_columns, Y, out)
+    Y, out = np.zeros((A.shape[0], EIGHT), dtype=Z.dtype), np.zeros((A.shape[1], EIGHT))
+    sparse_loops.gather_eight(*_arrays(A), read_only(Z), Y)
+    for rows, piece in pieces:
+        sparse_loops.gather_eight(*piece, read_only(Y[rows]), out)
     return out
 
 
@@ -216,20 +220,19 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
     return rows
 
 
-def _step(Z: FloatArray) -> int:
-    """Return the number of rows of a piece: as many as rows of Z's length fit the cache."""
-    return max(1, CACHED_BYTES // int(Z.shape[1] * Z.itemsize))
+def _step(row_bytes: int) -> int:
+    """Return the number of rows of a piece: as many as rows of ``A Z`` fit the cache."""
+    return max(1, CACHED_BYTES // row_bytes)
 
 
-def _pieces(
-    A: CSRRows, Z: FloatArray
-) -> Iterator[tuple[slice, tuple[NDArray[np.generic], IntArray, IntArray]]]:
-    """Yield consecutive rows, and their transpose in memory that the next one overwrites."""
-    cuts = [*range(0, A.shape[0], _step(Z)), A.shape[0]]
-    room = Room.of(A, int(np.diff(A.indptr[cuts]).max(initial=0)))
+def pieces_of(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[Piece]:
+    """Yield consecutive rows, and their transpose in memory that the next one overwrites unless it is held."""
+    cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
+    room = Room.of(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
-        data, indices, indptr = room.transposed(row_slice(A, start, stop))
-        yield slice(start, stop), (read_only(data), read_only(indices), read_only(indptr))
+        rows = row_slice(A, start, stop)
+        room = Room.of(rows, rows.nnz) if held else room
+        yield slice(start, stop), room.transposed(rows)
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
@@ -259,7 +262,7 @@ class Room(NamedTuple):
         """Return data, indices and indptr of a piece by columns, in place of the last ones."""
         data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
         sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)
-        return data, indices, self.starts[:-1]
+        return read_only(data), read_only(indices), read_only(self.starts[:-1])
 
 
 def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:

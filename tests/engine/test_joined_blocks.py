@@ -95,7 +95,7 @@ def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(
     "of", [SKETCH, partial(GramProduct.of, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
 )
 def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
-    spans = spans_of([store.counts], 96_000 if of.func == GramProduct.of else 132_000)
+    spans = spans_of([store.counts], 96_000 if of.func == GramProduct.of else 264_000)
     assert 1 < len(spans) < 10
     matrix, ends = counts(10), [BLOCK_ROWS * span.stop for span in spans]
     large = write_counts(
@@ -156,14 +156,14 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
 
     with (
         dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"^row blocks (0 to 2|3 to 5|6 to 8): too many rows"),
+        pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9): too many rows"),
     ):
         summarize(store, of=partial(Picky.of, size=20))
 
 
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
     monkeypatch.setattr(keeping, "WORTH", 0.0)
-    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0)
+    model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
     with keep(tmp_path / "kept"):
         _, (first,) = begun(lambda: model.fit(store))
         write_counts(counts(4, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
@@ -171,18 +171,18 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
         fitted, (second,) = begun(lambda: model.fit(grown))
     assert first.n_blocks > 2
     assert second.n_kept == first.n_blocks - 1
-    again = TruncatedSVD(3, solver="frequent_directions", sketch_size=20, random_state=0).fit(grown)
+    again = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0).fit(grown)
     assert np.array_equal(fitted.components_, again.components_)
 
 
 def test_joined_blocks_count_in_what_a_pass_needs(store):
     memory, silent = Memory(2, 1, 1 << 40, 0), store.counts
     silent.dask.layers[silent.name].collection_annotations = None
-    spans = spans_of([store.counts], 132_000)
-    assert len(spans) == 4
+    spans = spans_of([store.counts], 264_000)
+    assert len(spans) == 2
     largest = max(sum(bytes_said(store.counts)[i] for i in span) for span in spans)
-    # Two workers have five blocks each, whose tree has three levels; or two runs each, whose tree has one.
-    waiting = (3 - 1) * (20 * 4 + 8) * N_COLUMNS
+    # Two workers have five blocks each, whose tree has three levels; or a run each, whose tree has none.
+    waiting = 3 * (20 * 4 + 8) * N_COLUMNS
     joined, alone = (
         need_of_pass(SKETCH, [rows], spans_for(SKETCH, [rows]), 2).of_process(memory)
         for rows in (store.counts, silent)
