@@ -23,7 +23,7 @@ BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
 NARROWER = 3
 """How many times as many columns as rows a block has whose basis is as long as the rows."""
-PROBE_STEPS = 5
+PROBE_STEPS = 7
 HALVINGS = 50
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
