@@ -4,7 +4,7 @@ Each run is a process of its own, which practices on toy data before its clock s
 more take turns, and every other repetition is in the reverse order. Reported is how many times as fast more workers
 are than the first number of them, by the wall clock and within a repetition: the median and the quartiles. CPU seconds
 stand beside it: where they grow, workers wait for memory or for each other; where they do not, part of the work is for
-one worker alone.
+one worker alone. Between passes this process alone computes, with as many threads of BLAS as there are workers.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import dask
 import numpy as np
 from distributed import Client
+from threadpoolctl import threadpool_limits
 
 from dspectral import (
     MomentMultiLabelClassifier,
@@ -247,7 +248,7 @@ WORKS = {
 
 def work(name: str, kind: str, n: int, orders: dict[str, Any]) -> None:
     """Be the process of one run: do some work with so many workers, on toy data first, and print what it took."""
-    with workers(kind, n) as client:
+    with threadpool_limits(n, user_api="blas"), workers(kind, n) as client:
         meter = Meter(client)
         for stage, (folder, size) in enumerate(orders["stages"]):
             # What is imported, compiled and cached in the practice is there for one number of workers as for another.
