@@ -38,7 +38,7 @@ CHOICES = {
     "low-rank": ("penalty",),
     "one-vs-rest": ("inverse_penalty",),
 }
-"""What each method is asked for, by the names of the options."""
+"""Settings of each method, by the names of the options."""
 
 METHODS = tuple(CHOICES)
 

@@ -42,7 +42,7 @@ SHORT = {
     "accuracy_3cosadd": "analogies",
     "accuracy_3cosmul": "analogies by products",
 }
-"""What the metrics are called in the picture."""
+"""Names of the metrics in the picture."""
 LEAST_RANK, LEAST_LETTERS, MOST_BARS = 100, 5, 12
 
 

@@ -23,8 +23,8 @@ BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
 NARROWER = 3
 """How many times as many columns as rows a block has whose basis is as long as the rows."""
-PROBE_STEPS = 7
-HALVINGS = 50
+PROBE_STEPS, HALVINGS = 7, 50
+"""Lanczos steps of a measured bound, and halvings of the interval that its largest eigenvalue is in."""
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
 

@@ -29,7 +29,7 @@ Shrink = Literal["full", "median"]
 WORK = 2.5
 """Bytes that sketching a block takes, over those of the sketch, beside a copy of the entries."""
 MOST_COPIED = 64 << 20
-"""Bytes that a task joins."""
+"""Most bytes of entries that a task joins by default, and then holds by columns, too."""
 
 
 def sketch_block(

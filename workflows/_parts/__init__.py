@@ -1,1 +1,1 @@
-"""What programs are made of: readers of data, features and baselines."""
+"""Readers of data, features and baselines, which programs are made of."""

@@ -35,7 +35,7 @@ class Texts(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What is learned from, and what is then classified."""
+    """Texts to learn from, and texts to classify."""
 
     train: Texts
     test: Texts

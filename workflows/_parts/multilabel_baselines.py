@@ -1,4 +1,4 @@
-"""What the moments are compared with: low-rank linear models, one-vs-rest, ridge regression, and trees of labels.
+"""Peers of the moments: low-rank linear models, one-vs-rest, ridge regression, and trees of labels.
 
 None belongs to the library. The first is in the manner of LEML (Yu, Jain, Kar and Dhillon 2014, "Large-scale
 multi-label learning with missing labels") with squared loss: labels are near ``X W H``, W and H in turn by least

@@ -1,4 +1,4 @@
-"""What texts are turned into, words, averages or principal components, and the linear classifiers on that."""
+"""Features of texts, words, averages or principal components, and linear classifiers on them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -23,7 +23,7 @@ SPARSE_C = (0.1, 0.3, 1.0, 3.0)
 DENSE_C = (0.0003, 0.001, 0.003, 0.01)
 """Inverse penalties that are tried."""
 PENALTIES = (0.00001, 0.00005, 0.0002, 0.001, 0.004, 0.02)
-"""What is tried, each a share of the trace of the Gram matrix."""
+"""Penalties that are tried, each a share of the trace of the Gram matrix."""
 INNER_FOLDS = 3
 DEGREE = 2
 """Degree of the kernel that programs offer."""

@@ -75,6 +75,9 @@ class LabelScorer(NamedTuple):
         by_states = self.states(rows) @ self.labels.T if self.state_share else 0.0
         if self.linear is None:
             return np.asarray(by_states)
+        by_states = np.log(np.maximum(by_states, LEAST_SCORE))
+        if self.state_share == 1.0:
+            return np.asarray(by_states)
         own, wide = linear_features(
             rows, self.column_weights, self.own_words, self.directions, self.log_words.dtype
         )
@@ -83,9 +86,7 @@ class LabelScorer(NamedTuple):
         if m:
             scores += sparse_products.times(own, np.ascontiguousarray(self.linear[:, :m].T))
         if self.state_share:
-            scores += scores.dtype.type(self.state_share) * (
-                np.log(np.maximum(by_states, LEAST_SCORE)) - scores
-            )
+            scores += scores.dtype.type(self.state_share) * (by_states - scores)
         return np.asarray(scores)
 
     def shares(self, rows: Rows) -> FloatArray:
