@@ -99,8 +99,8 @@ def test_what_a_plan_proposes_fits_and_nothing_raises(seed):
     limit = int(10 ** rng.uniform(3, 9))
     found = plan(model, rows, workers=2, memory_limit=limit)
     assert found.refusal or found.worker_memory < limit
-    for way in found.refusal.split("; ")[1:]:
-        name, _, value = way.removeprefix("with ").removesuffix(" it fits").partition("=")
+    for way in found.remedies:
+        name, _, value = way.removeprefix("with ").partition("=")
         larger = value.strip("'") if name == "memory_limit" else limit
         if name != "memory_limit":
             model.set_params(**{name: int(value)})

@@ -192,7 +192,7 @@ class FrequentDirections(NamedTuple):
         worth = 0 if small else 2 * summary
         dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
         copies = min(worth, MOST_COPIED) if block.is_sparse else dense
-        return Need(summary, int(WORK * first) + gram + copies, worth)
+        return Need(summary, int(WORK * first) + gram + copies, worth, is_sketch=True)
 
     @classmethod
     def of(

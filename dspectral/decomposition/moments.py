@@ -109,7 +109,10 @@ class GramProduct(NamedTuple):
         """Return what the summary of a block needs: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
         return Need(
-            summary, summary + block.n_rows * factor.shape[1] * factor.itemsize, rows_worth(factor.nbytes)
+            summary,
+            summary + block.n_rows * factor.shape[1] * factor.itemsize,
+            rows_worth(factor.nbytes),
+            is_sketch=True,
         )
 
     @classmethod

@@ -75,7 +75,7 @@ class RandomRange(NamedTuple):
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
         beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
-        return Need(summary, summary + beside, rows_worth(product))
+        return Need(summary, summary + beside, rows_worth(product), is_sketch=True)
 
     @classmethod
     def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:

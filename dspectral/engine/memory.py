@@ -19,7 +19,15 @@ from dspectral.engine.cluster import query_or_none
 from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
 from dspectral.engine.events import Client, Scheduler, client_in_force
 from dspectral.engine.fits import fit_in_force
-from dspectral.engine.row_blocks import IN_MEMORY, Stream, bytes_said, in_cuts, is_in_memory, spans_of
+from dspectral.engine.row_blocks import (
+    IN_MEMORY,
+    Stream,
+    annotation,
+    bytes_said,
+    in_cuts,
+    is_in_memory,
+    spans_of,
+)
 from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
 from dspectral.html import size_of
 from dspectral.types import FloatArray
@@ -59,11 +67,20 @@ class Memory(NamedTuple):
         return "a worker" if self.n_workers else "this process"
 
 
+class InsufficientMemoryError(MemoryError):
+    """A pass needs more memory than a process may have.
+
+    `remedies`: what would make it fit, such as ``with memory_limit='2000MB'``.
+    """
+
+    remedies: tuple[str, ...] = ()
+
+
 class PassNeed(NamedTuple):
     """Needs of a pass, as far as it is known before a block is read.
 
     `law`: by the summary; `blocks`: bytes of what a task reads; `bound`: bytes bound to the function, which travel to
-    each worker; `is_sketch`: whether all but `blocks` grows with the size of a sketch.
+    each worker.
     """
 
     law: Need
@@ -71,7 +88,6 @@ class PassNeed(NamedTuple):
     bound: int
     n_tasks: int
     fan_in: int = 2
-    is_sketch: bool = False
 
     def of_process(self, memory: Memory) -> int:
         """Return the most bytes of one process, by the law of :func:`dspectral.projected_memory` for its blocks."""
@@ -156,9 +172,8 @@ def need_of_pass(
     bound = bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
     law = law_of(of, arrays, spans)
     least = 0 if law.summary else _least(of, arrays)
-    law = Need(max(law.summary, least), max(law.work, least), law.block)
-    is_sketch = not {"size", "factor"}.isdisjoint(getattr(of, "keywords", {}))
-    return PassNeed(law, blocks, bound, len(spans), fan_in, is_sketch)
+    law = law._replace(summary=max(law.summary, least), work=max(law.work, least))
+    return PassNeed(law, blocks, bound, len(spans), fan_in)
 
 
 def _least(of: Callable[..., Any], arrays: Sequence[da.Array]) -> int:
@@ -193,39 +208,42 @@ def admit(need: PassNeed, client: Client | None, name: str) -> None:
     """Refuse a pass that does not fit in the memory there is, unless ``dspectral.admission`` is false."""
     if dask.config.get("dspectral.admission", default=True):
         memory = memory_of(client)
-        refusal = "" if memory is None else refusal_of(need, memory, name)
-        if refusal:
-            raise MemoryError(refusal)
+        error = None if memory is None else memory_error(need, memory, name)
+        if error is not None:
+            raise error
 
 
-def refusal_of(need: PassNeed, memory: Memory, name: str) -> str:
-    """Return why a pass does not fit, and what would; empty where it fits."""
+def memory_error(need: PassNeed, memory: Memory, name: str) -> InsufficientMemoryError | None:
+    """Return the error of a pass that does not fit, None of one that fits."""
     most = need.of_process(memory)
     if not memory.limit or most <= ENDS_AT * memory.limit:
-        return ""
+        return None
     fit = fit_in_force()
     ways = [larger_limit(most, memory)]
-    if need.is_sketch:
+    if need.law.is_sketch:
         rest = need._replace(law=Need(0, 0), bound=0).of_process(memory)
         ratio = (ENDS_AT * memory.limit - rest) / max(1, most - rest)
         ways += smaller_sketch(getattr(fit, "owner", None), ratio)
-    return sentence(fit.name if fit else f"the pass {name!r}", memory, most, ways)
+    return insufficient_memory(fit.name if fit else f"the pass {name!r}", memory, most, ways)
 
 
-def sentence(name: str, memory: Memory, most: float, ways: list[str], share: float = ENDS_AT) -> str:
-    """Return the sentence of a refusal."""
-    there = f"may take {size_of(share * memory.limit)} of its {size_of(memory.limit)}"
-    return "; ".join(
-        [f"{name} does not fit in memory: {memory.whose} needs {size_of(most)}, and {there}", *ways]
-    )
+def insufficient_memory(
+    name: str, memory: Memory, most: float, remedies: list[str], share: float = ENDS_AT
+) -> InsufficientMemoryError:
+    """Return the error of work that needs ``most`` bytes of a process."""
+    limit = f"may take {size_of(share * memory.limit)} of its {size_of(memory.limit)}"
+    message = f"{name} does not fit in memory: {memory.whose} needs {size_of(most)}, and {limit}"
+    error = InsufficientMemoryError("; ".join([message, *(f"it fits {remedy}" for remedy in remedies)]))
+    error.remedies = tuple(remedies)
+    return error
 
 
 def larger_limit(most: float, memory: Memory) -> str:
     """Return the limit of memory that would fit."""
     size = f"{math.ceil(most / ENDS_AT / STEP) * STEP // 1_000_000}MB"
     if memory.n_workers:
-        return f"with memory_limit={size!r} it fits"
-    return f"it fits where this process may have {size} (dspectral.worker-memory), or by fewer threads"
+        return f"with memory_limit={size!r}"
+    return f"where this process may have {size} (dspectral.worker-memory), or by fewer threads"
 
 
 def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
@@ -237,8 +255,8 @@ def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
     now = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
     fits = int(now * ratio * MARGIN)
     if fits < k:
-        return [f"with n_components={(fits - 10) // 3} it fits"] if fits >= 13 else []
-    return [f"with sketch_size={fits} it fits"]
+        return [f"with n_components={(fits - 10) // 3}"] if fits >= 13 else []
+    return [f"with sketch_size={fits}"]
 
 
 def column_groups(
@@ -274,10 +292,10 @@ def column_groups(
         fit, least = fit_in_force(), need(1)
         name = f"{fit.name if fit else 'the pass product'}, even with one column of its products in a pass,"
         if asked_for is not None and least > asked_for:
-            way = f"with dspectral.memory-limit={math.ceil(least / 1e6)}MB it fits"
-            raise MemoryError(sentence(name, memory._replace(limit=asked_for), least, [way], 1.0))
+            way = f"with dspectral.memory-limit={math.ceil(least / 1e6)}MB"
+            raise insufficient_memory(name, memory._replace(limit=asked_for), least, [way], 1.0)
         most = least + memory.taken
-        raise MemoryError(sentence(name, memory, most, [larger_limit(most, memory)]))
+        raise insufficient_memory(name, memory, most, [larger_limit(most, memory)])
     # Where libraries and blocks alone nearly fill 70 %, what is left for columns would make passes without end.
     if without_spilling is None or without_spilling > MOST_TIMES * possible:
         return possible
@@ -322,7 +340,7 @@ def _joined_bytes(array: da.Array, spans: Sequence[range]) -> int:
 def _block_bytes(array: da.Array) -> int:
     """Return the bytes that reading the largest block takes, 0 where nothing is known or it is in memory already."""
     is_dense = isinstance(array._meta, np.ndarray) and array.dtype.kind != "O"  # noqa: SLF001
-    if not is_dense or array.name.startswith(IN_MEMORY):
+    if not is_dense or annotation(array, IN_MEMORY):
         return 0
     return int(max(array.chunks[0], default=0)) * int(array.shape[1]) * int(array.dtype.itemsize)
 

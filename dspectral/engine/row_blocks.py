@@ -30,8 +30,8 @@ MOST_JOINED = 8
 """Blocks that one task reads at the most: what many cores share should not become few tasks."""
 SHORT = 800
 """Rows or columns that dense rows have at the most to be decomposed in memory."""
-IN_MEMORY = "slice-"
-"""How the arrays are named that are cut out of rows in memory."""
+IN_MEMORY = "in_memory"
+"""Annotation of an array whose blocks are views of rows in memory."""
 SAID = "bytes_of_blocks"
 """Annotation of an array's layer that says how large its blocks are."""
 ROWS_OF = "rows_of"
@@ -193,9 +193,9 @@ def in_blocks(X: Any, size: int | None = None) -> da.Array:
         starts = np.append(np.arange(0, n_rows, size), n_rows)
     sizes = tuple(np.diff(starts).tolist())
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
-    name = f"{IN_MEMORY}{uuid4().hex}"
+    name = f"slice-{uuid4().hex}"
     layer = {(name, i, 0): block for i, block in enumerate(slices_of(X, sizes))}
-    return da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta)
+    return annotated(da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta), IN_MEMORY, value=True)
 
 
 def check_cuts(arrays: Sequence[da.Array]) -> None:
@@ -345,7 +345,7 @@ def bytes_in(arrays: Sequence[da.Array]) -> int | None:
 def _bytes_of_rows(array: da.Array) -> int | None:
     if isinstance(array._meta, np.ndarray):  # noqa: SLF001  the kind of its blocks
         return int(array.nbytes)
-    if array.name.startswith(IN_MEMORY):
+    if annotation(array, IN_MEMORY):
         return sum(bytes_of(getattr(block, "value", block)) for block in array.dask.values())
     said = bytes_said(array)
     return None if said is None else sum(said)

@@ -20,12 +20,13 @@ from dspectral.engine.fits import FirstPass, keep, planning
 from dspectral.engine.memory import (
     ENDS_AT,
     LIBRARIES,
+    InsufficientMemoryError,
     Memory,
     PassNeed,
     given_memory,
+    memory_error,
     memory_here,
     memory_of,
-    refusal_of,
 )
 from dspectral.engine.row_blocks import holds_several, is_backed, is_in_memory, is_lazy
 from dspectral.engine.summary import Need, bytes_of
@@ -63,6 +64,8 @@ class RunPlan:
         Wall time of the blocks of one pass, each as long as one took here; None where it would not fit.
     refusal : str
         Sentence that says why it cannot run and what would fit; empty if it can.
+    remedies : tuple of str
+        What would make it fit, such as ``"with memory_limit='2000MB'"``; empty if it can run, or nothing is known.
     before : str
         What must be done before, such as a build of text that is not counted yet; empty if nothing.
 
@@ -87,6 +90,7 @@ class RunPlan:
     worker_memory: int
     pass_seconds: float | None
     refusal: str = ""
+    remedies: tuple[str, ...] = ()
     before: str = ""
 
     @property
@@ -97,10 +101,7 @@ class RunPlan:
         build is too: such a fit starts. One with a ``refusal`` does not.
         """
         if self.refusal:
-            ways = [
-                way.removeprefix("it fits ").removesuffix(" it fits") for way in self.refusal.split("; ")[1:]
-            ]
-            return f"fits {', or '.join(ways)}" if ways else "does not fit"
+            return f"fits {', or '.join(self.remedies)}" if self.remedies else "does not fit"
         return "may not fit" if 0 < self.memory_limit * ENDS_AT < self.worker_memory else "fits"
 
     @property
@@ -129,7 +130,8 @@ class RunPlan:
         dict
             All attributes, ``seconds`` and ``verdict``.
         """
-        return {**asdict(self), "seconds": self.seconds, "verdict": self.verdict}
+        remedies = list(self.remedies)
+        return {**asdict(self), "remedies": remedies, "seconds": self.seconds, "verdict": self.verdict}
 
     def __str__(self) -> str:
         return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._facts())])
@@ -187,14 +189,15 @@ def plan(
         except FirstPass as first:
             work, need, graph = first.args
         except (MemoryError, OSError) as error:  # of a factor not even one column fits
-            return RunPlan(name, "", None, 0, 0, None, *memory, None, _refused(name, error))
+            return RunPlan(name, "", None, 0, 0, None, *memory, None, *_refused(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
         text = TIMES_OF_TEXT * (work.n_bytes or 0) // work.n_blocks
         need = need or PassNeed(Need(0, 0), text, 0, work.n_blocks)
-        refusal, seconds = refusal_of(need, memory, work.name), None
+        shortage, seconds = memory_error(need, memory, work.name), None
+        refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _refused(name, shortage)
         of_task = need.blocks + need.law.work
-        if not refusal and of_task < memory_here() and text < TIMES_OF_TEXT * MOST_BYTES:
+        if shortage is None and of_task < memory_here() and text < TIMES_OF_TEXT * MOST_BYTES:
             try:
                 result, seconds = _timed(graph, work.block_group, work.n_blocks)
             except (MemoryError, OSError) as error:
@@ -211,7 +214,7 @@ def plan(
         _bytes_on_disk(given) if work.n_bytes is None else work.n_bytes,
         *memory._replace(taken=need.of_process(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
-        refusal,
+        *refusal,
     )
 
 
@@ -242,12 +245,13 @@ def _bytes_on_disk(given: Iterable[Any]) -> int | None:
     return sum(part.size * part.dtype.itemsize for part in parts) or None
 
 
-def _refused(name: str, error: MemoryError | OSError) -> str:
-    """Return the sentence of what memory or disk has no room for; raise all other errors again."""
+def _refused(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, ...]]:
+    """Return the message and the remedies of what memory or disk has no room for; raise all other errors again."""
     if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
         raise error
-    said = str(error)
-    return said if said.startswith(name) else f"{name} does not fit in memory: {said}"
+    if isinstance(error, InsufficientMemoryError):
+        return str(error), error.remedies
+    return f"{name} does not fit in memory: {error}", ()
 
 
 def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:

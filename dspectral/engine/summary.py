@@ -25,12 +25,13 @@ class Need(NamedTuple):
     """Bytes that a summary needs, as its class method ``needs(block, **bound)`` may say before a block is read.
 
     `summary`: most bytes of a summary; `work`: most bytes that making one takes beside the block; `block`: bytes of
-    rows that are worth a summary.
+    rows that are worth a summary; `is_sketch`: whether both grow with the number of columns of a sketch.
     """
 
     summary: int
     work: int
     block: int = 0
+    is_sketch: bool = False
 
 
 def rows_worth(summary: int) -> int:
@@ -45,10 +46,10 @@ def rows_worth(summary: int) -> int:
 def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
     """Return what the summary of a block says that it needs."""
     inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
-    says = getattr(getattr(inner, "__self__", None), "needs", None)
-    if says is None or getattr(inner, "__name__", "") != "of":
+    kind: Any = getattr(inner, "__self__", None)
+    if not hasattr(kind, "needs") or inner != kind.of:
         return Need(0, 0)
-    return says(block, **keywords)  # type: ignore[no-any-return]
+    return kind.needs(block, **keywords)  # type: ignore[no-any-return]
 
 
 class Summary(Protocol):

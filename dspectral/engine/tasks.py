@@ -77,8 +77,8 @@ CLASSES = frozenset(
     }
 )
 """Errors of libraries that read over a network and need not be installed, by module and name."""
-GAVE_UP = "the same on each of "
-"""Beginning of the note on an error that was met too often: whoever calls does not try it again."""
+N_ATTEMPTS = "dspectral_n_attempts"
+"""Attribute of an error that was retried to the limit: no caller retries it again."""
 
 
 def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:
@@ -232,12 +232,12 @@ def retried(function: Callable[..., R], *arguments: object, what: str, n_retries
         try:
             return function(*arguments)
         except Exception as error:
-            given_up = any(note.startswith(GAVE_UP) for note in getattr(error, "__notes__", ()))
-            if given_up or not is_transient(error):
+            if hasattr(error, N_ATTEMPTS) or not is_transient(error):
                 raise
             if attempt >= n_attempts:
                 if attempt > 1:
-                    error.add_note(f"{GAVE_UP}{attempt} attempts")
+                    setattr(error, N_ATTEMPTS, attempt)
+                    error.add_note(f"the same on each of {attempt} attempts")
                 raise
             said = " ".join(str(error).split()) or type(error).__name__
         emit_to_all(Retried(what, attempt, pause, said))

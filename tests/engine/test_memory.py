@@ -49,7 +49,7 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
     how = {"threads_per_worker": 1, "processes": False, "memory_limit": limit, "dashboard_address": ":0"}
     with Client(n_workers=1, **how) as client:
         if limit:
-            with pytest.raises(MemoryError, match=r"a worker needs .* with memory_limit='\d+MB' it fits"):
+            with pytest.raises(MemoryError, match=r"a worker needs .* with memory_limit='\d+MB'"):
                 model.fit(X)
         else:
             assert memory_of(client)[:3] == (1, 1, 0)
@@ -65,8 +65,8 @@ def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
 
 
 def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
-    assert smaller_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190 it fits"]
-    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=6 it fits"]
+    assert smaller_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190"]
+    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=6"]
     assert smaller_sketch(SketchedPCA(30), 0.01) == smaller_sketch(None, 0.5) == []
 
 
