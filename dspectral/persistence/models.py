@@ -19,7 +19,7 @@ from dspectral.linalg.sparse_products import csr_fault
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
 from dspectral.store.location import Location
-from dspectral.text.tokenizers import Tokenizer, as_tokenizer
+from dspectral.text.tokenizers import Tokenizer, as_tokenizer, give_tokenizer
 from dspectral.types import JSON, CSRRows, is_sparse
 
 FORMAT = 1
@@ -137,7 +137,7 @@ def load(
     classes = list(classes)
     given = [one for one in classes if isinstance(one, type)]
     for function in (one for one in classes if not isinstance(one, type)):
-        as_tokenizer(function, "classes")
+        give_tokenizer(function, "classes")
     try:
         return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
     except (LookupError, TypeError, AttributeError, OverflowError) as error:

@@ -242,7 +242,7 @@ def as_anndata(
         X=matrices.pop("X"),
         var=None if terms is None else {"var_names": list(terms)},
         obsm=matrices,
-        uns={"dspectral": {"provenance": json.dumps(provenance)}},
+        uns={"dspectral": {"provenance": json.dumps(provenance, default=str)}},
     )
 
 

@@ -32,7 +32,7 @@ from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
 from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_sample, read_vocabulary
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.text.tokenizers import Tokenizer
+from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, wrap_names
 from dspectral.types import CSRRows
 
 FORMAT = 2
@@ -167,11 +167,7 @@ class CountStore(OpenedCounts):
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        tokenizer = settings.get("tokenizer")
-        known = None if tokenizer is None else Tokenizer(tokenizer)
-        return HashingSettings(
-            **{**settings, "ngram_range": tuple(settings["ngram_range"]), "tokenizer": known}
-        )
+        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
     @property
     def vocabulary(self) -> Vocabulary | None:
@@ -225,6 +221,7 @@ def open_store(
     *,
     layer: str | None = None,
     without: Sequence[str] = (),
+    tokenizer: TokenizerLike | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> CountStore | AnnDataCounts:
     """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5: metadata alone is read.
@@ -237,6 +234,9 @@ def open_store(
         Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
     without : sequence of str, optional
         Names of blocks to leave out, as errors name a damaged one; rows and labels of the others stay side by side.
+    tokenizer : callable or str, optional
+        The function, or its name ``"module:function"``, by which the texts were cut, for ``store.count`` of new texts:
+        a store names it, but nothing is imported because a file names it.
     storage_options : dict, optional
         Options of the file system.
 
@@ -249,6 +249,8 @@ def open_store(
     ------
     StoreError
         If there is no finished store of this format, or the AnnData file has no such CSR matrix.
+    ValueError
+        If the store was not built with the tokenizer.
 
     Examples
     --------
@@ -262,6 +264,7 @@ def open_store(
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
         blocks_left((), without, url)
+        _check_tokenizer({}, tokenizer, url)
         return open_anndata(where, layer=layer)
     store = open_finished(where)
     if store is not None and layer is not None:
@@ -269,6 +272,7 @@ def open_store(
             f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
         )
     if store is not None:
+        _check_tokenizer(store.provenance, tokenizer, url)
         return replace(store, blocks=blocks_left(store.blocks, without, url), left_out=tuple(without))
     if CORPUS_KEY in attributes:
         raise StoreError(
@@ -279,6 +283,14 @@ def open_store(
             f"the store at {url} is not finished: the call that began it goes on where it stopped"
         )
     raise StoreError(f"no store at {url}: build_store or write_counts makes one")
+
+
+def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None, url: str) -> None:
+    """Let a store name the tokenizer that it was built with, if the caller gives it."""
+    if tokenizer is not None:
+        known = (provenance.get("hashing") or provenance.get("vocabulary") or {}).get("tokenizer")
+        if (name := give_tokenizer(tokenizer, "tokenizer")) != known:
+            raise ValueError(f"tokenizer is {name!r}, but {url} was built with {known}: give that, or none")
 
 
 def open_finished(where: Location) -> CountStore | None:
@@ -302,7 +314,7 @@ def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
         raise StoreError(
             f"the root of {kind} {where.url} was changed after it was written; build the {kind} again"
         )
-    return head
+    return head and {**head, "provenance": wrap_names(head["provenance"])}
 
 
 def totals_path(generation: int) -> str:

@@ -29,6 +29,7 @@ from dspectral.store.counts import (
 )
 from dspectral.store.location import Location, StoreError, without_secrets
 from dspectral.store.lock import locked, unlock
+from dspectral.text.tokenizers import Tokenizer, wrap_names
 from dspectral.types import JSON
 
 STAMPS = "stamps"
@@ -192,7 +193,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     """Refuse rows that were made otherwise than those of a store."""
     url = store.where.url
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
-        ours, theirs = as_json(provenance.get(key)), store.provenance.get(key)
+        ours, theirs = as_json(provenance.get(key)), as_json(store.provenance.get(key))
         if ours != theirs:
             ours, theirs = _what_differs(ours, theirs)
             raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
@@ -215,6 +216,8 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
 
 def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value as JSON gives it back."""
+    if isinstance(value, Tokenizer):
+        return value.name
     if isinstance(value, dict):
         return {key: as_json(entry) for key, entry in value.items()}
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
@@ -256,7 +259,8 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
     draft.where.mark("", {KEY: sealed(head)})
     draft.where.clear("scratch")
     sums = digests[0], digests[1]
-    return CountStore(draft.where, every, draft.n_columns, draft.generation, head["provenance"], sums)
+    origin = wrap_names(head["provenance"])
+    return CountStore(draft.where, every, draft.n_columns, draft.generation, origin, sums)
 
 
 def discard_unfinished(

@@ -66,7 +66,7 @@ class VocabularySettings(NamedTuple):
     tokenizer: TokenizerLike | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as JSON takes them.
+        """Return the settings as a store keeps them.
 
         Returns
         -------

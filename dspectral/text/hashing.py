@@ -15,7 +15,7 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
-from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, words_of
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, words_of
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
@@ -58,7 +58,7 @@ def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings with the name in place of the tokenizer, which is left out where there is none."""
     others = {key: value for key, value in settings.items() if key != "tokenizer"}
     tokenizer = as_tokenizer(settings["tokenizer"])
-    return others if tokenizer is None else {**others, "tokenizer": tokenizer.name}
+    return others if tokenizer is None else {**others, "tokenizer": Tokenizer(tokenizer.name)}
 
 
 saved(HashingSettings, "NgramHashing")  # the name in the files of saved models

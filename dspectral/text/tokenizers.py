@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -16,15 +16,27 @@ _GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.s
 """Functions that callers of this process have given, by name: the only ones that a name in a file can mean."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A function from a text to its tokens, and the name by which stores know it and it is compared."""
+    """A function from a text to its tokens, and its name; a name that a file holds is one without its function.
+
+    It equals its name, but is no string: strings of a caller are imported, those of a file never.
+    """
 
     name: str
-    function: Callable[[str], Iterable[Any]] | None = field(default=None, compare=False)
+    function: Callable[[str], Iterable[Any]] | None = None
 
     def __repr__(self) -> str:
         return repr(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == (other.name if isinstance(other, Tokenizer) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def resolved(self) -> "Tokenizer":
         """Return the tokenizer with its function, which a caller gave with it or earlier under the same name."""
@@ -33,7 +45,8 @@ class Tokenizer:
         if self.name not in _GIVEN:
             raise ValueError(
                 f"the tokenizer {self.name!r} is known by its name alone, and no function is looked up because a file "
-                "names it: give the function itself, as tokenizer= or in load(..., classes=[function])"
+                "names it: give the function itself, as tokenizer= of open_store, NgramHashing or VocabularySettings, "
+                "as tokens= of build_corpus, or in load(..., classes=[function])"
             )
         return Tokenizer(self.name, _GIVEN[self.name])
 
@@ -121,8 +134,30 @@ saved models need: define it with def at the top of a module
 
 def words_of(documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None) -> Tokens:
     """Cut documents into words: by the library's own rule, or by a tokenizer."""
-    known = as_tokenizer(tokenizer)
+    # A caller's names are tokenizers by now: a bare string is from a file.
+    known = as_tokenizer(Tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
     return tokenize(documents, lowercase) if known is None else known.cut(documents, lowercase=lowercase)
+
+
+def give_tokenizer(tokenizer: TokenizerLike, parameter: str) -> str:
+    """Let files of this process name a tokenizer that the caller gives, and return its name."""
+    known = as_tokenizer(tokenizer, parameter)
+    if known is None:
+        raise TypeError(f"{parameter} is None, but it must be a function or its name 'module:function'")
+    _GIVEN[known.name] = known.resolved().function  # type: ignore[assignment]
+    return known.name
+
+
+def wrap_names(value: Any) -> Any:
+    """Return what a file holds with a :class:`Tokenizer` without function for each name of one."""
+    if isinstance(value, dict):
+        return {
+            key: Tokenizer(entry)
+            if isinstance(entry, str) and (key == "tokenizer" or (key == "tokens" and ":" in entry))
+            else wrap_names(entry)
+            for key, entry in value.items()
+        }
+    return [wrap_names(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _decoded(documents: Documents, i: int) -> str:

@@ -189,13 +189,13 @@ def _build(
 def _settings(
     hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
 ) -> Settings:
-    if vocabulary is None:
-        return as_settings(hashing)
-    if hashing is not None:
+    if vocabulary is not None and hashing is not None:
         raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
-    if not isinstance(vocabulary, VocabularySettings):
+    if not isinstance(vocabulary, VocabularySettings | None):
         raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
-    return vocabulary._replace(tokenizer=as_tokenizer(vocabulary.tokenizer))
+    settings = as_settings(hashing) if vocabulary is None else vocabulary
+    known = as_tokenizer(settings.tokenizer)
+    return settings._replace(tokenizer=known and known.resolved())
 
 
 def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:

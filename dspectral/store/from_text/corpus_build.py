@@ -20,7 +20,7 @@ from dspectral.store.location import Location, check_name, check_size
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
 from dspectral.text.term_bytes import take
 from dspectral.text.terms import TermTable
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, wrap_names
 from dspectral.text.tokens import Tokens
 from dspectral.text.words import Cut, count_words, cut_words, number_words
 from dspectral.types import Documents
@@ -150,7 +150,7 @@ def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
     known = as_tokenizer(tokens, "tokens")
     if known is None:
         raise TypeError("tokens is None, but it must be the name of a rule or a function")
-    return known
+    return known.resolved()
 
 
 def _count_types(
@@ -222,4 +222,4 @@ def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
     draft.where.mark("", {CORPUS_KEY: sealed(head)})
     draft.where.clear("scratch")
-    return Corpus(draft.where, tuple(blocks), draft.provenance)
+    return Corpus(draft.where, tuple(blocks), wrap_names(draft.provenance))
