@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine.cluster import kinds_of_machines
-from dspectral.engine.events import PassBegan, client_in_force, runs_in_task
+from dspectral.engine.events import client_in_force, runs_in_task
 from dspectral.engine.fits import kept_in_force, place_of
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.tasks import Graph, Key, Node, Recipes, call, reachable
+from dspectral.engine.tasks import Graph, Key, Recipes, Tree, call, reachable, wrap_task
 from dspectral.types import is_sparse
 
 WORTH = 20.0
@@ -302,8 +302,8 @@ def _container(name: str) -> Any:
     return found
 
 
-class Keeper:
-    """Names the summaries of one pass, finds those that are kept, and lets tasks write the others."""
+class Checkpoints:
+    """Summaries of one pass in a folder, under names made of their content, without the ``damaged`` ones."""
 
     def __init__(
         self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str], damaged: Collection[str]
@@ -311,54 +311,39 @@ class Keeper:
         self._folder = folder
         self._pass = digest((*kinds, _known(function)))
         self._found = {path for path in folder.paths(self._pass) if path not in damaged}
-        self._run = uuid.uuid4().hex
-        self._names: dict[Key, str] = {}
-        self._recipes: Recipes | None = None
-        self._left: Graph = {}
 
-    def leaf(
-        self, key: Key, graph: Graph, blocks: Sequence[Key], task: tuple[Any, ...], n_blocks: int
-    ) -> Node:
-        """Return the task of a block, or one of another key that reads its summary."""
-        if self._recipes is None:
-            self._recipes = Recipes(graph, _known)
-        return self._node(key, digest(("block", *map(self._recipes.of, blocks))), task, n_blocks == 1)
+    def rewrite(self, graph: Graph, tree: Tree, root: Key) -> tuple[Graph, Key]:
+        """Return the graph and its root, where summaries that exist are read, and others may be written.
 
-    def merge(self, key: Key, group: Sequence[Key], task: tuple[Any, ...], final: bool) -> Node:
-        """Return the task of a merge, or one of another key that reads its summary."""
-        return self._node(key, digest(("merge", *(self._names[one] for one in group))), task, final)
-
-    def _node(self, key: Key, name: str, task: tuple[Any, ...], final: bool) -> Node:
-        self._names[key] = name
-        path = f"{self._pass}/{name}"
-        if path not in self._found:
-            return call(key, _make_part, self._folder, path, final, *task)
-        # A group of its own: who counts blocks and merges counts those that are made.
-        key = (f"read-kept-{self._run}", len(self._names))
-        self._names[key] = name
-        return call(key, _read_part, self._folder, path)
-
-    def needed(self, layer: Graph, root: Key) -> Graph:
-        """Leave out the tasks below summaries that are kept."""
-        self._left = reachable(layer, root)
-        return self._left
-
-    def with_kept(self, begun: PassBegan) -> PassBegan:
-        """Return what a pass will do, with the number of blocks and merges that need not run."""
-        made = [key[0] for key in self._left if isinstance(key, tuple)]
-        n_blocks, n_merges = made.count(begun.block_group), sum(map(made.count, begun.merge_groups))
-        return begun._replace(n_kept=begun.n_blocks - n_blocks, n_kept_merges=begun.n_merges - n_merges)
+        Each summary is a :class:`Part`. Tasks that read have keys of their own, so that tasks counted by the name
+        of a block or merge are those that compute. Tasks below a summary that is read are left out.
+        """
+        contents, names, moved = Recipes(dict(graph), _known), dict[Key, str](), dict[Key, Any]()
+        group = f"read-kept-{uuid.uuid4().hex}"
+        # Invariant: the tree is in order, so the inputs of a merge have names, and have been moved if they are read.
+        for key, inputs in tree.items():
+            is_merge = inputs[0] in names
+            parts = [names[one] if is_merge else contents.of(one) for one in inputs]
+            names[key] = digest(("merge" if is_merge else "block", *parts))
+            path, task = f"{self._pass}/{names[key]}", graph.pop(key).substitute(moved)
+            if path in self._found:
+                moved[key] = (group, len(moved))
+                graph[moved[key]] = call(moved[key], _read_part, self._folder, path)
+            else:
+                graph[key] = wrap_task(task, _make_part, self._folder, path, key == root)
+        root = moved.get(root, root)
+        return reachable(graph, root), root
 
 
-def keeper_of(
+def checkpoints_of_pass(
     keep: str | Path | None, function: Callable[..., Any], damaged: Collection[str], *, is_local: bool
-) -> Keeper | None:
-    """Return who keeps the summaries of a pass, and takes none of the ``damaged`` ones."""
+) -> Checkpoints | None:
+    """Return the checkpoints of a pass, if there is a folder for them."""
     place = kept_in_force() if keep is None else place_of(keep)
     if place is None:
         return None
     kinds = kinds_of_machines(None if is_local or runs_in_task() else client_in_force())
-    return Keeper(Folder(*place), function, kinds, damaged)
+    return Checkpoints(Folder(*place), function, kinds, damaged)
 
 
 def _known(thing: object) -> str:
@@ -376,7 +361,7 @@ def _read_part(folder: Folder, path: str) -> Part:
     return Part(folder.read(path), 0.0)
 
 
-def _make_part(folder: Folder, path: str, final: bool, function: Callable[..., Any], *arguments: Any) -> Part:
+def _make_part(function: Callable[..., Any], folder: Folder, path: str, final: bool, *arguments: Any) -> Part:
     """Make a summary, and write it where that is worth the time."""
     start = time.perf_counter()
     below = [one for one in arguments if isinstance(one, Part)]

@@ -39,7 +39,7 @@ from dspectral.engine.events import (
     runs_in_task,
 )
 from dspectral.engine.fits import FirstPass, fit_in_force, has_number, next_number, scratch_of_plan
-from dspectral.engine.keeping import Keeper, Part, PartError, keeper_of
+from dspectral.engine.keeping import Checkpoints, Part, PartError, checkpoints_of_pass
 from dspectral.engine.memory import PassNeed, admit, merges_of, need_of_pass, spans_for
 from dspectral.engine.row_blocks import (
     ROWS_OF,
@@ -67,8 +67,10 @@ from dspectral.engine.summary import Summary, bytes_of
 from dspectral.engine.tasks import (
     Graph,
     Key,
+    Tree,
     call,
     for_all,
+    fuse_into,
     pinned_and_named,
     result_of,
     with_retries,
@@ -145,8 +147,8 @@ def summarize(
     fit, damaged = fit_in_force(), set[str]()
     n_begun = fit.n_begun if fit else 0
     while True:
-        keeper = keeper_of(keep, of, damaged, is_local=is_local)
-        result, begun, need = _tree_of_pass(arrays, of, fan_in, name, is_local, keeper)
+        checkpoints = checkpoints_of_pass(keep, of, damaged, is_local=is_local)
+        result, begun, need = _tree_of_pass(arrays, of, fan_in, name, is_local, checkpoints)
         try:
             with _computing(result.dask, begun, need, is_local=is_local) as how:
                 (summary,) = dask.compute(result, **how)
@@ -157,7 +159,7 @@ def summarize(
             if fit is not None:  # the attempt that it ended was no pass
                 fit.n_begun = n_begun
         else:
-            return summary if keeper is None else summary.summary  # type: ignore[no-any-return]
+            return summary if checkpoints is None else summary.summary  # type: ignore[no-any-return]
 
 
 def _tree_of_pass(
@@ -166,7 +168,7 @@ def _tree_of_pass(
     fan_in: int,
     name: str,
     is_local: bool,
-    keeper: Keeper | None,
+    checkpoints: Checkpoints | None,
 ) -> tuple[Delayed, PassBegan, PassNeed]:
     """Return the graph of one attempt at a pass, what it will do, and what it takes."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
@@ -174,7 +176,8 @@ def _tree_of_pass(
     run = uuid4().hex
     label = f"{name}-block-{run}"
     spans = spans_for(of, arrays)
-    graph, leaves = block_tasks(_call, of, arrays, label, keeper, spans)
+    graph, tree = block_tasks(_call, of, arrays, label, spans)
+    leaves = list(tree)
     merges, n_blocks = merges_of(len(leaves), fan_in), arrays[0].numblocks[0]
     begun = PassBegan(
         run,
@@ -190,22 +193,25 @@ def _tree_of_pass(
     )
     fit = fit_in_force()
     is_heard = not is_local and (has_listeners() or counts_blocks()) and client_in_force() is not None
-    result = merge_tree(graph, leaves, fan_in, run, (fit.token if fit else "") if is_heard else None, keeper)
-    begun = begun if keeper is None else keeper.with_kept(begun)
+    root = merge_tree(graph, tree, fan_in, run, (fit.token if fit else "") if is_heard else None)
+    if checkpoints is not None:
+        graph, root = checkpoints.rewrite(graph, tree, root)
+        n_blocks, n_merges = (
+            sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :])
+        )
+        begun = begun._replace(n_kept=begun.n_blocks - n_blocks, n_kept_merges=begun.n_merges - n_merges)
+    label = f"merge-{run}"
+    graph = with_retries(fuse_into(leaves, graph))
+    result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
     return result, begun, need_of_pass(of, arrays, spans, fan_in)
 
 
-def merge_tree(
-    graph: Graph,
-    keys: list[Key],
-    fan_in: int,
-    token: str,
-    fit_token: str | None = None,
-    keeper: Keeper | None = None,
-) -> Delayed:
-    """Add merges of ``fan_in`` neighbors on each level until one is left; with a ``fit_token`` they emit events."""
-    layer = dict(graph)
-    level = 0
+def merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, fit_token: str | None = None) -> Key:
+    """Add merges of ``fan_in`` neighbors to a graph and its tree until one is left, whose key is returned.
+
+    With a ``fit_token`` the merges emit events.
+    """
+    keys, level = list(tree), 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
     # Neighbors alone are merged, in a tree whose shape the number of blocks decides: in whatever order tasks finish,
     # floats are added in the same order and sums have the same bits.
@@ -218,14 +224,11 @@ def merge_tree(
                 continue
             key = (merge_group(level, token), i)
             work = _merge if fit_token is None else partial(_merge_and_emit, fit_token, token, level)
-            task = work, *map(result_of, group)
-            node = call(key, *task) if keeper is None else keeper.merge(key, group, task, len(keys) <= fan_in)
-            layer[node.key] = node
-            merged.append(node.key)
+            graph[key] = call(key, work, *map(result_of, group))
+            tree[key] = group
+            merged.append(key)
         keys = merged
-    name = f"merge-{token}"
-    layer = layer if keeper is None else keeper.needed(layer, keys[0])
-    return Delayed(keys[0], HighLevelGraph.from_collections(name, layer), layer=name)
+    return keys[0]
 
 
 def _merge(*summaries: S) -> S:
@@ -294,7 +297,8 @@ def map_rows(
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = f"{name}-block-{uuid4().hex}"
-    graph, _ = block_tasks(_call, function, [array], label)
+    graph, tree = block_tasks(_call, function, [array], label)
+    graph = with_retries(fuse_into(tree, graph))
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
     annotated(mapped, ROWS_OF, annotation(array, ROWS_OF))

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine.configuration import in_memory_bytes, joined_bytes
-from dspectral.engine.keeping import Keeper
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.tasks import Graph, Key, call, for_all, fuse_into, nodes_of, result_of, with_retries
+from dspectral.engine.tasks import Graph, Tree, call, for_all, nodes_of, result_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import row_slice
 from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse
@@ -366,17 +365,16 @@ def block_tasks(
     function: Callable[..., Any],
     arrays: list[da.Array],
     name: str,
-    keeper: Keeper | None = None,
     spans: Sequence[range] | None = None,
-) -> tuple[Graph, list[Key]]:
-    """Make one task for each block or few of them, which reads, applies what was mapped over it, and does the work."""
+) -> tuple[Graph, Tree]:
+    """Make one task for each block or few of them, which does the work, and the tasks that read for it."""
     graph: Graph = {}
     # Optimized together, so that streams made from one source share the tasks that read it.
     for array in dask.optimize(*arrays):
         graph.update(nodes_of(array))
     shared = f"shared-{name}"
     graph[shared] = for_all(shared, function)
-    leaves: list[Key] = []
+    tree: Tree = {}
     # What each array promises travels with the task that reads, which compares it with what it finds.
     n_blocks = arrays[0].numblocks[0]
     spans = [range(i, i + 1) for i in range(n_blocks)] if spans is None else spans
@@ -393,8 +391,6 @@ def block_tasks(
                 shapes = tuple(shape_said(array, number) for number in span)
                 graph[to] = call(to, join, first, shapes, *(result_of(key_of[number]) for number in span))
             sizes = tuple(arrays[0].chunks[0][number] for number in span)
-        task = work, result_of(shared), first, shapes, sizes, *map(result_of, read)
-        node = call(key, *task) if keeper is None else keeper.leaf(key, graph, of_blocks, task, len(spans))
-        leaves.append(node.key)
-        graph[node.key] = node
-    return with_retries(fuse_into(leaves, graph)), leaves
+        graph[key] = call(key, work, result_of(shared), first, shapes, sizes, *map(result_of, read))
+        tree[key] = of_blocks
+    return graph, tree

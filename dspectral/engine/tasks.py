@@ -42,6 +42,8 @@ from dspectral.engine.events import Retried, emit_to_all, task_label, worker_of_
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
 Graph: TypeAlias = dict[Key, GraphNode]
+Tree: TypeAlias = dict[Key, list[Key]]
+"""Keys of the blocks that each block summary is made from, then keys of the summaries that each merge takes."""
 R = TypeVar("R")
 
 FIRST_PAUSE = 0.25
@@ -115,6 +117,8 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
     n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
     fused: Graph = {}
     for leaf in leaves:
+        if leaf not in graph:  # its summary is read from a checkpoint
+            continue
         members, left = [], [leaf]
         while left:
             members.append(graph.pop(left.pop()))
@@ -170,21 +174,24 @@ class Recipes:
         return self._digest_of((function, *parts, *(name for name, _ in named)))
 
 
+def wrap_task(task: Node, function: Callable[..., object], *arguments: object) -> Node:
+    """Return a task that calls ``function(inner, *arguments, ...)``, where ``inner`` is the function of the task."""
+    assert isinstance(task, Task)  # noqa: S101  nothing else has a function
+    # Newer versions of Dask mark the tasks that read.
+    marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
+    return Task(task.key, partial(function, task.func, *arguments), *task.args, **marks, **task.kwargs)
+
+
 def with_retries(graph: Graph) -> Graph:
     """Return the same tasks, each of which is tried again after an error that may pass."""
     # Read here: the configuration of workers is another one.
     n_retries = configured_retries()
     return {
-        key: _with_retries(node, n_retries) if n_retries and type(node) is Task else node
+        key: wrap_task(node, _retried_task, task_label(str(key)), n_retries)
+        if n_retries and type(node) is Task
+        else node
         for key, node in graph.items()
     }
-
-
-def _with_retries(task: Task, n_retries: int) -> Node:
-    function = partial(_retried_task, task.func, task_label(str(task.key)), n_retries)
-    # Newer versions of Dask mark the tasks that read.
-    marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
-    return Task(task.key, function, *task.args, **marks, **task.kwargs)
 
 
 def _retried_task(
