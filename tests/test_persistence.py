@@ -3,6 +3,8 @@ import pkgutil
 import re
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from itertools import product
 from types import ModuleType
@@ -29,10 +31,13 @@ from dspectral import (
     save,
 )
 from dspectral.engine.keeping import _container
+from dspectral.persistence import models
 from dspectral.persistence.models import import_all, named
+from dspectral.store import arrays
 from dspectral.store.array_files import group_metadata
 from dspectral.store.arrays import read_record, write_record
 from dspectral.store.location import Location, StoreError
+from dspectral.store.lock import locked
 from dspectral.text.tokenizers import Tokenizer
 from tests.strategies import zipf_counts
 
@@ -391,3 +396,99 @@ def test_a_model_loads_in_another_process(elsewhere):
 def test_every_public_name_is_there_and_import_has_no_effects(elsewhere):
     assert set(dspectral.__all__) <= set(dir(dspectral))
     assert not any(elsewhere["effects"].values()), elsewhere["effects"]
+
+
+@pytest.mark.parametrize("n_savers", [1, 3])
+def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
+    fitted = [SketchedPCA(k).fit(zipf_counts(60, 40, 8)) for k in (1, 2, 3)]
+    save(fitted[0], path)
+    errors, n_running = [], [n_savers]
+
+    def overwrite(seed):
+        try:
+            for number in np.random.default_rng(seed).integers(3, size=8):
+                save(fitted[number], path, overwrite=True)
+        except Exception as error:  # noqa: BLE001  whatever it is, the test fails
+            errors.append(error)
+        n_running[0] -= 1
+
+    savers = [threading.Thread(target=overwrite, args=(seed,)) for seed in range(n_savers)]
+    for saver in savers:
+        saver.start()
+    n_loads = 0
+    while n_running[0] or not n_loads:
+        loaded = load(path)
+        assert_same(loaded, fitted[loaded.n_components - 1])
+        n_loads += 1
+    for saver in savers:
+        saver.join()
+    assert errors == []
+    last = 8 * n_savers
+    assert [name for name in Location(path).names() if name != "zarr.json"] == [f"arrays-{last:04d}"]
+
+
+def test_a_reader_looks_at_the_root_again_until_it_is_the_same(path, pca, monkeypatch):
+    save(pca, path)
+    read, left = models._decoded, [3]
+
+    def replaced_first(record, *arguments):
+        if left[0]:
+            left[0] -= 1
+            save(TruncatedSVD(1).fit(np.eye(3)), path, overwrite=True)
+        return read(record, *arguments)
+
+    monkeypatch.setattr(models, "_decoded", replaced_first)
+    assert type(load(path)) is TruncatedSVD
+    left[0] = 2
+    monkeypatch.setattr(models, "MAX_READS", 2)
+    with pytest.raises(StoreError, match="was replaced 2 times while it was read"):
+        load(path)
+    edited(path, lambda head, _: head["attributes"]["components_"].update({"number": 10**6}))
+    with pytest.raises(StoreError, match="1000000 is missing"):  # the root is still the same
+        load(path)
+
+
+def test_only_the_generation_that_was_read_is_removed(path, pca):
+    save(pca, path)
+    group = zarr.open_group(Location(path).open(read_only=False))
+    group.create_array("arrays-0001", data=np.arange(3))
+    group.create_group("arrays-0007").create_array("0", data=np.arange(4))
+    for generation in (2, 3, 4, 5, 6, 8):
+        save(pca, path, overwrite=True)
+        assert_same(load(path), pca)
+        names = [name for name in Location(path).names() if name.startswith("arrays-")]
+        assert names == sorted(["arrays-0001", "arrays-0007", f"arrays-{generation:04d}"])
+    assert group["arrays-0001"][:].tolist() == [0, 1, 2]
+    assert group["arrays-0007/0"][:].tolist() == [0, 1, 2, 3]
+
+
+def test_arrays_that_a_killed_save_left_are_removed_by_the_next(path, pca, monkeypatch):
+    save(pca, path)
+    with monkeypatch.context() as patched:
+        patched.setattr(arrays, "digest_of", None)  # arrays are written, and the root is not
+        with pytest.raises(TypeError):
+            save(pca, path, overwrite=True)
+    assert "arrays-0001" in Location(path).names()
+    save(pca, path, overwrite=True)
+    assert [name for name in Location(path).names() if name != "zarr.json"] == ["arrays-0001"]
+
+
+def test_a_saver_waits_for_another_one_and_is_told_of_it_after_a_while(path, pca, monkeypatch):
+    where = Location.of(path)
+    monkeypatch.setattr(models, "WAIT_SECONDS", 0.1)
+    with locked(where), pytest.raises(StoreError, match="another writer is at work at"):
+        save(pca, path)
+    monkeypatch.setattr(models, "WAIT_SECONDS", 60.0)
+    holding = threading.Event()
+
+    def hold():
+        with locked(where):
+            holding.set()
+            time.sleep(0.2)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    holding.wait()
+    save(pca, path)
+    holder.join()
+    assert_same(load(path), pca)

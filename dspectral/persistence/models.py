@@ -18,13 +18,18 @@ from dspectral import decomposition, methods, preprocessing
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
-from dspectral.store.location import Location
+from dspectral.store.location import Location, StoreError
+from dspectral.store.lock import HOLDER, LOCK, locked
 from dspectral.text.tokenizers import Tokenizer, as_tokenizer, give_tokenizer
 from dspectral.types import JSON, CSRRows, is_sparse
 
 FORMAT = 1
 KEY = "dspectral_model"
-_BEGUN = r"zarr\.json(\.[0-9a-f]{32}\.partial)?"
+_BEGUN = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK}|{HOLDER}"
+WAIT_SECONDS = 60.0
+"""Seconds that a save waits for another one at the same path."""
+MAX_READS = 100
+"""Number of times that ``load`` starts again because another process has replaced the model meanwhile."""
 
 
 def save(
@@ -48,7 +53,7 @@ def save(
     Raises
     ------
     ValueError
-        If the model is not fitted, or something is at ``path`` already.
+        If the model is not fitted, something is at ``path`` already, or another process saves there for a minute.
     TypeError
         If the model is of, or holds, a class that cannot be saved.
 
@@ -70,18 +75,25 @@ def save(
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = Location.of(str(path), storage_options)
-    # Whatever is at the path is looked at before anything is written: only a model may be replaced.
-    there = read_record(where)
-    ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
-    # A first save that was killed leaves a group of nothing, or a file that was not renamed yet.
-    begun = there is None or not there.attributes
-    if not ours and not (begun and all(re.fullmatch(_BEGUN, name) for name in where.names())):
-        raise ValueError(f"something that is not a model is at {path}: choose another path")
-    if there is not None and KEY in there.attributes and not overwrite:
-        raise ValueError(f"there is a model at {path} already: overwrite=True replaces it")
+    # Everything that can be refused is refused before anything is written, the lock included.
+    _check_replaceable(where, overwrite=overwrite)
     arrays: list[Any] = []
     node = cast("dict[str, Any]", encoded(model, type(model).__name__, arrays))
-    write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
+    with locked(where, wait=WAIT_SECONDS):
+        _check_replaceable(where, overwrite=overwrite)  # another process may have saved a model meanwhile
+        write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
+
+
+def _check_replaceable(where: Location, *, overwrite: bool) -> None:
+    """Refuse a path where something is that a save must not replace."""
+    there = read_record(where)
+    ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
+    # A first save that was killed leaves a group of nothing, a lock, or a file that was not renamed yet.
+    begun = there is None or not there.attributes
+    if not ours and not (begun and all(re.fullmatch(_BEGUN, name) for name in where.names())):
+        raise ValueError(f"something that is not a model is at {where.url}: choose another path")
+    if there is not None and KEY in there.attributes and not overwrite:
+        raise ValueError(f"there is a model at {where.url} already: overwrite=True replaces it")
 
 
 def load(
@@ -125,19 +137,33 @@ def load(
     True
     """
     import_all()
-    record = read_record(Location.of(str(path), storage_options))
-    if record is None or KEY not in record.attributes:
-        raise ValueError(f"there is no model at {path}: save writes one")
+    where, classes = Location.of(str(path), storage_options), list(classes)
+    given = [one for one in classes if isinstance(one, type)]
+    for function in (one for one in classes if not isinstance(one, type)):
+        give_tokenizer(function, "classes")
+    for _ in range(MAX_READS):
+        record = read_record(where)
+        if record is None or KEY not in record.attributes:
+            raise ValueError(f"there is no model at {path}: save writes one")
+        try:
+            return _decoded(record, path, given)
+        except StoreError:
+            # The arrays are gone once save(overwrite=True) has written newer ones: those are read instead.
+            if (newer := read_record(where)) is None or newer.attributes == record.attributes:
+                raise
+    raise StoreError(
+        f"the model at {path} was replaced {MAX_READS} times while it was read: load it again later"
+    )
+
+
+def _decoded(record: Record, path: str, given: Sequence[type]) -> Any:
+    """Return the model of a record."""
     head = record.attributes[KEY]
     if head["format"] > FORMAT:
         raise ValueError(
             f"the model at {path} has format {head['format']} of dspectral {head['version']}, but this "
             f"version reads up to format {FORMAT}: install a newer dspectral"
         )
-    classes = list(classes)
-    given = [one for one in classes if isinstance(one, type)]
-    for function in (one for one in classes if not isinstance(one, type)):
-        give_tokenizer(function, "classes")
     try:
         return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
     except (LookupError, TypeError, AttributeError, OverflowError) as error:

@@ -8,6 +8,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -35,7 +36,7 @@ SEAL = "seal"
 FOLDER = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""
 UNFINISHED = "dspectral_unfinished"
-"""Attribute of a group whose first record is being written: what lies in it is of this library."""
+"""Attribute of a group that a save has begun, and of its folders of arrays: they are of this library."""
 
 
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
@@ -162,7 +163,11 @@ class Record(NamedTuple):
         name, remedy = f"{self.where.url}: array {path}", "save it again"
         array, values = load_array(self.where.open(), path, name, remedy)
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
-        if lacks := array.nchunks - array.nchunks_initialized:
+        try:
+            lacks = array.nchunks - array.nchunks_initialized
+        except FileNotFoundError as error:  # the folder is gone between two files
+            raise StoreError(f"{name} is missing; {remedy}") from error
+        if lacks:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
         if self.attributes["digests"][number] != digest_of(values):
             raise StoreError(f"{name} is not what was written; {remedy}")
@@ -181,12 +186,14 @@ def read_record(where: Location) -> Record | None:
 
 
 def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
-    """Write arrays, then the attributes that make them count, then remove those of an earlier record."""
+    """Write arrays, then the attributes that make them count, then remove the arrays of the record that was read."""
     earlier = read_record(where)
-    generation = earlier.attributes.get("generation", -1) + 1 if earlier is not None else 0
+    replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
+    generation = _free_generation(where, replaced + 1)
     if earlier is None:
         where.mark("", sealed({UNFINISHED: True}))
     store, folder = where.open(read_only=False), _folder(generation)
+    where.mark(folder, sealed({UNFINISHED: True}))
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
         with named_when_full(f"{where.url}/{path}"):
@@ -201,8 +208,21 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
 
     with named_when_full(where.url):
         retried(finish, what=f"writing the metadata of {where.url}")
-    ours = (name for name in where.names() if name.startswith(FOLDER) and name.removeprefix(FOLDER).isdigit())
-    where.clear(*(name for name in ours if name != folder))
+    if replaced >= 0:
+        where.clear(_folder(replaced))
+
+
+def _free_generation(where: Location, generation: int) -> int:
+    """Return the first generation from this one on without a folder of others; remove what a killed save left."""
+    names = where.names()
+    while (folder := _folder(generation)) in names:
+        with suppress(StoreError):  # an array of another program, for example
+            attributes = where.attributes(folder) or {}
+            if UNFINISHED in attributes and is_sealed(attributes):
+                where.remove(folder)
+                break
+        generation += 1
+    return generation
 
 
 def _folder(generation: int) -> str:

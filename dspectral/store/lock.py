@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,13 +21,15 @@ from dspectral.store.location import Location, StoreError, is_local
 
 LOCK, HOLDER = "writer.lock", "writer.json"
 """Files in a store while it is written: the lock of the file system, and who holds it."""
+POLL_SECONDS = 0.05
+"""Seconds between two attempts to take a lock."""
 LOGGER = logging.getLogger("dspectral")
 _CREATING = threading.Lock()
 
 
 @contextmanager
-def locked(where: Location) -> Iterator[None]:
-    """Keep other writers away from a store while the context lasts, or refuse where one is at work.
+def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
+    """Keep other writers away from a store while the context lasts; refuse if one is at work for `wait` seconds.
 
     A lock of the file system ends with its process; the object in a bucket stays if that is killed, and names its
     writer.
@@ -42,7 +45,10 @@ def locked(where: Location) -> Iterator[None]:
         }
     ).encode()
     if not is_local(system):
-        if not _create(system, holder, content):
+        deadline = time.monotonic() + wait
+        while not (created := _create(system, holder, content)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        if not created:
             helps = f"; if it was killed, remove {holder} to go on where it was, or discard_unfinished(force=True)"
             raise _at_work(where, system, holder, helps)
         try:
@@ -52,7 +58,7 @@ def locked(where: Location) -> Iterator[None]:
         return
     lock = FileLock(Path(holder).with_name(LOCK))
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
         raise _at_work(where, system, holder) from None
     try:
