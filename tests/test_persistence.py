@@ -99,11 +99,20 @@ def test_a_loaded_decomposition_is_the_saved_one_to_the_bit(path, solver, dtype)
     assert_same(loaded.transform(lazy).compute(), model.transform(lazy).compute())
 
 
+@pytest.fixture
+def mine():
+    return MyPCA(2, solver="frequent_directions").fit(zipf_counts(60, 40, 8))
+
+
 class MyPCA(SketchedPCA):
     """A user's own, with a method and no parameters of its own."""
 
     def first(self):
         return self.components_[0]
+
+    def keep(self, value):
+        self.extra_ = value
+        return self
 
 
 @pytest.mark.parametrize(
@@ -240,25 +249,25 @@ def test_a_classifier_comes_back_with_the_representation_and_the_svm_that_it_hol
     ],
     ids=lambda value: f"{type(value).__name__} {value!r}"[:40].replace("\0", "0"),
 )
-def test_a_value_of_each_kind_comes_back_the_same(tmp_path, pca, value):
-    pca.extra_ = value
-    save(pca, str(tmp_path / "model"))
+def test_a_value_of_each_kind_comes_back_the_same(tmp_path, mine, value):
+    mine.keep(value)
+    save(mine, str(tmp_path / "model"))
     assert_same(load(str(tmp_path / "model")).extra_, value)
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (KBinsDiscretizer(), r"SketchedPCA\.extra_ is a KBinsDiscretizer, which cannot be saved"),
-        ([1, {2}], r"SketchedPCA\.extra_\[1\] is a set"),
-        (np.zeros(2, dtype=complex), r"SketchedPCA\.extra_ is an array of complex128"),
-        (print, r"SketchedPCA\.extra_ is a builtin_function_or_method"),
+        (KBinsDiscretizer(), r"MyPCA\.extra_ is a KBinsDiscretizer, which cannot be saved"),
+        ([1, {2}], r"MyPCA\.extra_\[1\] is a set"),
+        (np.zeros(2, dtype=complex), r"MyPCA\.extra_ is an array of complex128"),
+        (print, r"MyPCA\.extra_ is a builtin_function_or_method"),
     ],
 )
-def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, pca, value, message):
-    pca.extra_ = value
+def test_what_cannot_be_saved_is_named_and_nothing_is_written(tmp_path, mine, value, message):
+    mine.keep(value)
     with pytest.raises(TypeError, match=message):
-        save(pca, str(tmp_path / "model"))
+        save(mine, str(tmp_path / "model"))
     assert not (tmp_path / "model").exists()
 
 
@@ -322,9 +331,9 @@ def test_what_another_program_wrote_is_left_alone(tmp_path, pca, overwrite):
 
 @pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox])
 @pytest.mark.parametrize("position", [-1, 10**9, "null", 1.5])
-def test_a_random_state_outside_of_its_key_is_refused(path, pca, kind, position):
-    pca.extra_ = np.random.Generator(kind(3))
-    save(pca, path)
+def test_a_random_state_outside_of_its_key_is_refused(path, mine, kind, position):
+    mine.keep(np.random.Generator(kind(3)))
+    save(mine, path)
 
     def move(head, _arrays):
         name = "pos" if kind is np.random.MT19937 else "buffer_pos"
@@ -367,6 +376,9 @@ def exists(path, number):
         (lambda head, _: head.update({"format": 3}), "format 3"),
         (lambda head, _: head["attributes"].update({"transform": "x"}), "sets 'transform'"),
         (lambda head, _: head["attributes"].update({"__class__": None}), "sets '__class__'"),
+        (lambda head, _: head["attributes"].update({"n_components": 3}), "sets 'n_components'"),
+        (lambda head, _: head["attributes"].update({"_n_features_out": 3}), "sets '_n_features_out'"),
+        (lambda head, _: head["attributes"].update({"another_": 3}), "sets 'another_'"),
     ],
 )
 def test_a_model_that_names_something_else_is_refused(path, pca, change, message):
@@ -379,9 +391,9 @@ def test_a_model_that_names_something_else_is_refused(path, pca, change, message
 @pytest.mark.parametrize(
     ("part", "value"), [("indices", 3), ("indices", -1), ("indptr", 10**6), ("indptr", -1)]
 )
-def test_a_sparse_matrix_that_points_outside_is_refused(path, pca, part, value):
-    pca.extra_ = sparse.csr_array(np.ones((4, 3)))
-    save(pca, path)
+def test_a_sparse_matrix_that_points_outside_is_refused(path, mine, part, value):
+    mine.keep(sparse.csr_array(np.ones((4, 3))))
+    save(mine, path)
     edited(path, lambda _, arrays: np.put(arrays[-2 if part == "indices" else -1], 1, value))
     with pytest.raises(ValueError, match=f"the model at .*{re.escape(path)} holds a damaged sparse matrix"):
         load(path)

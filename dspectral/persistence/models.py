@@ -3,11 +3,14 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dis import get_instructions, opmap
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
+from itertools import pairwise
 from operator import index
 from pkgutil import walk_packages
+from types import CodeType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -311,6 +314,10 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     state = vars(value) if ours else value.__getstate__()
     # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
     fitted = {key: of for key, of in state.items() if key not in parameters}
+    if wrong := names_not_set(type(value), fitted, parameters):
+        raise TypeError(
+            f"{name} has {wrong[0]!r}, which no method of {made_from} sets: remove it, or keep it elsewhere"
+        )
     return {
         "kind": "estimator",
         "class": made_from,
@@ -400,16 +407,48 @@ def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     if isinstance(parameters.get("memory"), str):
         parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
     made, attributes = kind(**parameters), decoder.values(node["attributes"])
-    if wrong := [name for name in attributes if name.startswith("__") or callable(getattr(kind, name, None))]:
+    if wrong := names_not_set(kind, attributes, made.get_params(deep=False)):
         raise ValueError(f"the model at {decoder.record.where.url} sets {wrong[0]!r}, which no fit does")
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
-        return made
-    for name, of in attributes.items():
-        setattr(made, name, of)
+    else:
+        vars(made).update(attributes)
+    made.set_params(**parameters)
+    if hasattr(kind, "_parameter_constraints"):
+        made._validate_params()  # noqa: SLF001  it has no public name
     return made
 
 
+def names_not_set(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
+    """Return the names of attributes that hide a parameter, method or property, or that no method of a class sets."""
+    hidden = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
+    return [name for name in attributes if name in {*hidden, *parameters} or name not in _names_set(kind)]
+
+
+@cache
+def _names_set(kind: type) -> frozenset[str]:
+    """Return the attributes of self that the methods of a class and of its bases set, as their code says."""
+    found, waiting = set(_SET_BESIDE), [member for base in kind.__mro__ for member in vars(base).values()]
+    while waiting:
+        member = waiting.pop()
+        if isinstance(member, CodeType):
+            waiting += member.co_consts
+            if opmap["STORE_ATTR"] in member.co_code[::2]:  # few do, and reading all takes .1 s a class
+                steps = [step for step in get_instructions(member) if step.opname != "EXTENDED_ARG"]
+                # Newer versions of Python load two variables in one step: the second one is the object.
+                found |= {
+                    step.argval
+                    for before, step in pairwise(steps)
+                    if step.opname == "STORE_ATTR" and before.argrepr.split(", ")[-1] == "self"
+                }
+        else:
+            names = ("__wrapped__", "__func__", "__code__", "fget", "fset", "func", "fn")
+            waiting += [getattr(member, name) for name in names if hasattr(member, name)]
+    return frozenset(found)
+
+
+_SET_BESIDE = frozenset({"n_features_in_", "feature_names_in_", "weighting_", "_sklearn_version"})
+"""Attributes that functions beside the classes set, ours and scikit-learn's."""
 _BIT_GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
