@@ -4,6 +4,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,8 +29,15 @@ WAIT_SECONDS = 120.0
 def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
     """Return what compiles a loop for the types of each call, without the interpreter lock."""
     _ANNOUNCER.listeners = listeners
-    fastmath = {"contract"} if contract else False
-    return _in_turn(numba.njit(nogil=True, cache=True, fastmath=fastmath, boundscheck=False)(function))
+    loop = numba.njit(nogil=True, fastmath={"contract"} if contract else False, boundscheck=False)(function)
+    if hasattr(loop, "enable_caching"):  # else compilation is switched off
+        try:
+            loop.enable_caching()
+        except (RuntimeError, OSError) as error:
+            # No folder can be written to, as in a container: each process compiles the loop for itself.
+            if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
+                raise
+    return _in_turn(loop)
 
 
 def cpu_of_loops() -> str:
@@ -82,14 +90,24 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
     if cache is None:  # compilation is switched off
         return loop
     dispatcher: Any = loop
-    load, compile_now, template = cache.load_overload, dispatcher.compile, dispatcher.get_call_template
+    load, save = cache.load_overload, cache.save_overload
+    compile_now, template = dispatcher.compile, dispatcher.get_call_template
 
     def load_or_wait(signature: Arguments, target: BaseContext) -> Any:
-        found = load(signature, target)
-        if found is None:
-            _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
+        with suppress(OSError):  # a folder of another user, who keeps others from reading it
             found = load(signature, target)
-        return found
+            if (
+                found is None and cache.cache_path is not None
+            ):  # without a folder there is nothing to wait for
+                _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
+                found = load(signature, target)
+            return found
+
+    def save_if_possible(signature: Arguments, result: Any) -> None:
+        with suppress(
+            OSError
+        ):  # a full disk, or a folder that became read-only: compiled again in the next process
+            save(signature, result)
 
     def compile_in_turn(signature: Arguments) -> Any:
         with global_compiler_lock, _TURN:
@@ -100,7 +118,8 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
     ) -> Any:
         return template(tuple(_plain(of) for of in types_of_arguments), keywords)
 
-    cache.load_overload, dispatcher.compile = load_or_wait, compile_in_turn
+    cache.load_overload, cache.save_overload = load_or_wait, save_if_possible
+    dispatcher.compile = compile_in_turn
     dispatcher.get_call_template = template_of_plain_types
     return loop
 

@@ -5,12 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from sklearn.utils import get_tags
 
 from dspectral import engine
+from dspectral.engine.fits import expand_path
 from dspectral.engine.summary import bytes_of
 from dspectral.html import size_of
 from dspectral.store.anndata_files import HDF5_ENDINGS
@@ -94,7 +95,7 @@ def plan(
 
 def _opened(place: str | PathLike[str]) -> Any:
     """Return the store or corpus at a place, or the text files that it names."""
-    url = fspath(place)
+    url = expand_path(place)
     try:
         return open_store(url)
     except StoreError:

@@ -1,7 +1,7 @@
 """Principal components of AnnData by the names of scanpy: ``dspectral.pp.pca`` stands for ``scanpy.pp.pca``."""
 
 from operator import itemgetter
-from os import PathLike, fspath
+from os import PathLike
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -169,9 +169,9 @@ def _opened(data: Any, layer: str | None, *, copy: bool) -> tuple[Any, Any, Any]
     if isinstance(data, str | PathLike):
         if copy:
             raise ValueError(f"copy is True, but {data} is a file, into which results are written")
-        where = Location.of(fspath(data), None)
+        where = Location.of(data, None)
         dense = dense_matrix(where, layer)
-        rows: Any = open_store(fspath(data), layer=layer) if dense is None else dense
+        rows: Any = open_store(data, layer=layer) if dense is None else dense
         if dense is not None or isinstance(rows, AnnDataCounts):
             return where, rows, None
         data, layer = rows, None  # which a store of ours does not have

@@ -1,6 +1,7 @@
 """Search: the rows nearest to a text, a row or a point among the coordinates that a fitted model gives them."""
 
 from functools import partial
+from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,7 +43,7 @@ class Neighbor(NamedTuple):
 
 
 def write_coordinates(
-    model: Any, X: Any, out: str, *, storage_options: dict[str, Any] | None = None
+    model: Any, X: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
     """Write the coordinates of rows chunk by chunk, out of core, with the ids that their store keeps.
 
@@ -52,7 +53,7 @@ def write_coordinates(
         Fitted; ``transform`` gives the coordinates, of :class:`Topics` its ``coordinates``.
     X : store, sparse matrix, Dask array, ndarray or list of str
         Rows as the model takes them; a store is weighted as the rows of the fit were.
-    out : str
+    out : str or path-like
         Local path or fsspec URL. One that ends in ``.zarr`` becomes a group with the arrays ``coordinates`` and
         ``ids``; one in ``.parquet`` a folder with a file for each chunk, since files are whole or not there, and the
         columns ``row``, ``id`` and ``coordinates``.

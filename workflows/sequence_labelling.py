@@ -70,7 +70,12 @@ def options() -> argparse.ArgumentParser:
     add("--train", metavar="TSV", help=about)
     about = "the same, to be labelled; an empty line ends a sequence (default: none)"
     add("--test", metavar="TSV", help=about)
-    add("--wav", metavar="DIR", help="recordings (.wav, or in .zip files) with an index.tsv (default: none)")
+    add(
+        "--wav",
+        type=form.local_path,
+        metavar="DIR",
+        help="recordings (.wav, or in .zip files) with an index.tsv (default: none)",
+    )
     add("--label-column", default="digit", metavar="NAME", help="of the index")
     add("--split-column", default="split", metavar="NAME", help="of the index: train or test")
     about = (

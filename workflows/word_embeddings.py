@@ -135,7 +135,7 @@ def add_vector_settings(parser: argparse.ArgumentParser) -> None:
 
 def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:
     """Open the corpus kept by an earlier run, or build it."""
-    if arguments.store and Path(arguments.store).exists():
+    if arguments.store and Path(arguments.store).expanduser().exists():
         return open_corpus(arguments.store)
     return read_corpus(arguments, arguments.store or scratch)
 

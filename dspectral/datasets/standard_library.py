@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dspectral.datasets.random_blocks import checked_seed
+from dspectral.engine.fits import expand_path
 from dspectral.inputs.parameters import RandomState
 
 LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
@@ -71,7 +72,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     >>> "decoder" in documents.labels, documents.unread
     (True, [])
     """
-    root = root or Path(sysconfig.get_path("stdlib"))
+    root = Path(expand_path(root or sysconfig.get_path("stdlib")))
     files = _sources(root)
     if not files:
         raise FileNotFoundError(f"no Python source in {root}, where this interpreter's standard library lies")

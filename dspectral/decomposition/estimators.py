@@ -330,6 +330,7 @@ class Decomposition(
         self.noise_variance_ = left / rest if rest > 0 else 0.0
 
 
+@np.errstate(under="ignore")
 def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
     """Return one block of projections in the space of the rows."""
     rows = X @ axes

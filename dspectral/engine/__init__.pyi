@@ -4,6 +4,7 @@ from .configuration import asked_memory_limit as asked_memory_limit
 from .configuration import memory_limit as memory_limit
 from .events import listening as listening
 from .fits import emits_events as emits_events
+from .fits import expand_path as expand_path
 from .fits import expect_passes as expect_passes
 from .fits import numbered as numbered
 from .fits import only_planned as only_planned

@@ -1,4 +1,4 @@
-"""Conditions of the bits of a sum, beside its numbers: one BLAS thread in a task, and arrays that are aligned."""
+"""Conditions of the bits of a sum, beside its numbers: one BLAS thread, underflow to zero, and aligned arrays."""
 
 import copy
 import os
@@ -20,7 +20,10 @@ FEW = 100
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Return a context in which BLAS uses one thread, also when several threads enter and leave it."""
+    """Return a context in which BLAS uses one thread, also when several threads enter and leave it.
+
+    Underflow gives zero in it, or a number near zero, also where ``np.seterr(all="raise")`` is in force.
+    """
     return _BlasGate()
 
 
@@ -51,6 +54,8 @@ class _BlasGate(AbstractContextManager[None]):
             cls().__exit__(None, None, None)
 
     def __enter__(self) -> None:
+        self._errors = np.errstate(under="ignore")
+        self._errors.__enter__()
         # The lock is held while the limit is set: a second task must not compute before that.
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
@@ -61,6 +66,8 @@ class _BlasGate(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
+        if error_state := vars(self).pop("_errors", None):  # else this process was forked within the context
+            error_state.__exit__(kind, error, trace)
         with _BlasGate._lock:
             _BlasGate._inside -= 1
             if _BlasGate._inside == 0:

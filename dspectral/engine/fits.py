@@ -8,9 +8,12 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
+from os import PathLike, fspath
+from os.path import expanduser
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from urllib.parse import unquote
 from uuid import uuid4
 
 from dspectral.engine.blas import blas_in_one_thread
@@ -118,9 +121,26 @@ def _says_keep(method: F) -> F:
     return method
 
 
-def place_of(url: str | Path, storage_options: dict[str, Any] | None = None) -> Place:
+def expand_path(path: str | PathLike[str]) -> str:
+    """Return a path or URL as text: the local path of a ``file://`` URL, with ``~`` and ``~user`` expanded.
+
+    >>> expand_path(Path("a", "b c")), expand_path("file:///a/b%20c"), expand_path("s3://a/b%20c")
+    ('a/b c', '/a/b c', 's3://a/b%20c')
+    """
+    if not isinstance(path, str | PathLike) or not isinstance(text := fspath(path), str) or not text:
+        raise TypeError(
+            f"the path is {path!r:.60}, but it must be a local path or a URL: give a str or a Path"
+        )
+    scheme, is_url, rest = text.partition("://")
+    if is_url and scheme in ("file", "local") and "::" not in text:
+        text, is_url = unquote(rest.removeprefix("localhost")), ""
+    # A name like "~notes.txt", of no user, stays as it is, as at a shell.
+    return text if is_url or "::" in text else expanduser(text)  # noqa: PTH111
+
+
+def place_of(url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Place:
     """Return the folder that a user named; a local path is made absolute, as workers have folders of their own."""
-    place = str(url)
+    place = expand_path(url)
     is_url = "://" in place or "::" in place
     return place if is_url else str(Path(place).absolute()), tuple(sorted((storage_options or {}).items()))
 
@@ -173,7 +193,7 @@ def kept_in_force() -> Place | None:
     import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
 
     url = dask.config.get("dspectral.keep", None)
-    if url is not None and (not isinstance(url, str | Path) or not str(url)):
+    if url is not None and (not isinstance(url, str | PathLike) or not str(url)):
         raise ValueError(f"dspectral.keep is {url!r}, but it must be a folder or the URL of one")
     return None if url is None else place_of(url)
 

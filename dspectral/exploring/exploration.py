@@ -7,13 +7,14 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import fsspec
 
+from dspectral.engine.fits import expand_path
 from dspectral.exploring import steps
 from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Announce, Sizes, Stages, least_count
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
@@ -155,7 +156,7 @@ def _folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
     """Return a new folder that is gone when the stack is left."""
     if scratch is None:
         return stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-explore-"))
-    url = f"{fspath(scratch).rstrip('/')}/explore-{uuid4().hex}"
+    url = f"{expand_path(scratch).rstrip('/')}/explore-{uuid4().hex}"
     system, path = fsspec.url_to_fs(url)
     system.makedirs(path, exist_ok=True)
     stack.callback(system.rm, path, recursive=True)
@@ -169,7 +170,7 @@ def _files(
     stages: Stages,
 ) -> tuple[list[str], int]:
     """Return the files to read, and how many texts in memory were written to the only one of them."""
-    paths = [fspath(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
+    paths = [expand_path(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
     if bool(paths) == (texts is not None):
         raise ValueError("give either sources, paths of text files, or texts, an iterable of strings")
     if texts is None:

@@ -21,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from dspectral.engine.fits import expand_path
 from dspectral.exploring.documents import WORD, excerpt
 from dspectral.exploring.findings import (
     ROWS,
@@ -151,7 +152,7 @@ class Exploration:
         Path
             The file.
         """
-        target = Path(path)
+        target = Path(expand_path(path))
         target.write_text(self.html(), encoding="utf-8")
         return target
 

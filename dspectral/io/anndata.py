@@ -1,7 +1,7 @@
 """Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
 
 from collections.abc import Mapping
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -86,7 +86,7 @@ def write_anndata(
     >>> open_store("memory://identity.zarr").shape
     (3, 3)
     """
-    where = Location.of(fspath(path), storage_options)
+    where = Location.of(path, storage_options)
     write_whole(where, store.to_anndata(weighting=weighting))
 
 
@@ -152,7 +152,7 @@ def write_embedding(
     name = key.removeprefix("X_")
     place: Any = adata
     if isinstance(adata, str | PathLike):
-        place = Location.of(fspath(adata), storage_options)
+        place = Location.of(adata, storage_options)
     n_obs, n_vars = shape_of_anndata(place) if isinstance(place, Location) else place.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):

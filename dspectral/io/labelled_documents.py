@@ -4,12 +4,13 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 import fsspec
 
+from dspectral.engine.fits import expand_path
 from dspectral.engine.keeping import refuse_endless
 from dspectral.store.from_text.readers import numbered_lines
 from dspectral.store.location import is_local
@@ -72,7 +73,7 @@ def read_labelled_records(
     >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
-    path, text = fspath(path), (text,) if isinstance(text, str) else text
+    path, text = expand_path(path), (text,) if isinstance(text, str) else text
     name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
     if not name.endswith((".jsonl", ".tsv")):
         raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
@@ -115,7 +116,7 @@ def read_newsgroups(
     >>> list(read_newsgroups("memory://posts"))
     [LabelledText(text='Subject: orbits', labels=('sci.space',))]
     """
-    system, root = fsspec.url_to_fs(fspath(folder), **(storage_options or {}))
+    system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
     paths = sorted(system.find(root))
     if not paths:
         raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
@@ -165,7 +166,7 @@ def read_reuters(
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}, but must be 'train' or 'test'")
     for source in [paths] if isinstance(paths, str | PathLike) else paths:
-        system, root = fsspec.url_to_fs(fspath(source), **(storage_options or {}))
+        system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
         found = sorted(system.glob(f"{root}/*.sgm") if system.isdir(root) else system.glob(root))
         if not found:
             raise ValueError(f"no .sgm file at {source}")

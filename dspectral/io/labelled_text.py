@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -111,7 +112,7 @@ Format: TypeAlias = Literal["extreme", "svmlight"]
 
 def build_labelled_store(
     sources: str | Sequence[str],
-    store: str,
+    store: str | PathLike[str],
     *,
     format: Format = "extreme",  # noqa: A002  as fsspec, Dask and Pandas call it
     n_columns: int | None = None,
@@ -128,7 +129,7 @@ def build_labelled_store(
     ----------
     sources : str or sequence of str
         Paths, globs or fsspec URLs, also .gz, .bz2 or .zst.
-    store : str
+    store : str or path-like
         Local path or fsspec URL of the store to make.
     format : {"extreme", "svmlight"}, default="extreme"
         Format of the text. ``"extreme"``: a first line ``documents columns labels``, then a line a document,
@@ -208,7 +209,7 @@ def build_labelled_store(
 
 def write_labelled_text(
     X: RowsLike,
-    path: str,
+    path: str | PathLike[str],
     y: "RowsLike | None" = None,
     *,
     format: Format = "extreme",  # noqa: A002
@@ -221,7 +222,7 @@ def write_labelled_text(
     ----------
     X : store, Dask array, SciPy sparse or ndarray, shape (n_documents, n_columns)
         Counts or features of the documents.
-    path : str
+    path : str or path-like
         Local path or fsspec URL; an ending .gz, .bz2 or .zst compresses.
     y : Dask array, SciPy sparse or ndarray, shape (n_documents, n_labels), optional
         Not zero where a document has the label; by default the labels of the store X.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -11,6 +11,7 @@ from uuid import uuid4
 import fsspec
 from fsspec.utils import infer_compression
 
+from dspectral.engine.fits import expand_path
 from dspectral.store.from_text.readers import numbered_lines
 from dspectral.store.location import named_when_full
 
@@ -18,7 +19,7 @@ from dspectral.store.location import named_when_full
 @contextmanager
 def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
     """Open a file to write, compressed as its name says; on this machine it has its name once it is whole."""
-    place = fspath(path)
+    place = expand_path(path)
     local = "://" not in place and "::" not in place and (Path(place).is_file() or not Path(place).exists())
     aside = f"{place}.{uuid4().hex}.partial" if local else place
     try:

@@ -1,13 +1,14 @@
 """Text and binary formats of word2vec."""
 
 from collections.abc import Callable, Iterator, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import IO, Any, Literal, TypeAlias
 from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspectral.engine.fits import expand_path
 from dspectral.io.line_files import written_whole
 from dspectral.store.from_text.sources import format_of
 from dspectral.store.from_text.streams import open_bytes
@@ -68,7 +69,7 @@ def read_word2vec(
     (['yes', 'no'], (2, 3))
     """
     check_name("errors", errors, ERRORS)
-    path = fspath(path)
+    path = expand_path(path)
     binary = _is_binary(path) if binary is None else binary
     with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
         head = file.readline(LONGEST_HEAD).split()
@@ -137,7 +138,7 @@ def write_word2vec(
     (['yes'], array([[1., 1.]], dtype=float32))
     """
     # The binary format is little-endian on every machine.
-    path, vectors = fspath(path), np.asarray(vectors, dtype="<f4")
+    path, vectors = expand_path(path), np.asarray(vectors, dtype="<f4")
     if isinstance(words, str):
         raise TypeError(f"words is {words!r:.60}, but it must be a list of strings")
     if vectors.ndim != 2 or len(words) != len(vectors):

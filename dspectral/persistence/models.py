@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
 from operator import index
+from os import PathLike
 from pkgutil import walk_packages
 from types import CodeType
 from typing import Any, NamedTuple, cast
@@ -36,7 +37,11 @@ MAX_READS = 100
 
 
 def save(
-    model: Any, path: str, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None
+    model: Any,
+    path: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+    storage_options: dict[str, Any] | None = None,
 ) -> None:
     """Save a fitted estimator.
 
@@ -46,7 +51,7 @@ def save(
         A fitted estimator of dspectral, with whatever fitted ones it holds; a subclass of one; or a Pipeline,
         FeatureUnion or ColumnTransformer of these and of a few from scikit-learn (StandardScaler, MaxAbsScaler,
         Normalizer, LinearSVC, LogisticRegression, Ridge).
-    path : str
+    path : str or path-like
         Local path or fsspec URL of the Zarr group to make.
     overwrite : bool, default=False
         Whether a model at ``path`` may be replaced. It stays whole until the new one is.
@@ -77,7 +82,7 @@ def save(
         raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
-    where = Location.of(str(path), storage_options)
+    where = Location.of(path, storage_options)
     # Everything that can be refused is refused before anything is written, the lock included.
     _check_replaceable(where, overwrite=overwrite)
     arrays: list[Any] = []
@@ -100,7 +105,7 @@ def _check_replaceable(where: Location, *, overwrite: bool) -> None:
 
 
 def load(
-    path: str,
+    path: str | PathLike[str],
     *,
     classes: Iterable[type | Callable[[str], Iterable[Any]]] = (),
     storage_options: dict[str, Any] | None = None,
@@ -109,7 +114,7 @@ def load(
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or fsspec URL, as given to :func:`save`.
     classes : iterable of type or function, default=()
         Your own subclasses that the model may be of, or hold, and your own tokenizers. Imported subclasses are found
@@ -140,7 +145,7 @@ def load(
     True
     """
     import_all()
-    where, classes = Location.of(str(path), storage_options), list(classes)
+    where, classes = Location.of(path, storage_options), list(classes)
     given = [one for one in classes if isinstance(one, type)]
     for function in (one for one in classes if not isinstance(one, type)):
         give_tokenizer(function, "classes")
@@ -149,7 +154,7 @@ def load(
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: save writes one")
         try:
-            return _decoded(record, path, given)
+            return _decoded(record, where.url, given)
         except StoreError:
             # The arrays are gone once save(overwrite=True) has written newer ones: those are read instead.
             if (newer := read_record(where)) is None or newer.attributes == record.attributes:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from os import PathLike
 from typing import Any, cast
 from uuid import uuid4
 
@@ -191,14 +192,16 @@ class Coordinates:
 
 
 @emits_events
-def write_rows(Z: Any, out: str, *, storage_options: dict[str, Any] | None = None) -> Coordinates:
+def write_rows(
+    Z: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+) -> Coordinates:
     """Write dense rows, lazy or in memory, chunk by chunk, with the ids of the store that they are of.
 
     The same call goes on where one was stopped: chunks that are there are neither read nor made again.
     """
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out is {str(out)!r}, but it must end in .zarr or .parquet")
-    rows, where = lazy_rows(Z), Location.of(str(out), storage_options)
+    rows, where = lazy_rows(Z), Location.of(out, storage_options)
     saved = Coordinates(where, _head_of(rows))
     with locked(where):
         found = _find(where)
@@ -256,12 +259,14 @@ def _write_chunks(place: Coordinates, rows: da.Array, left: list[int]) -> dict[i
     return dict(zip(left, made[:, 0], strict=True))
 
 
-def open_coordinates(url: str, *, storage_options: dict[str, Any] | None = None) -> Coordinates:
+def open_coordinates(
+    url: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
+) -> Coordinates:
     """Open coordinates that ``transform(X, out=...)`` has written: metadata alone is read.
 
     Parameters
     ----------
-    url : str
+    url : str or path-like
         Local path or fsspec URL, which ends in .zarr or .parquet.
     storage_options : dict, optional
         Options of the file system.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,12 +109,12 @@ class Corpus:
         return len(self.blocks)
 
 
-def open_corpus(path: str, *, storage_options: dict[str, Any] | None = None) -> Corpus:
+def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Corpus:
     r"""Open a finished corpus: metadata alone is read.
 
     Parameters
     ----------
-    path : str
+    path : str or path-like
         Local path or any fsspec URL.
     storage_options : dict, optional
         Options of the file system.

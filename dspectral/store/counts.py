@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import dask.array as da
@@ -217,7 +218,7 @@ class CountStore(OpenedCounts):
 
 
 def open_store(
-    url: str,
+    url: str | PathLike[str],
     *,
     layer: str | None = None,
     without: Sequence[str] = (),
@@ -228,7 +229,7 @@ def open_store(
 
     Parameters
     ----------
-    url : str
+    url : str or path-like
         Local path or any fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is a file of AnnData in HDF5.
     layer : str, optional
         Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
@@ -263,8 +264,8 @@ def open_store(
     where = Location.of(url, storage_options)
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
-        blocks_left((), without, url)
-        _check_tokenizer({}, tokenizer, url)
+        blocks_left((), without, where.url)
+        _check_tokenizer({}, tokenizer, where.url)
         return open_anndata(where, layer=layer)
     store = open_finished(where)
     if store is not None and layer is not None:
@@ -272,8 +273,8 @@ def open_store(
             f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
         )
     if store is not None:
-        _check_tokenizer(store.provenance, tokenizer, url)
-        return replace(store, blocks=blocks_left(store.blocks, without, url), left_out=tuple(without))
+        _check_tokenizer(store.provenance, tokenizer, where.url)
+        return replace(store, blocks=blocks_left(store.blocks, without, where.url), left_out=tuple(without))
     if CORPUS_KEY in attributes:
         raise StoreError(
             f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"

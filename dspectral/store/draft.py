@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
+from os import PathLike
 from typing import Any, NamedTuple
 
 import dask
@@ -88,7 +89,7 @@ def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def begin(
-    store: str,
+    store: str | PathLike[str],
     storage_options: dict[str, Any] | None,
     provenance: dict[str, Any],
     *,
@@ -264,13 +265,13 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
 
 
 def discard_unfinished(
-    store: str, *, storage_options: dict[str, Any] | None = None, force: bool = False
+    store: str | PathLike[str], *, storage_options: dict[str, Any] | None = None, force: bool = False
 ) -> None:
     """Remove what an unfinished build or append has written; a finished store is as it was before the append.
 
     Parameters
     ----------
-    store : str
+    store : str or path-like
         Local path or fsspec URL of the store or corpus.
     storage_options : dict, optional
         Options of its file system.

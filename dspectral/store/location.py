@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from uuid import uuid4
@@ -148,7 +149,7 @@ class Location(NamedTuple):
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> "Location":
+    def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> "Location":
         """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
         return cls(*place_of(url, storage_options))
 

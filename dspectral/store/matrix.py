@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import groupby
+from os import PathLike
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +28,7 @@ from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 @emits_events
 def write_counts(
     X: RowsLike,
-    store: str,
+    store: str | PathLike[str],
     *,
     labels: "RowsLike | None" = None,
     block_rows: int | None = None,
@@ -42,7 +43,7 @@ def write_counts(
     ----------
     X : SciPy sparse, ndarray, or Dask array of CSR or dense blocks cut by rows, shape (n_rows, n_columns)
         Rows of finite real numbers, none of them negative unless ``signed``.
-    store : str
+    store : str or path-like
         Local path or fsspec URL of the store to make.
     labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
         Not zero where a row has the label; kept beside the rows, block by block.

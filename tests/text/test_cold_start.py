@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from filelock import FileLock
-from numba.core import config
+from numba.core import caching, config
 
 from dspectral import _machine_code
 from dspectral._compiled import compiled, read_only
@@ -105,6 +105,28 @@ def test_a_turn_ends_with_the_outermost_loop_also_after_an_error(tmp_path):
     assert turn.lock is None
     with other.acquire(timeout=0):
         assert other.is_locked
+
+
+@pytest.mark.parametrize("fault", ["no folder", "a folder that cannot be read", "a full disk"])
+def test_a_loop_is_compiled_without_a_place_for_its_machine_code(fault, monkeypatch, tmp_path):
+    def refuse(*_arguments):
+        raise OSError(28, fault)
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    if fault == "no folder":
+        monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    else:
+        name = "save" if fault == "a full disk" else "load"
+        monkeypatch.setattr(caching.IndexDataCacheFile, name, refuse)
+    loop = compiled(lambda number: number + 2)
+    assert loop(3) == 5
+    assert loop(0.5) == 2.5  # compiled once more, for another type
+
+
+def test_a_wrong_setting_of_numba_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "no_such_module.Locator")
+    with pytest.raises(RuntimeError, match="no_such_module"):
+        compiled(lambda number: number + 3)(1)
 
 
 @compiled

@@ -39,7 +39,7 @@ from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
 from .messages import LOST, in_options, sentence
-from .options import Parser, bits, memory_limit, positive, share
+from .options import Parser, bits, local_path, memory_limit, positive, share
 from .page import page
 from .plots import png
 from .report import Plot, Report, plain
@@ -47,7 +47,7 @@ from .schedulers import scheduler, worker_settings
 from .table import print_table
 from .usage import Meter, Used
 
-__all__ = ["EXPECTED", "Run", "bits", "parser", "positive", "run", "scratch_folder", "share"]
+__all__ = ["EXPECTED", "Run", "bits", "local_path", "parser", "positive", "run", "scratch_folder", "share"]
 
 QUIET_SECONDS = 3.0
 """A step that ends sooner shows no progress."""
@@ -65,7 +65,11 @@ def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
     result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
     shared = result.add_argument_group("in every program")
     shared.add_argument(
-        "--out", type=Path, default=Path("out", *name.split(".")), metavar="DIR", help="for report and model"
+        "--out",
+        type=local_path,
+        default=Path("out", *name.split(".")),
+        metavar="DIR",
+        help="for report and model",
     )
     where = shared.add_mutually_exclusive_group()
     threads = "start N worker processes for the work (default: none, threads of this process do it)"

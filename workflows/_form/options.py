@@ -6,9 +6,12 @@ import shlex
 from collections.abc import Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from dask.utils import parse_bytes
+
+from dspectral.engine import expand_path
 
 COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
 """What a person typed to start the program, ``dspectral demo`` for instance; None under ``python -m``."""
@@ -90,6 +93,14 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def local_path(text: str) -> Path:
+    """Read a path of this machine, as a ``type`` of argparse; ``~`` is expanded where the shell left it."""
+    path = expand_path(text)
+    if "://" in path:
+        raise argparse.ArgumentTypeError(f"{text!r} is a URL, but a path on this machine is needed")
+    return Path(path)
 
 
 def bits(text: str) -> int:

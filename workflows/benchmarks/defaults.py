@@ -12,7 +12,6 @@ labels `multilabel/NAME/{train,test,all}.txt.gz`, `multilabel/goemotions/{train,
 
 import argparse
 from itertools import product
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -48,7 +47,7 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("benchmarks.defaults", __doc__)
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the data sets")
+    add("--data", type=form.local_path, required=True, metavar="DIR", help="folder of the data sets")
     families, names = list(FAMILIES), sorted({name for family in FAMILIES.values() for name in family.sets})
     add("--methods", nargs="+", choices=families, default=families, metavar="FAMILY", help="to compare")
     add("--sets", nargs="+", choices=names, default=names, metavar="NAME", help="data sets (default: all)")

@@ -56,7 +56,12 @@ def options() -> argparse.ArgumentParser:
     add("--states", type=form.positive, default=12, metavar="N", help="hidden states of the anchor HMM")
     add("--min-count", type=form.positive, default=11, metavar="C", help="rarer words are one type")
     add("--methods", nargs="+", choices=list(MODELS), default=list(MODELS), help="to learn")
-    add("--scratch", type=Path, metavar="DIR", help="folder of the text, which is kept (default: a new one)")
+    add(
+        "--scratch",
+        type=form.local_path,
+        metavar="DIR",
+        help="folder of the text, which is kept (default: a new one)",
+    )
     return parser
 
 

@@ -13,7 +13,6 @@ import argparse
 import time
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +93,7 @@ def options() -> argparse.ArgumentParser:
     about = "turns of low-rank runs (default: none)"
     add("--low-rank", type=form.positive, nargs="*", default=[], metavar="T", help=about)
     add("--trees", action="store_true", help="of napkinXC, too")
-    add("--scratch", type=Path, help="folder for the store (default: the system's)")
+    add("--scratch", type=form.local_path, help="folder for the store (default: the system's)")
     return parser
 
 

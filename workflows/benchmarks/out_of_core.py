@@ -10,7 +10,6 @@ its memory limit is ended.
 import argparse
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -85,7 +84,7 @@ def options() -> argparse.ArgumentParser:
     about = "largest factor that is sketched as well (default: all are)"
     add("--sketch-up-to", type=form.positive, metavar="F", help=about)
     add("--store", help="of counts to read (default: one is generated)")
-    add("--scratch", type=Path, help="folder for the store (default: the system's)")
+    add("--scratch", type=form.local_path, help="folder for the store (default: the system's)")
     return parser
 
 

@@ -71,7 +71,7 @@ def options() -> argparse.ArgumentParser:
     add("--limit", type=form.positive, default=600, metavar="SECONDS", help=about)
     about = "of a contender's process; one that needs more ends (default: no limit)"
     add("--data-limit", type=form.memory_limit, default="0", metavar="SIZE", help=about)
-    add("--scratch", type=Path, help="folder for the data (default: the system's)")
+    add("--scratch", type=form.local_path, help="folder for the data (default: the system's)")
     return parser
 
 

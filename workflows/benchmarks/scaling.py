@@ -78,7 +78,7 @@ def options() -> argparse.ArgumentParser:
     add("--repetitions", type=form.positive, default=5, metavar="N", help="of each")
     about = "rows of counts; the text has five sentences for each"
     add("--size", type=form.positive, default=200_000, help=about)
-    add("--scratch", type=Path, help="folder for the data (default: the system's)")
+    add("--scratch", type=form.local_path, help="folder for the data (default: the system's)")
     return parser
 
 

@@ -152,7 +152,7 @@ def read(path: Path, text: str, label: str) -> tuple[list[str], NDArray[Any]]:
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
     parser = form.parser("benchmarks.topics", __doc__, fits=False)
-    parser.add_argument("file", type=Path, help="JSON lines of texts and their groups, also .gz")
+    parser.add_argument("file", type=form.local_path, help="JSON lines of texts and their groups, also .gz")
     parser.add_argument("--text-field", default="text", help="field of the text")
     parser.add_argument(
         "--label-field", default="label", help="field of the group; records of several are left out"

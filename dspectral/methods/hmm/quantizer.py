@@ -122,6 +122,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         codes = self._codes(self._stack(X, reset=False))
         return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
 
+    @np.errstate(under="ignore")
     def _codes(self, frames: Doubles) -> Int32s:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_

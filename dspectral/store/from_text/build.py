@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -36,7 +37,7 @@ Settings: TypeAlias = HashingSettings | VocabularySettings
 @emits_events
 def build_store(
     sources: TextSources,
-    store: str,
+    store: str | PathLike[str],
     *,
     unit: str | None = None,
     field: str | None = None,
@@ -65,7 +66,7 @@ def build_store(
         Dask DataFrame (read partition by partition, a task each), a table or records with ``field`` (a lazy frame of
         polars, a data set or record batch reader of Arrow and a relation of DuckDB batch by batch), or
         ``Texts([...])``, since a list of strings names files.
-    store : str
+    store : str or path-like
         Local path or fsspec URL of the store to make.
     unit : {"line", "file", "field"}, optional
         Unit of text that is a document: by default a line of a txt file, a field of a record elsewhere.
@@ -249,7 +250,12 @@ def _write_rows(
 
 
 def _terms_to_keep(
-    keep_terms: int | None, store: str, storage_options: dict[str, Any] | None, *, hashed: bool, append: bool
+    keep_terms: int | None,
+    store: str | PathLike[str],
+    storage_options: dict[str, Any] | None,
+    *,
+    hashed: bool,
+    append: bool,
 ) -> int | None:
     """Return how many terms a build keeps; one that appends keeps as many as the store does."""
     if keep_terms is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any, cast, get_args
 from uuid import uuid4
 
@@ -34,7 +35,7 @@ N_PARTITIONS = 8
 @emits_events
 def build_corpus(
     sources: TextSources,
-    store: str,
+    store: str | PathLike[str],
     *,
     unit: str | None = None,
     field: str | None = None,
@@ -56,7 +57,7 @@ def build_corpus(
     ----------
     sources : str, path, sequence of these, or texts
         Files by their names or patterns, or texts in memory or of Dask, as for :func:`build_store`.
-    store : str
+    store : str or path-like
         Local path or fsspec URL of the corpus to make.
     unit : {"line", "file", "field"}, optional
         Unit of text that is a sentence: by default each line, of a file as of a field or a text in memory, which may

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from dspectral.engine.fits import expand_path
 from dspectral.store.from_text.lines import (
     DEFAULTS,
     PIECE_BYTES,
@@ -100,7 +101,7 @@ def numbered_lines(
     path: str | PathLike[str], storage_options: dict[str, Any] | None
 ) -> Iterator[tuple[int, str]]:
     """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
-    path = fspath(path)
+    path = expand_path(path)
     with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
         number = 1
         for piece in whole_lines(file, path):

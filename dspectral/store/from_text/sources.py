@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, pairwise
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, NamedTuple
 
 import fsspec
 
+from dspectral.engine.fits import expand_path
 from dspectral.engine.tasks import retried
 from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
@@ -191,7 +192,7 @@ def plan_spans(
     reading = reading.checked()
     encoding, spans = known_encoding(reading.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
-        for url, path, size, stamp in _found(sources, fspath(source), reading):
+        for url, path, size, stamp in _found(sources, expand_path(source), reading):
             whole = _whole(url, path, reading)._replace(encoding=encoding, stamps=(stamp,))
             whole = whole._replace(unit="id") if ids else whole
             cut = partial(_spans, whole, size, reading)

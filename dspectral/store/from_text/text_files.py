@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from functools import cached_property, partial
 from itertools import islice
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, NamedTuple
 
 import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
+from dspectral.engine.fits import expand_path
 from dspectral.store.arrays import digest_of
 from dspectral.store.facts import text_files_card
 from dspectral.store.from_text.lines import (
@@ -95,7 +96,7 @@ class TextFiles:
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
-        self.sources = [fspath(source) for source in every]
+        self.sources = [expand_path(source) for source in every]
         longest = Longest.checked(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         self.reading = Reading(*kind, block_bytes, errors, storage_options, longest).checked()
