@@ -1,6 +1,7 @@
 """Kinds of blocks: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -28,6 +29,19 @@ CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
 Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"
 """A block of rows, sparse or dense, shape ``(n_rows, n_columns)``."""
+
+
+def is_missing(value: object) -> bool:
+    """Report whether a value stands for no value: None, NaN, NaT, NA or a masked entry.
+
+    >>> [is_missing(value) for value in (None, np.nan, "", 0)]
+    [True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return isinstance(value, Number) and value != value  # noqa: PLR0124  only NaN differs from itself
 
 
 class HoldsCounts(Protocol):

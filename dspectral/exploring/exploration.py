@@ -38,7 +38,7 @@ KIND = ("unit", "field", "encoding", "delimiter")
 """Fields of :class:`Reading` that say what a source is."""
 
 
-def explore(
+def explore(  # noqa: PLR0913  what text may be like, by keywords
     sources: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     *,
     texts: Iterable[str] | None = None,
@@ -54,6 +54,8 @@ def explore(
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
     long_documents: str = "error",
+    missing: str | None = None,
+    format: str | None = None,  # noqa: A002  as build_store calls it
     scratch: str | PathLike[str] | None = None,
     source_options: dict[str, Any] | None = None,
     stage: Announce | None = None,
@@ -88,6 +90,10 @@ def explore(
         Treatment of bytes that are not UTF-8.
     max_document_bytes, long_documents : int, default=16777216, and str, default="error"
         Most bytes of a document, and what becomes of a longer one, as for :func:`dspectral.build_corpus`.
+    missing : {"error", "empty", "skip"}, optional
+        Treatment of a text that is missing, as for :func:`dspectral.build_store`.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
+        Format of the files, as for :func:`dspectral.build_store`.
     scratch : str or path, optional
         Folder for intermediate results, which every worker must see and are removed; by default a temporary one.
     source_options : dict, optional
@@ -131,7 +137,8 @@ def explore(
         # A record is a document, where a corpus would take each line of it for a sentence.
         unit = "field" if unit is None and field is not None else unit
         limit = Longest.checked(max_document_bytes, long_documents)
-        reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, limit)
+        kind = unit, field, encoding, delimiter
+        reading = Reading(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = plan_text(paths, reading, sentences=True)
         corpus = _counted(paths, folder, reading, stages, tokens)
         least = min_count or least_count(corpus.n_tokens)
@@ -207,7 +214,7 @@ def _counted(
             min_count=1,
             lowercase=True,
             tokens=tokens,
-            **_named(reading, *KIND, "block_bytes", "errors"),
+            **_named(reading, *KIND, "block_bytes", "errors", "missing", "format"),
             max_document_bytes=reading.longest.n_bytes,
             long_documents=reading.longest.treatment,
             source_options=reading.options,

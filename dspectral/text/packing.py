@@ -1,10 +1,10 @@
 """Texts in memory: what is taken as a collection of documents, and how it is packed, a block at a time."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, TypeAlias
 
-from dspectral.types import Documents
+from dspectral.types import Documents, is_missing
 
 Texts: TypeAlias = Iterable[str] | Iterable[bytes]
 """Documents in memory: a list, tuple, generator, or column of pandas, polars, Arrow or a data set."""
@@ -13,8 +13,14 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text that are packed and worked on at once."""
 
 
-def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documents]:
-    """Pack texts into blocks, read one after the other.
+StandIn: TypeAlias = Callable[[str], bytes | None]
+"""Function of the place of a missing text, which returns what it is read as, None where it is left out, or raises."""
+
+
+def text_blocks(
+    X: Texts, *, block_bytes: int = BLOCK_BYTES, named: str = "document", stand_in: StandIn | None = None
+) -> Iterator[Documents]:
+    """Pack texts into blocks, read one after the other; missing ones are errors, unless something stands for them.
 
     >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
     [2, 1]
@@ -25,7 +31,7 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
     """
     held: list[bytes] = []
     n_bytes = 0
-    for text in encoded_texts(X):
+    for text in encoded_texts(X, named=named, stand_in=stand_in):
         held.append(text)
         n_bytes += len(held[-1])
         if n_bytes >= block_bytes:
@@ -35,13 +41,18 @@ def text_blocks(X: Texts, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Documen
         yield Documents.of(held)
 
 
-def encoded_texts(X: Texts) -> Iterator[bytes]:
+def encoded_texts(X: Texts, *, named: str = "document", stand_in: StandIn | None = None) -> Iterator[bytes]:
     """Yield each of some texts in UTF-8."""
-    for number, text in enumerate(_values(X)):
-        yield _encoded(text, number)
+    for number, text in enumerate(values_of(X)):
+        known = text
+        if stand_in is not None and not isinstance(text, str | bytes) and is_missing(text):
+            known = stand_in(f"{named} {number} is {_shown(text)}")
+            if known is None:
+                continue
+        yield _encoded(known, f"{named} {number}")
 
 
-def _values(X: Texts | str | bytes) -> Iterable[Any]:
+def values_of(X: Texts | str | bytes) -> Iterable[Any]:
     """Return what iterates over the documents, if X is a collection of documents."""
     if isinstance(X, str | bytes | PathLike):
         shown = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
@@ -62,7 +73,7 @@ def _values(X: Texts | str | bytes) -> Iterable[Any]:
     return values
 
 
-def _encoded(text: str | bytes, number: int) -> bytes:
+def _encoded(text: str | bytes, place: str) -> bytes:
     try:
         if isinstance(text, str):
             return text.encode()
@@ -70,8 +81,8 @@ def _encoded(text: str | bytes, number: int) -> bytes:
             text.decode()
             return text
     except (UnicodeEncodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"document {number} is not text in UTF-8: {error.reason}") from error
-    raise TypeError(f"document {number} is {_shown(text)}, but it must be a string")
+        raise ValueError(f"{place} is not text in UTF-8: {error.reason}") from error
+    raise TypeError(f"{place} is {_shown(text)}, but it must be a string")
 
 
 def _shown(value: Any) -> str:

@@ -82,4 +82,6 @@ def test_programs_that_read_text_have_the_same_options_for_it(text):
             "errors": "replace",
             "max_document_bytes": 16 << 20,
             "long_documents": "error",
+            "missing": None,
+            "format": None,
         }

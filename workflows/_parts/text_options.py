@@ -9,7 +9,17 @@ from dspectral.store import Corpus
 from .._form import form
 
 UNITS = ("line", "file", "field")
-NAMES = ("unit", "field", "encoding", "delimiter", "errors", "max_document_bytes", "long_documents")
+NAMES = (
+    "unit",
+    "field",
+    "encoding",
+    "delimiter",
+    "errors",
+    "max_document_bytes",
+    "long_documents",
+    "missing",
+    "format",
+)
 """Options that are arguments of the same names."""
 
 
@@ -34,6 +44,12 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
     add("--max-document-bytes", type=int, default=16 << 20, metavar="N", help=about)
     about = f"a longer {unit}: an error, read as empty, or its beginning"
     add("--long-documents", choices=("error", "skip", "truncate"), default="error", help=about)
+    about = (
+        "a text that is null: an error, an empty text, or none (default: error, with --errors replace empty)"
+    )
+    add("--missing", choices=("error", "empty", "skip"), help=about)
+    about = "of all files (default: what the ending says, or the content)"
+    add("--format", choices=("txt", "jsonl", "csv", "tsv", "parquet"), help=about)
 
 
 def add_corpus_options(parser: argparse.ArgumentParser) -> None:

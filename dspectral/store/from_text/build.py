@@ -1,12 +1,10 @@
 """Text to a store: one pass when hashing, two for an exact vocabulary."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
 from uuid import uuid4
-
-from dask import is_dask_collection
 
 from dspectral.engine import emits_events, run_tasks
 from dspectral.store.blocks import IDS, TEXTS, BlockInfo, find_block, write_block, write_documents
@@ -16,7 +14,7 @@ from dspectral.store.from_text.counting import count_vocabulary
 from dspectral.store.from_text.lines import BLOCK_BYTES, LONGEST, MOST_BYTES, Longest, Reading
 from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
 from dspectral.store.from_text.readers import join_documents, read_span, slice_documents
-from dspectral.store.from_text.texts import Texts, TextSources
+from dspectral.store.from_text.texts import TextSources, read_kept_ids
 from dspectral.store.location import Location, StoreError, check_size
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
@@ -35,7 +33,7 @@ Settings: TypeAlias = HashingSettings | VocabularySettings
 
 
 @emits_events
-def build_store(
+def build_store(  # noqa: PLR0913  what text may be like, by keywords
     sources: TextSources,
     store: str | PathLike[str],
     *,
@@ -49,6 +47,8 @@ def build_store(
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
     long_documents: str = "error",
+    missing: str | None = None,
+    format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
     append: bool = False,
     keep_terms: int | None = None,
     id_field: str | None = None,
@@ -91,13 +91,22 @@ def build_store(
         Treatment of a longer document: an error that names it, an empty document (so that row numbers stay line
         numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
         too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
+    missing : {"error", "empty", "skip"}, optional
+        Treatment of a text that is missing: null or NaN, in jsonl also a record without the field. An error that names
+        it, an empty document (by default where ``errors`` is "replace"), or none. An empty cell of csv and tsv is an
+        empty text, and missing where it is skipped. How many there were is in the provenance: ``n_missing_texts``,
+        beside ``n_blank_lines``.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
+        Format of the files, whatever their names end in. By default the ending says it (.ndjson is jsonl, .log and
+        .text are txt), and where it is another, such as .json, or ``field`` is asked of a .txt file, the content.
     append : bool, default=False
         Whether to add the documents behind those of a finished store, which stays as it was until all are written.
     keep_terms : int, optional
         Number of n-grams to keep as names of hashed columns, those that occur most: ``store.kept_terms``.
     id_field : str, optional
-        Name of the field or column that holds an id of each document, strings or whole numbers: ``store.ids``. It is
-        read in one pass more over the records; of texts in memory a table or list of records has it.
+        Name of the field or column that holds an id of each document, strings or whole numbers: ``store.ids``. Of files
+        it is read in one pass more over the records; of texts in memory or of Dask, tables and records with ``field``
+        have it.
     keep_texts : bool, default=False
         Whether the texts are kept in the store, compressed: ``store.text(rows)``.
     storage_options, source_options : dict, optional
@@ -122,6 +131,10 @@ def build_store(
     One pass over the text when hashing; a task holds about five times ``block_bytes``. Empty lines are
     documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
 
+    Lines end in LF, CR LF or CR. Blank lines of jsonl, csv and tsv files are no records. Patterns name hidden files
+    only where they spell the dot, as in a shell: ``FOLDER/*`` leaves ``.part.crc`` out, and reads Spark's ``_SUCCESS``,
+    which is empty. Links are followed.
+
     Texts that are no files are read once, block by block, and kept compressed in the store's scratch until it is
     finished; a build that was stopped goes on with the same texts alone.
 
@@ -137,27 +150,20 @@ def build_store(
     hashed = isinstance(settings, HashingSettings)
     keep = _terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
     longest = Longest.checked(max_document_bytes, long_documents)
-    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
-    text = plan_text(sources, reading)
+    kind = unit, field, encoding, delimiter
+    reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
+    text = plan_text(sources, reading, id_field=id_field)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     plan = _provenance(text, settings, keep)
-    ids = None if id_field is None else _plan_ids(sources, reading, id_field)
-    plan |= {"id_field": id_field} if ids else {}
+    ids = None
+    if id_field is not None:
+        plan["id_field"] = id_field
+        if text.texts is None:
+            of_ids = reading._replace(field=id_field, text_field=field)
+            ids = plan_text(sources, of_ids, ids=True)  # cut as the texts are
     plan |= {"keep_texts": True} if keep_texts else {}
     with begin(store, storage_options, plan, append=append, stamps=text.stamps) as draft:
         return _build(draft, text, settings, keep, ids)
-
-
-def _plan_ids(sources: TextSources, reading: Reading, id_field: str) -> PlannedText:
-    """Plan the reading of ids, cut as the texts are."""
-    texts: Any = sources.texts if isinstance(sources, Texts) else sources
-    if isinstance(texts, Iterator) or is_dask_collection(texts):
-        kind = type(texts).__name__
-        raise TypeError(
-            f"id_field is {id_field!r}, but a {kind} has none: give files, a table or a list of records"
-        )
-    sources = Texts(texts) if isinstance(sources, Texts) else sources
-    return plan_text(sources, reading._replace(field=id_field), ids=True)
 
 
 def _build(
@@ -179,8 +185,8 @@ def _build(
         draft.afresh().forget()
         n_documents = sum(block.n_rows for block in blocks)
         raise ValueError(f"no word at all in the {n_documents} document(s) of {text.named}")
-    if ids is not None:
-        _write_ids(draft, blocks, ids)
+    if ids is not None or text.id_field is not None:
+        _write_ids(draft, blocks, spans, ids)
     draft = text.read_whole(draft)
     if keep and isinstance(settings, HashingSettings):
         _write_kept_terms(draft, blocks, keep)
@@ -206,7 +212,7 @@ def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict
         "sources": text.describe(),
         "block_bytes": text.reading.block_bytes,
         "errors": text.reading.errors,
-        **text.reading.longest.record(),
+        **text.reading.record(),
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
         # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
@@ -275,20 +281,21 @@ def _terms_to_keep(
     return kept
 
 
-def _write_ids(draft: Draft, blocks: Sequence[BlockInfo], ids: PlannedText) -> None:
-    """Write the ids of all blocks, in one pass over the records; of texts in memory in this process."""
+def _write_ids(
+    draft: Draft, blocks: Sequence[BlockInfo], spans: Sequence[Any], ids: PlannedText | None
+) -> None:
+    """Write the ids of all blocks: of files in one pass over the records, of texts those that were kept with them."""
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
-    if ids.texts is None:
-        read: Read = partial(read_span, reading=ids.reading._replace(block_bytes=MOST_BYTES, longest=LONGEST))
-        pieces: Sequence[Any] = ids.spans
-        runs = [sizes.get(number, []) for number in range(len(ids.spans))]
-    else:
-        pieces = [[Documents.of([str(one) for one in ids.texts.column])]]
-        read, runs = iter, [[one for some in sizes.values() for one in some]]
-    work = partial(_write_ids_of_span, read=read, where=draft.where, named=ids.named)
-    run_tasks(work, list(zip(pieces, runs, strict=True)), name="write-ids")
+    read: Read = partial(read_kept_ids, where=draft.where)
+    named = "the texts given"
+    if ids is not None:
+        read = partial(read_span, reading=ids.reading._replace(block_bytes=MOST_BYTES, longest=LONGEST))
+        spans, named = ids.spans, ids.named
+    runs = [sizes.get(number, []) for number in range(len(spans))]
+    work = partial(_write_ids_of_span, read=read, where=draft.where, named=named)
+    run_tasks(work, list(zip(spans, runs, strict=True)), name="write-ids")
 
 
 def _write_ids_of_span(

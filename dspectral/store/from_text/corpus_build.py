@@ -48,6 +48,8 @@ def build_corpus(
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
     long_documents: str = "error",
+    missing: str | None = None,
+    format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
@@ -85,6 +87,10 @@ def build_corpus(
         Most bytes of a document, as for :func:`build_store`.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of a longer document, as for :func:`build_store`.
+    missing : {"error", "empty", "skip"}, optional
+        Treatment of a text that is missing, as for :func:`build_store`.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
+        Format of the files, as for :func:`build_store`.
     storage_options, source_options : dict, optional
         Options of the file systems of the corpus and of the sources.
 
@@ -119,13 +125,14 @@ def build_corpus(
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     longest = Longest.checked(max_document_bytes, long_documents)
-    reading = Reading(unit, field, encoding, delimiter, block_bytes, errors, source_options, longest)
+    kind = unit, field, encoding, delimiter
+    reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
     text = plan_text(sources, reading, sentences=True)
     provenance = {
         "sources": text.describe(),
         "block_bytes": text.reading.block_bytes,
         "errors": errors,
-        **longest.record(),
+        **reading.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
     cut = partial(cut_words, cut=cut_by, lowercase=lowercase)

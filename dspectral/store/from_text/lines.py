@@ -22,19 +22,30 @@ MOST_BYTES = 16 << 20
 RECORD_BYTES = 4 << 20
 """A record, with its quotes, escapes and other fields, may have as many bytes, or twice those of its text if more."""
 UNITS = ("line", "file", "field")
+FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
+"""Unit of text that is a document in each format, unless the caller says."""
+MISSING = "missing='empty' reads a missing text as an empty one, 'skip' leaves it out"
 SHOWN = 3
 """Places of too long documents that are shown."""
 
 
-class LongDocuments:
-    """The number of documents that were too long, and the places of the first ones: file and line, byte or row."""
+class ReadCounts:
+    """Numbers of long documents, with the places of the first ones, of blank lines, and of missing texts."""
 
     def __init__(self) -> None:
         self.count = 0
         self.places: list[str] = []
+        self.n_blank_lines = 0
+        self.n_missing_texts = 0
+
+    @property
+    def others(self) -> dict[str, int]:
+        """The numbers that are not 0, but for that of long documents."""
+        names = ("n_blank_lines", "n_missing_texts")
+        return {name: number for name in names if (number := getattr(self, name))}
 
     def add(self, place: str) -> None:
-        """Count a document."""
+        """Count a long document."""
         self.count += 1
         if len(self.places) < SHOWN:
             self.places.append(place)
@@ -46,7 +57,7 @@ class Longest(NamedTuple):
     n_bytes: int = MOST_BYTES
     treatment: str = "error"
     remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
-    found: LongDocuments | None = None
+    found: ReadCounts | None = None
 
     @classmethod
     def checked(cls, max_document_bytes: int, long_documents: str) -> "Longest":
@@ -125,6 +136,9 @@ class Reading(NamedTuple):
     errors: str = "strict"
     storage_options: dict[str, Any] | None = None
     longest: Longest = LONGEST
+    missing: str | None = None
+    format: str | None = None
+    text_field: str | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -136,31 +150,60 @@ class Reading(NamedTuple):
         check_name("errors", self.errors, ERRORS)
         if self.unit is not None:
             check_name("unit", self.unit, UNITS)
+        if self.format is not None:
+            check_name("format", self.format, tuple(FORMATS))
+        if self.missing is not None:
+            check_name("missing", self.missing, ("error", "empty", "skip"))
         if self.delimiter is not None and not (isinstance(self.delimiter, str) and len(self.delimiter) == 1):
             raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
-    def counting(self, found: LongDocuments) -> "Reading":
-        """Return it with a counter of the documents that are too long."""
+    def counting(self, found: ReadCounts) -> "Reading":
+        """Return it with a counter of long documents, blank lines and missing texts."""
         return self._replace(longest=self.longest._replace(found=found))
+
+    @property
+    def if_missing(self) -> str:
+        """What becomes of a missing text: unless it is named, an error, or an empty text where errors are replaced."""
+        return self.missing or ("empty" if self.errors == "replace" else "error")
+
+    def count_blank(self, n_lines: int) -> None:
+        """Count blank lines, which are no records."""
+        if self.longest.found is not None:
+            self.longest.found.n_blank_lines += n_lines
+
+    def count_missing(self, n_texts: int = 1) -> bytes | None:
+        """Count missing texts; return what each is read as, None where it is left out."""
+        if self.longest.found is not None:
+            self.longest.found.n_missing_texts += n_texts
+        return b"" if self.if_missing == "empty" else None
+
+    def record(self) -> dict[str, Any]:
+        """Return what a store records beside unit and field: nothing where it is the default."""
+        others = {"missing": self.missing, "format": self.format}
+        return self.longest.record() | {name: value for name, value in others.items() if value is not None}
 
 
 DEFAULTS = Reading()
 
 
 class Piece(NamedTuple):
-    """Some whole lines of a file with their ends, and where they begin in it: the byte, and the line from 1."""
+    """Some whole lines of a file with their ends, and where they begin in it: the byte, and the line from 1.
+
+    `replaced`: whether it stands for a line that was too long.
+    """
 
     data: bytes
     url: str
     byte: int
     line: int | None
+    replaced: bool = False
 
     def place(self, offset: int) -> str:
         """Return where a byte of the piece is."""
         if self.line is None:
             return f"{self.url}, byte {self.byte + offset}"
-        return f"{self.url}, line {self.line + self.data.count(10, 0, offset)}"
+        return f"{self.url}, line {self.line + _count_line_ends(self.data[:offset])}"
 
     def place_of_line(self, number: int) -> str:
         """Return where a line of the piece is."""
@@ -182,20 +225,23 @@ def whole_lines(
     longest: Longest = LONGEST_LINE,
     encoding: str | None = None,
     empty: bytes = b"",
+    keep_returns: bool = False,
 ) -> Iterator[Piece]:
     r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
 
-    A line that is too long is an error, or becomes its beginning or ``empty``, as ``longest`` says. Memory:
-    ``piece_bytes``, or twice the longest line that is allowed.
+    A line ends in LF, CR LF or CR, of which CR becomes LF unless ``keep_returns``. A line that is too long is an
+    error, or becomes its beginning or ``empty``, as ``longest`` says. Memory: ``piece_bytes``, or twice the longest
+    line that is allowed.
 
     >>> import io
     >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
     [b'cd\n']
     """
-    begins, line = _first_line(file, start, stop), None if start else 1
+    lines = _LineEnds(file, keep_returns)
+    begins, line = _first_line(lines, start, stop), None if start else 1
     most = longest.n_bytes + 2  # one byte more than a line and its end of two bytes shows that it is too long
     # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
-    for data, size in _cut_at_lines(file, begins, stop, piece_bytes, most):
+    for data, size in _cut_at_lines(lines, begins, stop, piece_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = Piece(text, url, begins + len(data) - len(text), line)
         if len(text) > longest.n_bytes:
@@ -203,7 +249,35 @@ def whole_lines(
         elif text:
             yield piece
         begins += size
-        line = None if line is None else line + data.count(10)
+        line = None if line is None else line + _count_line_ends(data)
+
+
+class _LineEnds:
+    """A file whose line ends are LF or CR LF: CR alone becomes LF, and no CR LF is cut in two."""
+
+    def __init__(self, file: IO[bytes], keep_returns: bool) -> None:
+        self._file = file
+        self._keep_returns = keep_returns
+        self.seek = file.seek
+
+    def read(self, size: int) -> bytes:
+        """Read at least one byte unless the file ends; the number of bytes stays, and so do places in the file."""
+        data = self._file.read(size)
+        while data.endswith(b"\r") and (more := self._file.read(1)):
+            data += more
+        if self._keep_returns or b"\r" not in data:
+            return data
+        return b"\r\n".join([line.replace(b"\r", b"\n") for line in data.split(b"\r\n")])
+
+    def end_of_lines(self, data: bytes) -> int:
+        """Return where the last whole line of what was read ends, 0 where there is none."""
+        last = data.rfind(b"\n") + 1
+        return max(last, data.rfind(b"\r", last) + 1) if self._keep_returns else last
+
+
+def _count_line_ends(data: bytes) -> int:
+    n_ends = data.count(b"\n")
+    return n_ends + data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else n_ends
 
 
 def whole_file(file: IO[bytes], url: str, longest: Longest, encoding: str | None) -> Piece:
@@ -237,7 +311,7 @@ def _without_long_lines(
         if a > done:
             yield _part(piece, done, a)
         data = longest.treated(text, piece.place(a), "a line", encoding, empty)
-        yield _part(piece, a, b)._replace(data=data + b"\n")
+        yield _part(piece, a, b)._replace(data=data + b"\n", replaced=True)
         done = b + 1
     if done < len(piece.data):
         yield _part(piece, done, len(piece.data))
@@ -248,7 +322,7 @@ def _part(piece: Piece, a: int, b: int) -> Piece:
     return piece._replace(data=piece.data[a:b], byte=piece.byte + a, line=line)
 
 
-def _first_line(file: IO[bytes], start: int, stop: int) -> int:
+def _first_line(file: _LineEnds, start: int, stop: int) -> int:
     """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
     if not start:
         return 0
@@ -265,7 +339,7 @@ def _first_line(file: IO[bytes], start: int, stop: int) -> int:
 
 
 def _cut_at_lines(
-    file: IO[bytes], at: int, stop: int, piece_bytes: int, most: int
+    file: _LineEnds, at: int, stop: int, piece_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
     """Yield whole lines from ``at`` to ``stop``'s in parts, with their bytes; of long ones beginning and end."""
     # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
@@ -279,7 +353,7 @@ def _cut_at_lines(
             break
         # The line end that closes the span's last line is the first one at stop - 1 or behind it.
         end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
-        cut = (end if end >= 0 else data.rfind(b"\n")) + 1
+        cut = end + 1 if end >= 0 else file.end_of_lines(data)
         at += len(data)
         if not cut:
             held.append(data[: max(0, most - n_held)])
@@ -330,10 +404,11 @@ def split_lines(data: bytes) -> Documents:
 
 
 def lines_of(documents: Documents) -> Documents:
-    r"""Make each line of each document a document, as :func:`split_lines` does for a file."""
-    if not np.any(documents.data == ord("\n")):
+    """Make each line of each document a document, as for a file; lines end in LF, CR LF or CR."""
+    if not np.any((documents.data == ord("\n")) | (documents.data == ord("\r"))):
         return documents
-    texts = (documents.text(i).replace(b"\r\n", b"\n") for i in range(documents.n_documents))
+    every = (documents.text(i) for i in range(documents.n_documents))
+    texts = (text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for text in every)
     return Documents.of([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])
 
 

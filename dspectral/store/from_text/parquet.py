@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.lines import Longest, Reading
+from dspectral.store.from_text.lines import MISSING, Longest, Reading
 from dspectral.store.from_text.streams import open_raw
-from dspectral.types import Documents
+from dspectral.types import Documents, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,12 @@ _ROWS = 1024
 _BATCH_BYTES = 4 << 20
 _PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for each of them
 _BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
+
+
+def column_names(url: str, options: dict[str, Any]) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    with _open(url, options) as file:
+        return list(file.schema_arrow.names)
 
 
 def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
@@ -35,22 +41,40 @@ def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool =
 def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time."""
     row, place = 0, f"{url}, row group {group}, row"
-
-    def place_of(i: int) -> str:
-        return f"{place} {row + i}"
-
+    text_field = reading.text_field or field  # a row without a text has no id either
     with _open(url, reading.options) as file:
-        rows = _rows_at_once(file, group, field, reading.longest, f"{url}, row group {group}")
+        n_rows = _rows_at_once(file, group, field, reading.longest, f"{url}, row group {group}")
         # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
-        for batch in file.iter_batches(row_groups=[group], columns=[field], batch_size=rows):
-            column = batch.column(0)
-            if column.null_count:
-                null = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                raise ValueError(f"{place} {row + null}: column {field!r} holds a null, not a string")
-            strings = column.cast(_arrow().large_string(), safe=False)
-            checked = _documents(_checked(strings, place, row, reading.errors))
-            yield reading.longest.apply(checked, place_of)
-            row += len(column)
+        fields = list(dict.fromkeys((field, text_field)))
+        for batch in file.iter_batches(row_groups=[group], columns=fields, batch_size=n_rows):
+            numbers = np.arange(row, row + batch.num_rows)
+            row += batch.num_rows
+            strings = _as_strings(batch.column(field))
+            if (given := _as_strings(batch.column(text_field)).is_valid()).false_count:
+                what = f"column {text_field!r} holds a null, not a string; {MISSING}"
+                strings, numbers = _without_missing(strings, numbers, given, reading, f"{place} {{}}: {what}")
+            if strings.null_count:
+                null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
+                raise ValueError(f"{place} {numbers[null]}: column {field!r} holds a null, not a string")
+            checked = _documents(_checked(strings, place, numbers, reading.errors))
+            yield reading.longest.apply(checked, lambda i, numbers=numbers: f"{place} {numbers[i]}")  # type: ignore[misc]
+
+
+def _without_missing(
+    strings: "pa.Array", numbers: IntArray, given: "pa.Array", reading: Reading, error: str
+) -> tuple["pa.Array", IntArray]:
+    """Return strings and row numbers where a text is given; a missing one is left out, or empty, or an error."""
+    known = given.to_numpy(zero_copy_only=False)
+    if reading.if_missing == "error":
+        raise ValueError(error.format(numbers[np.argmin(known)]))
+    reading.count_missing(given.false_count)
+    if reading.if_missing == "skip":
+        return strings.filter(given), numbers[known]
+    return strings if reading.text_field else strings.fill_null(""), numbers
+
+
+def _as_strings(column: "pa.Array") -> "pa.Array":
+    return column.cast(_arrow().large_string(), safe=False)
 
 
 def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest, place: str) -> int:
@@ -80,7 +104,7 @@ def _documents(strings: "pa.Array") -> Documents:
     return Documents(text, bounds - bounds[0])
 
 
-def _checked(strings: "pa.Array", place: str, row: int, errors: str) -> "pa.Array":
+def _checked(strings: "pa.Array", place: str, rows: IntArray, errors: str) -> "pa.Array":
     """Return large strings that are UTF-8, mended with U+FFFD where ``errors`` is "replace"."""
     arrow = _arrow()
     try:
@@ -90,7 +114,7 @@ def _checked(strings: "pa.Array", place: str, row: int, errors: str) -> "pa.Arra
         if errors == "replace":
             return arrow.array([text.decode(errors="replace") for text in texts], arrow.large_string())
         wrong = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
-        raise ValueError(f"{place} {row + wrong}: not UTF-8; errors='replace' reads on") from None
+        raise ValueError(f"{place} {rows[wrong]}: not UTF-8; errors='replace' reads on") from None
     return strings
 
 
@@ -112,7 +136,7 @@ def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
 def _holds_strings(kind: "pa.DataType") -> bool:
     arrow = _arrow()
     values = kind.value_type if arrow.types.is_dictionary(kind) else kind
-    return values in (arrow.string(), arrow.large_string(), arrow.string_view())
+    return values in (arrow.string(), arrow.large_string(), arrow.string_view(), arrow.null())
 
 
 def _arrow() -> Any:

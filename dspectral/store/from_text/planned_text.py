@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
@@ -11,10 +12,11 @@ from dspectral.engine import expect_passes, numbered, run_tasks, scratch_of_plan
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import SentenceBlock
 from dspectral.store.draft import Draft, waiting_threads
-from dspectral.store.from_text.lines import SHOWN, LongDocuments, Longest, Reading, lines_of, warn_of
+from dspectral.store.from_text.lines import SHOWN, Longest, ReadCounts, Reading, lines_of, warn_of
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import Span, plan_spans, refuse_changed, size_of, stamps_of
 from dspectral.store.from_text.texts import (
+    COUNTS,
     KeptBlock,
     Texts,
     TextSources,
@@ -32,12 +34,16 @@ B = TypeVar("B", bound=BlockInfo | SentenceBlock)
 
 
 class PlannedText(NamedTuple):
-    """Text that is to be read: pieces of files and texts that are no files; each line is a text where ``by_lines``."""
+    """Text that is to be read: pieces of files and texts that are no files; each line is a text where ``by_lines``.
+
+    `id_field`: field of the ids of texts that are no files.
+    """
 
     reading: Reading
     spans: list[Span]
     texts: Texts | None
     by_lines: bool
+    id_field: str | None = None
 
     def describe(self) -> list[dict[str, Any]]:
         """Return where the text is from, as JSON takes it."""
@@ -60,14 +66,26 @@ class PlannedText(NamedTuple):
                 raise ValueError(
                     "the sources are texts in memory, which are read once: only files can be planned"
                 )
-            pieces: Any = keep_texts(draft, self.texts, reading)
+            pieces: Any = keep_texts(draft, self.texts, reading, self.id_field)
             of_piece: Any = partial(read_kept, where=draft.where)
         else:
             pieces, of_piece = self.spans, read_span
         read: Any = partial(of_piece, reading=reading)
-        if reading.longest.treatment != "error":
+        if self.counts:
             read = partial(_read_counted, read=of_piece, reading=reading, draft=draft.for_tasks())
         return pieces, partial(_read_lines, read=read) if self.by_lines else read
+
+    @property
+    def counts(self) -> bool:
+        """Whether long documents, blank lines or missing texts may be read on."""
+        may_lack = self.texts is not None and self.reading.if_missing != "error"
+        records = any(span.format not in ("txt", "parquet") for span in self.spans)
+        return (
+            records
+            or may_lack
+            or self.reading.longest.treatment != "error"
+            or self.reading.if_missing != "error"
+        )
 
     @property
     def stamps(self) -> dict[str, str]:
@@ -75,13 +93,18 @@ class PlannedText(NamedTuple):
         return stamps_of(self.spans)
 
     def read_whole(self, draft: Draft) -> Draft:
-        """Refuse files that have changed meanwhile; return the draft with its too long documents, and warn of them."""
+        """Refuse files that have changed meanwhile; return the draft with what was read on, and warn of long ones."""
         refuse_changed(draft.where, self.spans, self.reading.options)
-        return with_long_documents(draft, self.reading.longest)
+        return with_counts(draft, self.reading.longest) if self.counts else draft
 
 
 def plan_text(
-    sources: TextSources, reading: Reading, *, sentences: bool = False, ids: bool = False
+    sources: TextSources,
+    reading: Reading,
+    *,
+    sentences: bool = False,
+    ids: bool = False,
+    id_field: str | None = None,
 ) -> PlannedText:
     """Tell files from texts, sentences by lines unless the unit says otherwise; only sizes and headers are read."""
     reading = reading.checked()
@@ -95,19 +118,20 @@ def plan_text(
         spans = plan_spans(sources, reading._replace(unit=unit), ids=ids)  # type: ignore[arg-type]
         return PlannedText(reading, spans, None, by_lines)
     unit = None if sentences and unit != "file" else unit
-    for name, value in (("unit", unit), ("encoding", reading.encoding), ("delimiter", reading.delimiter)):
+    for name in ("unit", "encoding", "delimiter", "format"):
+        value = unit if name == "unit" else getattr(reading, name)
         if value is not None:
             raise ValueError(
                 f"{name} is {value!r}, but it is for files: texts in memory are documents already"
             )
-    return PlannedText(reading, [], texts, by_lines)
+    return PlannedText(reading, [], texts, by_lines, id_field)
 
 
 def _read_counted(
     piece: Span | KeptBlock, *, read: Callable[..., Iterable[Documents]], reading: Reading, draft: Draft
 ) -> Iterator[Documents]:
-    """Yield the documents of a piece, and write down how many of them were too long before the last block is known."""
-    found = LongDocuments()
+    """Yield the documents of a piece, and write down what was read on before the last block is known."""
+    found = ReadCounts()
     yield from read(piece, reading.counting(found))
     note(draft, piece, found)
 
@@ -117,27 +141,30 @@ def _read_lines(piece: Span | KeptBlock, *, read: Read) -> Iterator[Documents]:
         yield lines_of(documents)
 
 
-def note(draft: Draft, piece: object, found: LongDocuments) -> None:
-    """Write into the scratch of a store which documents of a piece of text were too long."""
-    if found.count:
+def note(draft: Draft, piece: object, found: ReadCounts) -> None:
+    """Write into the scratch of a store what of a piece of text was read on: long documents, blank lines."""
+    if found.count or found.others:
         name = sha256(repr(piece).encode()).hexdigest()[:32]
-        mark = {"count": found.count, "places": found.places}
-        draft.where.mark(f"{draft.scratch}/long/{name}", mark)
+        mark = {"count": found.count, "places": found.places, "others": found.others}
+        draft.where.mark(f"{draft.scratch}/{COUNTS}/{name}", mark)
 
 
-def with_long_documents(draft: Draft, longest: Longest) -> Draft:
-    """Return the draft with the number of documents that were too long in its provenance, and warn of them."""
-    if longest.treatment == "error":
-        return draft
-    path = f"{draft.scratch}/long"
+def with_counts(draft: Draft, longest: Longest) -> Draft:
+    """Return the draft with the numbers of what was read on in its provenance, and warn of long documents."""
+    path = f"{draft.scratch}/{COUNTS}"
     marks = [draft.where.attributes(f"{path}/{name}") for name in draft.where.names(path)]
     count = sum(mark["count"] for mark in marks if mark)
-    if not count:
+    totals = Counter[str]()
+    for mark in marks:
+        totals.update((mark or {}).get("others", {}))
+    if not count and not totals:
         return draft
-    places = sorted(place for mark in marks if mark for place in mark["places"])[:SHOWN]
-    warn_of(longest, count, places, stacklevel=4)
+    of_call: dict[str, Any] = dict(sorted(totals.items()))
+    if count:
+        places = sorted(place for mark in marks if mark for place in mark["places"])[:SHOWN]
+        warn_of(longest, count, places, stacklevel=4)
+        of_call |= {"n_long_documents": count, "long_documents_at": places}
     # What an append skipped belongs to that append, and not to the store as it was.
-    of_call = {"n_long_documents": count, "long_documents_at": places}
     if draft.generation:
         *earlier, made = draft.provenance["appended"]
         return draft._replace(provenance={**draft.provenance, "appended": [*earlier, {**made, **of_call}]})

@@ -1,7 +1,7 @@
 """Spans of text read into blocks of documents: as many as fit, in order."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -19,10 +19,10 @@ from dspectral.store.from_text.lines import (
     whole_lines,
 )
 from dspectral.store.from_text.parquet import read_row_group
-from dspectral.store.from_text.records import csv_texts, json_texts, tsv_texts
+from dspectral.store.from_text.records import csv_texts, json_texts, past_header, tsv_texts
 from dspectral.store.from_text.sources import Span, format_of
 from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
-from dspectral.types import Documents
+from dspectral.types import Documents, IntArray
 
 OFFSET_BYTES = 8
 """Bytes of the offset of a document."""
@@ -71,12 +71,15 @@ def _parts(span: Span, reading: Reading) -> Iterator[Documents]:
             longest=of_lines._replace(treatment="error") if span.format == "csv" else of_lines,
             encoding=coded,
             empty=_empty_record(span, coded),
+            keep_returns=span.format == "csv",
         )
-        texts = (as_utf8(piece, span.encoding, errors) for piece in pieces)
+        texts: Iterator[Piece] = (as_utf8(piece, span.encoding, errors) for piece in pieces)
+        text_column = span.column if span.text_column is None else span.text_column
         if span.format == "csv":
-            yield from csv_texts(texts, span.url, span.column, span.delimiter, longest)
-        else:
-            yield from (_of_lines(piece, span, reading) for piece in texts)
+            yield from csv_texts(texts, span.url, span.column, span.delimiter, reading, text_column)
+            return
+        for piece in past_header(texts, reading) if span.format == "tsv" and not span.start else texts:
+            yield _of_lines(piece, span, reading, text_column)
 
 
 def _empty_record(span: Span, encoding: str | None) -> bytes:
@@ -86,15 +89,15 @@ def _empty_record(span: Span, encoding: str | None) -> bytes:
     return b"\t" * (span.n_columns - 1) if span.format == "tsv" else b""
 
 
-def _of_lines(piece: Piece, span: Span, reading: Reading) -> Documents:
+def _of_lines(piece: Piece, span: Span, reading: Reading, text_column: int) -> Documents:
     if span.format == "txt":
         return split_lines(piece.data)
+    numbers: Sequence[int] | IntArray
     if span.format == "jsonl":
-        texts, first = json_texts(piece, str(span.field), reading.errors, numbers=span.unit == "id"), 0
+        texts, numbers = json_texts(piece, str(span.field), reading, numbers=span.unit == "id")
     else:
-        first = int(piece.line == 1)
-        texts = tsv_texts(piece, span.column, span.n_columns, with_header=bool(first))
-    return reading.longest.apply(texts, lambda i: piece.place_of_line(i + first))
+        texts, numbers = tsv_texts(piece, span.column, span.n_columns, reading, text_column)
+    return reading.longest.apply(texts, lambda i: piece.place_of_line(int(numbers[i])))
 
 
 def numbered_lines(

@@ -5,12 +5,21 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.store.from_text.lines import LONGEST, PIECE_BYTES, Longest, Piece, split_lines
-from dspectral.types import Documents, IntArray
+from dspectral.store.from_text.lines import (
+    DEFAULTS,
+    MISSING,
+    PIECE_BYTES,
+    Longest,
+    Piece,
+    Reading,
+    split_lines,
+)
+from dspectral.types import Documents, IntArray, is_missing
 
 _SHOWN = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -18,36 +27,60 @@ _RECORDS = 4096
 _LONGEST_FIELD = 2**31 - 1
 
 
-def json_texts(piece: Piece, field: str, errors: str, *, numbers: bool = False) -> Documents:
-    """Return a field of the records in some lines of JSON; whole numbers are texts where they are ids."""
+def json_texts(
+    piece: Piece, field: str, reading: Reading, *, numbers: bool = False
+) -> tuple[Documents, list[int]]:
+    """Return a field of the records in some lines of JSON, and the line of each from 0.
+
+    Whole numbers are texts where they are ids; blank lines are no records.
+    """
     lines = piece.data.decode().removesuffix("\n").split("\n")
-    texts = []
+    texts: list[bytes] = []
+    places: list[int] = []
     for number, line in enumerate(lines):
+        if not line or line.isspace():
+            reading.count_blank(1)
+            continue
         try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
-            texts.append(_json_text(line, field, errors, numbers=numbers))
+            text = _json_text(line, field, reading, numbers=numbers)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{piece.place_of_line(number)}: {error}") from error
-    return Documents.of(texts)
+        if text is not None:
+            texts.append(text)
+            places.append(number)
+    return Documents.of(texts), places
 
 
-def _json_text(line: str, field: str, errors: str, *, numbers: bool) -> bytes:
+def parse_json(line: str) -> Any:
+    """Return what a line of JSON holds."""
     try:
-        record = json.loads(line)
+        return json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
-    if isinstance(record, dict) and isinstance(text := record.get(field), str):
-        return _encode(text, errors)
-    if numbers and isinstance(record, dict) and type(number := record.get(field)) is int:
-        return str(number).encode()
-    raise ValueError(_why_no_text(record, field))
 
 
-def _why_no_text(record: object, field: str) -> str:
+def _json_text(line: str, field: str, reading: Reading, *, numbers: bool) -> bytes | None:
+    record = parse_json(line)
+    if isinstance(record, dict):
+        text, given = record.get(field), reading.text_field
+        if given is not None and reading.if_missing == "skip" and is_missing(record.get(given)):
+            return None
+        if isinstance(text, str):
+            return _encode(text, reading.errors)
+        if numbers and type(text) is int:
+            return str(text).encode()
+        if is_missing(text) and given is None and reading.if_missing != "error":
+            return reading.count_missing()
+    raise ValueError(_why_no_text(record, field, numbers=numbers))
+
+
+def _why_no_text(record: object, field: str, *, numbers: bool) -> str:
     if not isinstance(record, dict):
         return f"expected a JSON object with a string in {field!r}, not {_shown(record)}"
+    remedy = f"; {MISSING}" if is_missing(record.get(field)) and not numbers else ""
     if field not in record:
-        return f"no field {field!r} in the record, but {_shown(list(record))}"
-    return f"field {field!r} holds {_shown(record[field])}, not a string"
+        return f"no field {field!r} in the record, but {_shown(list(record))}{remedy}"
+    return f"field {field!r} holds {_shown(record[field])}, not a string{remedy}"
 
 
 def _shown(value: object) -> str:
@@ -66,21 +99,53 @@ def _encode(text: str, errors: str) -> bytes:
         raise ValueError("half a surrogate pair in the text; errors='replace' reads on") from error
 
 
-def tsv_texts(piece: Piece, column: int, n_columns: int, *, with_header: bool) -> Documents:
-    """Return a column of some lines of TSV, without a loop over lines."""
+def tsv_texts(
+    piece: Piece, column: int, n_columns: int, reading: Reading, text_column: int
+) -> tuple[Documents, IntArray]:
+    """Return a column of some lines of TSV, without a loop over lines, and the line of each from 0.
+
+    An empty cell in `text_column` is all that this format has for a text that is missing.
+    """
     lines = split_lines(piece.data)
     # A line of n columns has n - 1 tabs. Once all lines have, the tabs are a table: row i, column j is the tab
     # behind field j of line i, and a field goes from the tab before it (or the line's start) to the tab behind it.
     tabs = np.flatnonzero(lines.data == ord("\t"))
     found = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
-    if len(wrong := np.flatnonzero(found != n_columns)):
+    single = found == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
+    blank = (
+        [] if piece.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
+    )
+    reading.count_blank(len(blank))
+    numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
+    if len(wrong := numbers[found[numbers] != n_columns]):
         what = f"{found[wrong[0]]} column(s), but the header has {n_columns}"
         raise ValueError(f"{piece.place_of_line(int(wrong[0]))}: {what}")
-    between = tabs.reshape(lines.n_documents, n_columns - 1)
-    starts = between[:, column - 1] + 1 if column else lines.offsets[:-1]
-    stops = between[:, column] if column < n_columns - 1 else lines.offsets[1:]
-    first = int(with_header)
-    return _slices(lines.data, starts[first:], stops[first:])
+    between = tabs.reshape(len(numbers), n_columns - 1)
+
+    def cells(of: int) -> tuple[IntArray, IntArray]:
+        starts = between[:, of - 1] + 1 if of else lines.offsets[numbers]
+        return starts, between[:, of] if of < n_columns - 1 else lines.offsets[numbers + 1]
+
+    starts, stops = cells(column)
+    if reading.if_missing == "skip":
+        given = np.less(*cells(text_column))
+        reading.count_missing(int(np.sum(~given)))
+        starts, stops, numbers = starts[given], stops[given], numbers[given]
+    return _slices(lines.data, starts, stops), numbers
+
+
+def past_header(pieces: Iterable[Piece], reading: Reading) -> Iterator[Piece]:
+    """Yield the lines behind the first one that is not blank, the header."""
+    found = False
+    for piece in pieces:
+        data, n_lines = piece.data, 0
+        while data and not found:
+            line, _, data = data.partition(b"\n")
+            found, n_lines = bool(line.strip(b" \r")), n_lines + 1
+            reading.count_blank(not found)
+        if data:
+            n_bytes = len(piece.data) - len(data)
+            yield piece._replace(data=data, byte=piece.byte + n_bytes, line=(piece.line or 0) + n_lines)
 
 
 def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
@@ -117,12 +182,20 @@ def csv_records(
 
 
 def csv_texts(
-    pieces: Iterable[Piece], url: str, column: int, delimiter: str, longest: Longest = LONGEST
+    pieces: Iterable[Piece],
+    url: str,
+    column: int,
+    delimiter: str,
+    reading: Reading = DEFAULTS,
+    text_column: int = 0,
 ) -> Iterator[Documents]:
-    """Yield a column of a CSV file, some records at a time."""
+    """Yield a column of a CSV file, some records at a time; blank lines are no records.
+
+    An empty cell in `text_column` is all that this format has for a text that is missing.
+    """
     # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
     # the header is read.
-    n_columns, n_bytes = 0, 0
+    n_columns, n_bytes, longest = 0, 0, reading.longest
     texts: list[bytes] = []
     lines: list[int] = []
 
@@ -130,11 +203,17 @@ def csv_texts(
         return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}")
 
     for line, record in csv_records(pieces, url, delimiter, longest.of_records):
+        if is_blank(record, n_columns):
+            reading.count_blank(1)
+            continue
         if not n_columns:
             n_columns = len(record)
             continue
         if len(record) != n_columns:
             raise ValueError(f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}")
+        if reading.if_missing == "skip" and not record[text_column]:
+            reading.count_missing()
+            continue
         texts.append(record[column].encode())
         lines.append(line)
         n_bytes += len(texts[-1])
@@ -144,11 +223,16 @@ def csv_texts(
     yield taken()
 
 
+def is_blank(record: list[str], n_columns: int) -> bool:
+    """Report whether a CSV record is a blank line, which where there are several columns may hold blanks."""
+    return not record or (n_columns != 1 and len(record) == 1 and not record[0].strip())
+
+
 class _Lines:
     """Lines of pieces, as long as those of one record are not too many."""
 
     def __init__(self, pieces: Iterable[Piece], longest: Longest) -> None:
-        self._lines = (line for piece in pieces for line in io.StringIO(piece.data.decode(), newline="\n"))
+        self._lines = (line for piece in pieces for line in io.StringIO(piece.data.decode(), newline=""))
         self._longest = longest
         self._place = ""
         self._left = 0

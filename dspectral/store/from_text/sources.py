@@ -1,8 +1,13 @@
 """Files as documents: those that paths, patterns and folders name, their formats, and the spans read in parallel."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from fnmatch import fnmatch
 from functools import partial
+from glob import glob
 from itertools import groupby, pairwise
 from os import PathLike
 from typing import Any, NamedTuple
@@ -13,17 +18,18 @@ from dspectral.engine.fits import expand_path
 from dspectral.engine.tasks import retried
 from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
+    BYTE_ORDER_MARK,
     DEFAULTS,
+    FORMATS,
     PIECE_BYTES,
     RECORD_BYTES,
     Longest,
     Reading,
     as_utf8,
-    split_lines,
     whole_lines,
 )
-from dspectral.store.from_text.parquet import row_groups
-from dspectral.store.from_text.records import csv_records
+from dspectral.store.from_text.parquet import column_names, row_groups
+from dspectral.store.from_text.records import csv_records, is_blank
 from dspectral.store.from_text.streams import (
     fresh_stamp,
     in_utf8,
@@ -36,29 +42,34 @@ from dspectral.store.from_text.streams import (
 from dspectral.store.location import Location, is_local, without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
-FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
-"""Unit of text that is a document in each format, unless the caller says."""
+ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", "text": "txt"}
+"""Format that the ending of a name says; a ``.json`` file is looked into."""
 _SHOWN = 5
 
 
 def files_of(
-    source: str, options: dict[str, Any], *, records: bool
+    source: str, options: dict[str, Any], *, records: bool, any_ending: bool = False
 ) -> list[tuple[str, str, int | None, str]]:
-    """Find the files that a source names: what opens each, its path, size and stamp."""
+    """Find the files that a source names: what opens each, its path, size and stamp.
+
+    Links are followed. A pattern names hidden files only where it spells their dot, as in a shell; a folder stands for
+    those of its files that are of the kind wanted, or for all that are not hidden where `any_ending`.
+    """
     system, path = fsspec.url_to_fs(source, **options)
     # A file whose own name has brackets is a file and no pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if system.isfile(path):
             found = {path: system.info(path)}
         elif system.isdir(path):
-            found = _in_folder(source, system.ls(path, detail=True), records=records)
+            listed = {info["name"]: _followed(system, info) for info in system.ls(path, detail=True)}
+            found = _in_folder(source, listed, records=records, any_ending=any_ending)
         else:
             refuse_if_there(system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     else:
-        listed = system.glob(path, detail=True)
+        listed = {name: _followed(system, info) for name, info in _matching(system, path).items()}
         found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
         if not found:
             raise FileNotFoundError(f"no file matches {source!s:.300}")
@@ -66,6 +77,27 @@ def files_of(
         (_url(system, name, source), name, info["size"], stamp_of(system, name, info))
         for name, info in found.items()
     ]
+
+
+def _matching(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
+    """Return what is listed of all that a pattern names, links to folders followed on this machine."""
+    if is_local(system):
+        names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  that of Path names hidden files
+        return {name: system.info(name) for name in names if system.exists(name)}
+    dotted = [part for part in pattern.split("/") if part.startswith(".")]
+    listed = system.glob(pattern, detail=True)
+    parts = {name: [part for part in name.split("/") if part.startswith(".")] for name in listed}
+    shown = {name for name, own in parts.items() if all(any(fnmatch(p, d) for d in dotted) for p in own)}
+    return {name: info for name, info in listed.items() if name in shown}
+
+
+def _followed(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
+    """Return what is listed of a file, of a link what it leads to."""
+    if not info.get("islink"):
+        return info
+    with suppress(FileNotFoundError):  # a link that leads nowhere stays a link
+        return dict(system.info(info["name"]))
+    return info
 
 
 def format_of(path: str) -> tuple[str | None, str | None]:
@@ -79,28 +111,35 @@ def format_of(path: str) -> tuple[str | None, str | None]:
     compression = ending if parts and ending in COMPRESSIONS else None
     if compression:
         *parts, ending = parts
-    return (ending if parts and ending in FORMATS else None), compression
+    return (ENDINGS.get(ending) if parts else None), compression
 
 
-def _in_folder(source: str, listed: Sequence[dict[str, Any]], *, records: bool) -> dict[str, Any]:
+def _in_folder(
+    source: str, listed: dict[str, dict[str, Any]], *, records: bool, any_ending: bool
+) -> dict[str, Any]:
     """Return what is listed of the files of a folder that are read, in the order of their names."""
-    files = {info["name"]: info for info in listed if info["type"] == "file"}
+    files = {name: info for name, info in listed.items() if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     kinds = {name: FORMATS.get(format_of(name)[0] or "") for name in names}
-    wanted = [name for name in names if kinds[name] == ("field" if records else "line")]
-    if wanted:
+    wanted = [name for name in names if any_ending or kinds[name] == ("field" if records else "line")]
+    # Beside files of records, .json is likely to say something about them.
+    if wanted := wanted or [
+        name for name in names if records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
+    ]:
         return {name: files[name] for name in wanted}
     shown = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
     if len(names) > _SHOWN:
         shown.append(f"{len(names) - _SHOWN} more files")
-    if n_folders := sum(info["type"] == "directory" for info in listed):
+    if n_folders := sum(info["type"] == "directory" for info in listed.values()):
         shown.append(f"{n_folders} folder(s)")
     inside = f"it holds {', '.join(shown)}" if shown else "it is empty"
-    kind = "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt"
+    kind = (
+        "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt or .log"
+    )
     place = source.rstrip("/")
     raise FileNotFoundError(
         f"no file in the folder {source} is {kind}: {inside}; field= reads records, unit='line' with the pattern "
-        f"{place}/* any text, and {place}/**/*.txt names files in its folders"
+        f"{place}/* any text, format= says what all its files are, and {place}/**/*.txt names files in its folders"
     )
 
 
@@ -126,9 +165,10 @@ def size_of(spans: Sequence[object]) -> int | None:
 class Span(NamedTuple):
     """A piece of a file, or a few small files, that one task reads.
 
-    `start, stop`: bytes between which its lines begin, ``start <= byte < stop``; `column, n_columns`: column of the
-    text, from 0, and number of columns; `n_bytes`: size as it is stored; `also`: further whole files, which follow
-    the first; `stamps`: stamp of each file when it was planned, which another content would change.
+    `start, stop`: bytes between which its lines begin, ``start <= byte < stop``; `column, n_columns`: column that is
+    read, from 0, and number of columns; `text_column`: column of the text, where that is another; `n_bytes`: size as it
+    is stored; `also`: further whole files, which follow the first; `stamps`: stamp of each file when it was planned,
+    which another content would change.
     """
 
     url: str
@@ -145,10 +185,11 @@ class Span(NamedTuple):
     encoding: str | None = None
     delimiter: str = ","
     stamps: tuple[str, ...] = ()
+    text_column: int | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it."""
-        return {key: value for key, value in self._asdict().items() if key != "stamps"}
+        return {key: value for key, value in self._asdict().items() if key not in ("stamps", "text_column")}
 
     def stamped(self) -> Iterator[tuple[str, str]]:
         """Yield each of its files with its stamp."""
@@ -193,9 +234,8 @@ def plan_spans(
     encoding, spans = known_encoding(reading.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
         for url, path, size, stamp in _found(sources, expand_path(source), reading):
-            whole = _whole(url, path, reading)._replace(encoding=encoding, stamps=(stamp,))
-            whole = whole._replace(unit="id") if ids else whole
-            cut = partial(_spans, whole, size, reading)
+            file = Span(url, "", None, "id" if ids else "", reading.field, encoding=encoding, stamps=(stamp,))
+            cut = partial(_spans, file, path, size, reading)
             spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
     return list(_together(spans, reading.block_bytes))
 
@@ -203,7 +243,8 @@ def plan_spans(
 def _found(sources: Any, source: str, reading: Reading) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
-        look = partial(files_of, source, reading.options, records=reading.field is not None)
+        records, any_ending = reading.field is not None, reading.format is not None
+        look = partial(files_of, source, reading.options, records=records, any_ending=any_ending)
         return retried(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
@@ -213,40 +254,95 @@ def _found(sources: Any, source: str, reading: Reading) -> list[Any]:
         ) from error
 
 
-def _whole(url: str, path: str, reading: Reading) -> Span:
-    """Return the whole of a file as a span, if unit and field fit its format."""
-    unit, field, delimiter = reading.unit, reading.field, reading.delimiter
-    file_format, compression = format_of(path)
+def _whole(file: Span, path: str, reading: Reading) -> Span:
+    """Return the whole of a file as a span with its format, if unit and field fit that."""
+    url, unit, field = file.url, reading.unit, reading.field
+    named, compression = format_of(path)
+    file = file._replace(compression=compression)
+    # Where the ending says nothing of records, the content does; any file is text where a unit says so.
+    is_open = named is None and unit is None
+    looked = is_open or (named in (None, "txt") and field is not None)
+    file_format = reading.format or (_look_into(file, reading, named) if looked else None) or named
     file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
-        known = ", ".join(f".{name}" for name in FORMATS)
+        known = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(
-            f"{url} ends in none of {known} (and .gz, .bz2 or .zst): unit='line' or 'file' reads it as text"
+            f"{url} ends in none of {known} (and .gz, .bz2 or .zst): unit='line' or 'file' reads it as text, and "
+            "format= says what it is"
         )
-    unit = unit or FORMATS[file_format]
+    file, unit = file._replace(format=file_format), unit or FORMATS[file_format]
     if file_format == "txt" and (unit == "field" or field is not None):
         raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
-        raise ValueError(f"{url} holds records: field= must name the one with the text{more}")
-    if delimiter is not None and file_format != "csv":
-        raise ValueError(f"delimiter is {delimiter!r}, but {url} is no csv file")
+        shown = f" ({', '.join(map(str, names))})" if (names := _names_in(file, reading)) else ""
+        raise ValueError(f"{url} holds records: field= must name the one with the text{shown}{more}")
+    if reading.delimiter is not None and file_format != "csv":
+        raise ValueError(f"delimiter is {reading.delimiter!r}, but {url} is no csv file")
     if file_format == "parquet" and compression:
         raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
-    return Span(url, file_format, compression, unit, field)
+    return file._replace(unit=file.unit or unit)
 
 
-def _spans(whole: Span, size: int | None, reading: Reading) -> list[Span]:
+def _look_into(file: Span, reading: Reading, named: str | None) -> str | None:
+    """Return the format of a file by its first bytes, None where they are not those of records."""
+    with (
+        open_bytes(file.url, file.compression, reading.options) as raw,
+        in_utf8(raw, file.url, file.encoding, "replace") as opened,
+    ):
+        head = opened.read(PIECE_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+    line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
+    if not head:
+        return "txt" if reading.field is None else "jsonl"  # of either kind an empty file holds nothing
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"{", b"[")):
+        with suppress(ValueError, RecursionError):
+            if isinstance(json.loads(line), dict):
+                return "jsonl"
+        if re.match(rb"\[\s*([{\]]|$)|\{\s*(\"|$)", head):
+            raise ValueError(
+                f"{file.url} is JSON, but not a record a line: write it as JSON lines, as `jq -c .[]` does"
+            )
+    if reading.field is None:
+        return None
+    # Quotes stand for themselves in TSV: a file with tabs and quotes is CSV that is cut by tabs.
+    file_format = "tsv" if b"\t" in line and b'"' not in head and reading.delimiter is None else "csv"
+    try:
+        _with_column(file._replace(format=file_format, delimiter=","), reading)
+    except ValueError:
+        if named is None:
+            raise
+        return None
+    return file_format
+
+
+def _names_in(file: Span, reading: Reading) -> list[Any]:
+    """Return the names of the fields of a file for a message, none where they cannot be read."""
+    with suppress(Exception):
+        if file.format == "parquet":
+            return column_names(file.url, reading.options)
+        if file.format != "jsonl":
+            return _header(file, reading.options)[0]
+        with open_bytes(file.url, file.compression, reading.options) as raw:
+            first = next(whole_lines(raw, file.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER))
+            return list(json.loads(first.data.lstrip().partition(b"\n")[0]))
+    return []
+
+
+def _spans(file: Span, path: str, size: int | None, reading: Reading) -> list[Span]:
+    whole = _whole(file, path, reading)
     # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
         groups = range(row_groups(whole.url, reading.options, str(whole.field), numbers=whole.unit == "id"))
         return [whole._replace(start=group, stop=group + 1) for group in groups]
+    line = 1
     if whole.format in ("csv", "tsv"):
-        whole = _with_column(whole, reading)
+        whole, line = _with_column(whole, reading)
     # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
     # that do not hold line ends, as those of CSV may.
     wide = is_wide(whole.encoding)
-    streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide
+    streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide or line > 1
     if streamed or size is None or size <= reading.block_bytes:
         return [whole._replace(n_bytes=size)]
     borders = pairwise([*range(0, size, reading.block_bytes), size])
@@ -271,23 +367,25 @@ def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
         yield held
 
 
-def _with_column(whole: Span, reading: Reading) -> Span:
-    """Return the span with the number of its column, cut by the delimiter under which the header has that column."""
+def _with_column(whole: Span, reading: Reading) -> tuple[Span, int]:
+    """Return the span with its columns, cut by the delimiter under which the header has them, and the header's line."""
+    wanted = [str(whole.field), *([] if reading.text_field is None else [reading.text_field])]
     given = reading.delimiter
     tried = DELIMITERS if given is None and whole.format == "csv" else (given or whole.delimiter,)
     headers: list[list[str]] = []
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names = _header(whole._replace(delimiter=cut), reading.options)
+            names, line = _header(whole._replace(delimiter=cut), reading.options)
         except ValueError as error:  # quotes that stand where they may not under another delimiter
             errors.append(error)
             continue
-        if names is None:
-            return whole
-        if names.count(str(whole.field)) == 1:
-            column = names.index(str(whole.field))
-            return whole._replace(column=column, n_columns=len(names), delimiter=cut)
+        if not names:
+            return whole, line
+        if all(names.count(name) == 1 for name in wanted):
+            column, text_column = names.index(wanted[0]), names.index(wanted[-1])
+            whole = whole._replace(column=column, n_columns=len(names), delimiter=cut)
+            return whole._replace(text_column=None if len(wanted) == 1 else text_column), line
         headers.append(names)
     if not headers:
         raise errors[0]
@@ -297,18 +395,21 @@ def _with_column(whole: Span, reading: Reading) -> Span:
     raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}{remedy}")
 
 
-def _header(whole: Span, options: dict[str, Any]) -> list[str] | None:
-    """Return the names of the columns of a CSV or TSV file, or None if it is empty."""
+def _header(whole: Span, options: dict[str, Any]) -> tuple[list[str], int]:
+    """Return the names of the columns of a CSV or TSV file, none if it is empty, and the line where they are."""
     # Bytes that cannot be decoded are for the reader to refuse.
     with (
         open_bytes(whole.url, whole.compression, options) as raw,
         in_utf8(raw, whole.url, whole.encoding, "replace") as file,
     ):
-        pieces = whole_lines(file, whole.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER)
+        is_csv = whole.format == "csv"
+        pieces = whole_lines(
+            file, whole.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER, keep_returns=is_csv
+        )
         texts = (as_utf8(piece, whole.encoding, "replace") for piece in pieces)
-        if whole.format == "csv":
-            return next(
-                (record for _, record in csv_records(texts, whole.url, whole.delimiter, LONGEST_HEADER)), None
-            )
-        first = next(texts, None)
-        return first and split_lines(first.data).text(0).decode().split("\t")
+        if is_csv:
+            records = csv_records(texts, whole.url, whole.delimiter, LONGEST_HEADER)
+            return next(((names, line) for line, names in records if not is_blank(names, 0)), ([], 1))
+        lines = (line.rstrip("\r") for piece in texts for line in piece.data.decode().split("\n"))
+        numbered = ((line.split("\t"), number) for number, line in enumerate(lines, start=1))
+        return next((header for header in numbered if "".join(header[0]).strip()), ([], 1))

@@ -80,6 +80,10 @@ _FEW = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
 
 
+_WINDOW = 1 << 31
+"""Largest window of zstandard, that of ``--long=31``; a frame takes the memory of its own window."""
+
+
 @contextmanager
 def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed."""
@@ -159,7 +163,7 @@ def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
     frame: Any = None
     while compressed := memoryview(raw.read(1 << 17)):
         while compressed:
-            frame = frame or _zstandard().ZstdDecompressor().decompressobj()
+            frame = frame or _zstandard().ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
             # The decompressor returns all the text that its input stands for: little input bounds the memory.
             few = compressed[:_FEW]
             yield frame.decompress(few)

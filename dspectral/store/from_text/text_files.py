@@ -17,8 +17,8 @@ from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     MOST_BYTES,
     SHOWN,
-    LongDocuments,
     Longest,
+    ReadCounts,
     Reading,
     warn_of,
 )
@@ -63,6 +63,10 @@ class TextFiles:
         Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
     long_documents : {"error", "skip", "truncate"}, default="error"
         Treatment of a longer document, as for :func:`dspectral.build_store`; ``n_long_documents`` counts them.
+    missing : {"error", "empty", "skip"}, default=None
+        Treatment of a text that is missing, as for :func:`dspectral.build_store`.
+    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, default=None
+        Format of the files, whatever their names end in; None means that of the ending, or what the content shows.
     storage_options : dict, default=None
         Options of the files' file system.
 
@@ -93,13 +97,16 @@ class TextFiles:
         errors: str = "strict",
         max_document_bytes: int = MOST_BYTES,
         long_documents: str = "error",
+        missing: str | None = None,
+        format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
         self.sources = [expand_path(source) for source in every]
         longest = Longest.checked(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
-        self.reading = Reading(*kind, block_bytes, errors, storage_options, longest).checked()
+        given = Reading(*kind, block_bytes, errors, storage_options, longest, missing, format)
+        self.reading = given.checked()
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
@@ -177,9 +184,9 @@ class TextFiles:
         return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
 
 
-def _count(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], LongDocuments]:
+def _count(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], ReadCounts]:
     """Return the number of documents of each block of a span with the digest of their text, and those too long."""
-    found = LongDocuments()
+    found = ReadCounts()
     # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
     blocks = read_span(span, reading.counting(found))
     return [(documents.n_documents, digest_of(*documents)) for documents in blocks], found

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from os import PathLike
@@ -14,16 +15,20 @@ from scipy import sparse
 
 from dspectral.engine import summarize
 from dspectral.store.arrays import digest_of
-from dspectral.store.blocks import read_documents, write_documents
-from dspectral.store.draft import Draft, as_json
-from dspectral.store.from_text.lines import PIECE_BYTES, LongDocuments, Longest, Reading
+from dspectral.store.blocks import IDS, read_documents, write_documents
+from dspectral.store.draft import Draft, as_json, waiting_threads
+from dspectral.store.from_text.lines import MISSING, PIECE_BYTES, Longest, ReadCounts, Reading
 from dspectral.store.from_text.readers import pack
 from dspectral.store.location import Location, StoreError
-from dspectral.text.packing import encoded_texts, text_blocks
-from dspectral.types import Documents
+from dspectral.text.packing import encoded_texts, text_blocks, values_of
+from dspectral.types import Documents, is_missing
 
 TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
 """Files by their names, or texts: whatever :func:`texts_in` tells apart."""
+
+
+COUNTS = "long"
+"""Group in the scratch of a store with what was read on of each piece of text."""
 
 
 class Texts:
@@ -123,11 +128,16 @@ def partitions_of(column: Any) -> "da.Array | None":
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
         raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
+    return numbered_partitions(column)
+
+
+def numbered_partitions(collection: Any) -> da.Array:
+    """Return the partitions of a Dask collection as a stream of blocks, each with its number."""
     # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
     # where it stands.
     number = dask.delayed(_numbered, pure=False)
     parts = [
-        number(i, part) for i, part in enumerate(np.ravel(np.asarray(column.to_delayed(), dtype=object)))
+        number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))
     ]
     meta = np.empty((0, 0), dtype=object)  # of a stream of anything: nothing is promised about its blocks
     return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
@@ -182,49 +192,72 @@ def _column(table: Any, field: str) -> Any:
     """Return a column of a table, or a field of records, without reading what is lazy."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
-    if any(hasattr(table, name) for name in ("collect_batches", "scanner", "fetch_record_batch")) or (
+    if _is_table(table):
+        return _named_column(table, field)
+    return (row[0] for row in _rows(table, (field,)))
+
+
+def _is_table(table: Any) -> bool:
+    """Report whether a collection has columns that it gives by their names."""
+    if _is_stream(table) or not hasattr(table, "__getitem__"):
+        return False
+    return (getattr(table, "column_names", None) or getattr(table, "columns", None)) is not None
+
+
+def _named_column(table: Any, field: str) -> Any:
+    names = getattr(table, "column_names", None) or table.columns
+    if field not in list(names):
+        raise ValueError(f"the table has no column {field!r}, but {', '.join(map(str, names))}")
+    return table[field]
+
+
+def _is_stream(table: Any) -> bool:
+    return any(hasattr(table, name) for name in ("collect_batches", "scanner", "fetch_record_batch")) or (
         hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__getitem__")
-    ):
-        return _streamed(table, field)
-    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    if names is not None and hasattr(table, "__getitem__"):
-        if field not in list(names):
-            raise ValueError(f"the table has no column {field!r}, but {', '.join(map(str, names))}")
-        return table[field]
+    )
+
+
+def _rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield some fields of each row of a table or each record, which are read once."""
+    if _is_stream(table):
+        yield from _streamed(table, fields)
+        return
+    if _is_table(table):
+        yield from zip(*(values_of(_named_column(table, field)) for field in fields), strict=True)
+        return
     if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
-        raise TypeError(f"field is {field!r}, but the texts are a {type(table).__name__} without columns")
-    return _fields(table, field)
+        raise TypeError(f"field is {fields[0]!r}, but the texts are a {type(table).__name__} without columns")
+    for number, record in enumerate(table):
+        if not isinstance(record, Mapping):
+            raise TypeError(
+                f"field is {fields[0]!r}, but record {number} is a {type(record).__name__} without fields"
+            )
+        if lacking := [field for field in fields if field not in record]:
+            known = ", ".join(map(str, record))
+            raise ValueError(f"record {number} has no field {lacking[0]!r}, but {known}")
+        yield tuple(record[field] for field in fields)
 
 
-def _streamed(table: Any, field: str) -> Iterator[Any]:
-    """Yield the texts of a table that is read in batches, through the stream interface of Arrow."""
+def _streamed(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield some columns of a table that is read in batches, through the stream interface of Arrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415  an optional extra
     except ImportError as error:
         raise ImportError(f"a {type(table).__name__} needs pyarrow: pip install 'dspectral[text]'") from error
-    # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the column alone is
+    # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the columns alone are
     # read. Relations of DuckDB, record batch readers and whatever else is such a stream is one as it stands.
     if hasattr(table, "collect_batches"):
-        streams = (table.select(field) if field in table.collect_schema() else table).collect_batches()
+        known = set(fields) <= set(table.collect_schema())
+        streams = (table.select(fields) if known else table).collect_batches()
     else:
-        streams = [table.scanner(columns=[field]).to_reader() if hasattr(table, "scanner") else table]
+        streams = [table.scanner(columns=list(fields)).to_reader() if hasattr(table, "scanner") else table]
     for stream in streams:
         reader = pa.RecordBatchReader.from_stream(stream)
-        if field not in reader.schema.names:
-            raise ValueError(f"the table has no column {field!r}, but {', '.join(reader.schema.names)}")
+        names = reader.schema.names
+        if lacking := [field for field in fields if field not in names]:
+            raise ValueError(f"the table has no column {lacking[0]!r}, but {', '.join(names)}")
         for batch in reader:
-            yield from batch.column(field).to_pylist()
-
-
-def _fields(records: Iterable[Any], field: str) -> Iterator[Any]:
-    for number, record in enumerate(records):
-        if not isinstance(record, Mapping):
-            raise TypeError(
-                f"field is {field!r}, but record {number} is a {type(record).__name__} without fields"
-            )
-        if field not in record:
-            raise ValueError(f"record {number} has no field {field!r}, but {', '.join(map(str, record))}")
-        yield record[field]
+            yield from zip(*(batch.column(field).to_pylist() for field in fields), strict=True)
 
 
 class KeptBlock(NamedTuple):
@@ -241,19 +274,24 @@ class KeptBlock(NamedTuple):
         return "the texts given"
 
 
-def keep_texts(draft: Draft, texts: Texts, reading: Reading) -> list[KeptBlock]:
-    """Write texts into the scratch of a store in one pass, block by block; a generator is never held whole.
+def keep_texts(draft: Draft, texts: Texts, reading: Reading, id_field: str | None) -> list[KeptBlock]:
+    """Write texts, and their ids if they have any, into the scratch of a store, block by block.
 
-    A call that goes on after one that was stopped here begins anew; later it reads the texts again and compares
-    digests.
+    One pass: a generator is never held whole. A call that goes on after one that was stopped here begins anew; later it
+    reads the texts again and compares digests.
     """
     where, path = draft.where, f"{draft.scratch}/texts"
     known = where.attributes(path)
+    place = None if known else where
     try:
-        blocks = _keep_all(texts, partial(_keep, where=None if known else where, path=path, reading=reading))
+        keep = partial(_keep, where=place, path=path, reading=reading, fields=_fields(texts, id_field))
+        # Threads that write have ended before an error goes on, as what they write into is removed.
+        with waiting_threads() as threads, dask.config.set(threads):
+            blocks = _keep_all(texts, keep, id_field)
     except Exception:
         if not known:  # nothing that is of use to a later call: the next one may be of other text
-            draft.forget()
+            with suppress(OSError):  # workers of a cluster may still write; the reason is what counts
+                draft.forget()
         raise
     # As JSON gives them back, for the comparison.
     listed = as_json(blocks)
@@ -267,9 +305,30 @@ def keep_texts(draft: Draft, texts: Texts, reading: Reading) -> list[KeptBlock]:
     return blocks
 
 
-def _keep_all(texts: Texts, keep: Callable[[int, Any], list[KeptBlock]]) -> list[KeptBlock]:
-    column = texts.column
+def _fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
+    """Return the fields of the text and of the id, none where there are no ids."""
+    if id_field is None:
+        return ()
+    if texts.field is None:
+        kind = type(texts.texts).__name__
+        raise TypeError(
+            f"id_field is {id_field!r}, but a {kind} without field= has no ids: give a table or records"
+        )
+    return texts.field, id_field
+
+
+def _keep_all(
+    texts: Texts, keep: Callable[[int, Any], list[KeptBlock]], id_field: str | None
+) -> list[KeptBlock]:
+    column: Any = texts.column
     partitions = partitions_of(column)
+    if id_field is not None:
+        column = texts.texts
+        if partitions is not None:
+            if _is_table(column):
+                _named_column(column, id_field)
+                column = column[[texts.field, id_field]]
+            partitions = numbered_partitions(column)
     if partitions is None:
         blocks = keep(0, column)
     else:
@@ -287,27 +346,69 @@ def read_kept(block: KeptBlock, reading: Reading, *, where: Location) -> Iterato
     yield read_documents(where, block.name)
 
 
+def read_kept_ids(block: KeptBlock, *, where: Location) -> Iterator[Documents]:
+    """Yield the ids of a block that was kept."""
+    yield read_documents(where, f"{block.name}/{IDS}")
+
+
 def _keep(
-    number: int, texts: Iterable[Any], *, where: Location | None, path: str, reading: Reading
+    number: int,
+    texts: Iterable[Any],
+    *,
+    where: Location | None,
+    path: str,
+    reading: Reading,
+    fields: tuple[str, ...],
 ) -> list[KeptBlock]:
     """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
     blocks = []
     # Packed as pieces of files are: the cuts follow from the texts alone, so that a build that goes on finds the
     # blocks that it began with.
-    found = LongDocuments()
-    whole = text_blocks(texts, block_bytes=min(reading.block_bytes, PIECE_BYTES))
+    found = ReadCounts()
+    reading = reading.counting(found)
     named = f"partition {number}, document" if number else "document"
-    parts = _not_too_long(whole, named, reading.counting(found).longest)
+    # `ids` are those of the texts that were read and are in no block yet.
+    ids: list[str] = []
+    rows = _noting_ids(_rows(texts, fields), ids, reading) if fields else texts
+    stand_in = partial(_stand_in, reading=reading)
+    piece_bytes = min(reading.block_bytes, PIECE_BYTES)
+    whole = text_blocks(rows, block_bytes=piece_bytes, named=named, stand_in=stand_in)
     n_before = 0
-    for part, documents in enumerate(pack(parts, reading.block_bytes)):
+    for part, documents in enumerate(pack(_not_too_long(whole, named, reading.longest), reading.block_bytes)):
         name = f"{path}/{number:06d}-{part:06d}"
+        own = Documents.of(ids[: documents.n_documents])
+        del ids[: documents.n_documents]
+        digest = digest_of(*documents, *own) if fields else digest_of(*documents)
         # What was found since the block before: perhaps in this one, perhaps a few documents ahead.
-        block = KeptBlock(name, digest_of(*documents), found.count - n_before, tuple(found.places))
+        blocks.append(KeptBlock(name, digest, found.count - n_before, tuple(found.places)))
         n_before, found.places = found.count, []
         if where is not None:
-            write_documents(where, block.name, documents)
-        blocks.append(block)
+            write_documents(where, name, documents)
+            if fields:
+                write_documents(where, f"{name}/{IDS}", own)
+    if where is not None and found.others:
+        mark = {"count": 0, "places": [], "others": found.others}
+        where.mark(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", mark)
     return blocks
+
+
+def _stand_in(place: str, *, reading: Reading) -> bytes | None:
+    """Return what a missing text is read as, None where it is left out."""
+    if reading.if_missing == "error":
+        raise TypeError(f"{place}, but it must be a string; {MISSING}")
+    return reading.count_missing()
+
+
+def _noting_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Reading) -> Iterator[Any]:
+    """Yield the text of each row, and note the id of each that is not left out."""
+    for number, (text, own) in enumerate(rows):
+        if reading.if_missing != "skip" or not is_missing(text):
+            if is_missing(own):
+                raise ValueError(
+                    f"the id of row {number} is missing, but it must be a string or a whole number"
+                )
+            ids.append(own if isinstance(own, str) else str(own))
+        yield text
 
 
 def _not_too_long(parts: Iterable[Documents], named: str, longest: Longest) -> Iterator[Documents]:

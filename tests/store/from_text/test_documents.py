@@ -3,6 +3,8 @@
 import json
 
 import dask.bag
+import dask.dataframe
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -85,10 +87,29 @@ def test_a_row_that_is_not_there_and_a_damaged_text_are_named(tmp_path):
     "sources",
     [
         lambda: (record for record in RECORDS),
-        lambda: Texts(dask.bag.from_sequence(RECORDS)),
+        lambda: Texts(dask.bag.from_sequence(RECORDS, npartitions=3)),
+        lambda: dask.dataframe.from_pandas(pd.DataFrame(RECORDS), npartitions=3),
+        lambda: dask.bag.from_sequence(RECORDS, npartitions=4).map(dict),
     ],
-    ids=["generator", "lazy"],
+    ids=["generator", "texts of a bag", "frame", "bag"],
 )
-def test_ids_need_records_that_can_be_read_again(tmp_path, sources):
-    with pytest.raises(TypeError, match="id_field is 'key'"):
-        build_store(sources(), str(tmp_path / "store"), field="body", id_field="key")
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+def test_records_that_are_read_once_give_their_ids_with_their_texts(tmp_path, sources, block_bytes):
+    given = {"field": "body", "id_field": "key", "keep_texts": True, "block_bytes": block_bytes}
+    store = build_store(sources(), str(tmp_path / "store"), **given)
+    assert store.ids == [record["key"] for record in RECORDS]
+    assert store.text(range(len(store))) == [record["body"] for record in RECORDS]
+
+
+def test_texts_without_fields_have_no_ids(tmp_path):
+    bag = dask.bag.from_sequence(["a b", "c d"])
+    for sources in (bag, Texts(["a b", "c d"])):
+        with pytest.raises(TypeError, match=r"id_field is 'key'.*field="):
+            build_store(sources, str(tmp_path / "store"), id_field="key")
+    frame = dask.dataframe.from_pandas(pd.DataFrame(RECORDS), npartitions=2)
+    with pytest.raises(ValueError, match=r"no column 'other', but .*key"):
+        build_store(frame, str(tmp_path / "frame"), field="body", id_field="other")
+    with pytest.raises(ValueError, match="id of row 1 is missing"):
+        build_store(
+            [{"t": "a b", "k": 1}, {"t": "c", "k": None}], str(tmp_path / "store"), field="t", id_field="k"
+        )

@@ -100,7 +100,7 @@ FILES = {
     "mark.csv": (table(",").encode("utf-8-sig"), {"field": "body", "encoding": "utf-8-sig"}),
     "wide.txt": (TXT.encode("utf-16"), {"encoding": "utf-16"}),
     "wide.tsv.gz": (
-        "body\n".encode("utf-16-le") + TXT.encode("utf-16-le"),
+        ("body\tid\n" + "".join(f"{line}\t\n" for line in LINES)).encode("utf-16-le"),
         {"encoding": "utf-16-le", "field": "body"},
     ),
     "wide.csv": (table(",").encode("utf-32"), {"encoding": "utf-32", "field": "body"}),

@@ -14,7 +14,7 @@ import pytest
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
-from dspectral.store.from_text.lines import LongDocuments, Longest, Reading, whole_lines
+from dspectral.store.from_text.lines import Longest, ReadCounts, Reading, whole_lines
 from dspectral.store.from_text.readers import read_span
 from dspectral.text.ngrams import sorted_words
 from dspectral.text.words import cut_words
@@ -37,7 +37,7 @@ def small_records(monkeypatch):
 
 
 def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
-    found = LongDocuments()
+    found = ReadCounts()
     spans, reading = (
         spans_of(url, span_bytes=span_bytes, **options),
         Reading(block_bytes=block_bytes, longest=longest),

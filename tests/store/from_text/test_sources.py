@@ -156,12 +156,12 @@ def test_a_folder_stands_for_the_files_of_known_endings_in_it(folder):
 
 
 def test_a_folder_without_such_files_says_what_is_in_it(folder):
-    (folder / "deep" / "c.txt").rename(folder / "deep" / "c.log")
+    (folder / "deep" / "c.txt").rename(folder / "deep" / "c.dat")
     with pytest.raises(
-        FileNotFoundError, match=r"deep is .* \.txt: it holds c\.log; .*unit='line' .*deep/\*"
+        FileNotFoundError, match=r"deep is .* \.txt or \.log: it holds c\.dat; .*unit='line' .*deep/\*"
     ):
         spans_of(str(folder / "deep"))
-    with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.log"):
+    with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.dat"):
         spans_of(str(folder / "deep"), field="text")
     for name in ("a.txt.gz", "b.txt"):
         (folder / name).unlink()

@@ -61,7 +61,7 @@ BAD = [
     ("a.txt", b"a\x00b", {"encoding": "utf-16-le"}, r"byte 2: byte 0x62 is not utf-16-le \(truncated data\)"),
     # Records that hold no text.
     ("a.jsonl", in_line("{text: 1}"), TEXT, r"line 2: not JSON \(.*, column 2\)"),
-    ("a.jsonl", in_line(""), TEXT, r"line 2: not JSON \(Expecting value, column 1\)"),
+    ("a.jsonl", in_line("nan"), TEXT, r"line 2: not JSON \(Expecting value, column 1\)"),
     ("a.jsonl", in_line('{"text": "a"} {}'), TEXT, r"line 2: not JSON \(Extra data, column 15\)"),
     ("a.jsonl", in_line('["text"]'), TEXT, r"line 2: expected a JSON object .*, not \[\"text\"\]"),
     ("a.jsonl", in_line('{"body": "a"}'), TEXT, r"line 2: no field 'text' .*, but \[\"body\"\]"),
@@ -104,7 +104,8 @@ BAD = [
     ("a.parquet", bytes(40).join(parquet(text=["some text"] * 3).split(b"some text")), TEXT, "is damaged"),
     ("a.parquet.gz", gzip.compress(b""), TEXT, "is compressed from outside"),
     # Files and columns that are not what was asked for.
-    *((name, b"a", {}, KNOWN) for name in ("a.log", "README", "a.gz", "txt", "a.log.gz", "a.txt.gz.gz")),
+    *((name, b"a", {}, KNOWN) for name in ("a.dat", "README", "txt")),
+    *((name, gzip.compress(b"a"), {}, KNOWN) for name in ("a.gz", "a.dat.gz", "a.txt.gz.gz")),
     *(
         (name, TABLE, options, RECORDS)
         for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet", "a.jsonl.gz")

@@ -30,7 +30,7 @@ def spans_of(sources, *, span_bytes=16 << 20, **options):
 
 def blocks(url, *, span_bytes=16 << 20, block_bytes=1 << 20, errors="strict", **options):
     """The blocks of each span of a file."""
-    reading = Reading(block_bytes=block_bytes, errors=errors)
+    reading = Reading(block_bytes=block_bytes, errors=errors, missing=options.get("missing"))
     return [list(read_span(span, reading)) for span in spans_of(url, span_bytes=span_bytes, **options)]
 
 
