@@ -12,6 +12,7 @@ from dspectral import engine
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.blocks import IDS, TEXTS
+from dspectral.store.columns import check_columns
 from dspectral.store.coordinates import Coordinates, write_rows
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import Weighting
@@ -235,6 +236,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, OpenedCounts):
             raise ValueError("query is a text, but rows are no store, which knows how texts are counted")
+        check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
     if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, OpenedCounts):
         weighting = Weighting.tfidf(rows.document_frequency, rows.n_rows)

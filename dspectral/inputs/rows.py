@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import metadata_routing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from dspectral import engine
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import refuse_not_finite
+from dspectral.store.columns import FRAME, Columns, check_columns, columns_of, learn_columns, named_columns
 from dspectral.store.weighted_rows import weightings_of
 from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
 
@@ -48,37 +49,29 @@ def rows_of_frame(X: Any) -> Any:
     return rows
 
 
-def check_column_names(estimator: BaseEstimator, X: Any, *, reset: bool) -> None:
-    """Keep the names of the columns of a Dask DataFrame, or compare them with those of the fit."""
-    names = list(X.columns)
-    if reset:
-        if all(isinstance(name, str) for name in names):
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        return
-    known = list(getattr(estimator, "feature_names_in_", names))
-    if known != names:
-        raise ValueError(
-            f"the columns of X are {', '.join(map(str, names))}, but {type(estimator).__name__} was fitted on "
-            f"{', '.join(map(str, known))}"
-        )
-
-
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate rows at the door of an estimator: lazy ones as those in memory and without reading them.
 
-    With ``reset``, as in ``fit``, the width, the names of columns and the weighting are learned, else compared.
+    With ``reset``, as in ``fit``, the width, what the columns are and the weighting are learned, else compared.
     Float32 stays, all other types become float64. Shapes: `X` (n_rows, n_columns); returns that.
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
-        return _checked_lazy(estimator, X, reset=reset)
+        return _checked_lazy(estimator, X, columns_of(X), reset=reset)
     if is_dask_frame(X):
-        rows = _checked_lazy(estimator, rows_of_frame(X), reset=reset)
-        check_column_names(estimator, X, reset=reset)
-        return rows
+        names = list(X.columns)  # type: ignore[union-attr]
+        columns = named_columns(FRAME, names) if all(isinstance(name, str) for name in names) else None
+        return _checked_lazy(estimator, rows_of_frame(X), columns, reset=reset)
     engine.refuse_other_containers(X)
     refuse_lossy(X)
-    rows = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    if reset or hasattr(X, "columns") or not hasattr(estimator, "column_identity_"):
+        rows = validate_data(estimator, X, reset=reset, **kinds)
+    else:  # scikit-learn would warn that names are missing, which only DataFrames have in memory
+        rows = check_array(X, estimator=estimator, input_name="X", **kinds)
+        _check_width(estimator, rows.shape[1])
+    if reset:
+        learn_columns(estimator, None)
     return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
 
 
@@ -91,7 +84,7 @@ def refuse_lossy(X: object) -> None:
         raise ValueError("X is a masked array, but missing entries have no meaning here: fill them first")
 
 
-def _checked_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
+def _checked_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
     array = engine.lazy_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
@@ -104,16 +97,24 @@ def _checked_lazy(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         estimator.n_features_in_ = n_columns
         if hasattr(estimator, "feature_names_in_"):  # of another fit, on a DataFrame
             del estimator.feature_names_in_
-    elif n_columns != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {n_columns} features, but {name} is expecting {estimator.n_features_in_} features as input."
-        )
+        learn_columns(estimator, columns)
+    else:
+        check_columns(estimator, columns)
+        _check_width(estimator, n_columns)
     if array.dtype in (np.float32, np.float64):
         return array
     said = engine.bytes_said(array)
     # An entry of r bytes, beside four of its column, becomes one of eight.
     larger = None if said is None else [n * 12 // (array.dtype.itemsize + 4) for n in said]
     return engine.say_bytes(array.astype(np.float64), larger)
+
+
+def _check_width(estimator: BaseEstimator, n_columns: int) -> None:
+    if n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
 
 
 def _refuse_kind(dtype: np.dtype[Any]) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral import store
 from dspectral.inputs.parameters import check_integer
+from dspectral.store.columns import check_columns, columns_of
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.types import FloatArray
@@ -70,6 +71,8 @@ class TopTermsMixin:
         """
         check_is_fitted(self)
         weights, n = np.asarray(self._term_weights()), check_integer("n", n, at_least=1)
+        if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
+            check_columns(self, columns_of(terms), "terms")
         columns, n_columns = self._term_columns()
         known = names_of_columns(self._term_names() if terms is None else terms, n_columns)
         if columns is not None:

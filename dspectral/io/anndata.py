@@ -11,10 +11,12 @@ from dspectral.engine import collect_rows, is_lazy, lazy_rows
 from dspectral.store.anndata_files import (
     read_element,
     shape_of_anndata,
+    variable_names,
     write_elements,
     write_into,
     write_whole,
 )
+from dspectral.store.columns import VARIABLES, check_columns, named_columns
 from dspectral.store.location import Location
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.weighting import HasWeighting, Weighting
@@ -119,7 +121,8 @@ def write_embedding(
     Raises
     ------
     ValueError
-        If the estimator has no components, coordinates or components do not fit the AnnData, or the key is no name.
+        If the estimator has no components or was fitted on other variables, coordinates or components do not fit the
+        AnnData, or the key is no name.
     StoreError
         If there is no AnnData file at the path, or it is open elsewhere.
 
@@ -161,6 +164,12 @@ def write_embedding(
             f"{len(components)} components"
         )
     mask = chosen_variables(place, mask_var)
+    names = variable_names(place) if isinstance(place, Location) else place.var_names
+    if names is not None and (mask is None or len(mask) == len(names)):
+        names = np.asarray(names, dtype=object)
+        check_columns(
+            estimator, named_columns(VARIABLES, names if mask is None else names[mask]), "the AnnData"
+        )
     # All is checked by now, and nothing written: an error leaves the AnnData as it was.
     elements = {
         f"obsm/{key}": rows,

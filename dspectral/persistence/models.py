@@ -22,6 +22,7 @@ from dspectral import decomposition, methods, preprocessing
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
+from dspectral.store.columns import fitted_columns
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import HOLDER, LOCK, locked
 from dspectral.text.tokenizers import Tokenizer, as_tokenizer, give_tokenizer
@@ -418,6 +419,12 @@ def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
         made.__setstate__({**vars(made), **attributes})
     else:
         vars(made).update(attributes)
+    columns, n_columns = fitted_columns(made), attributes.get("n_features_in_")
+    if columns is not None and n_columns is not None and columns.n_columns != n_columns:
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has feature_names_in_ or column_identity_ of "
+            f"{columns.n_columns} columns, but n_features_in_ is {n_columns}: save the model again"
+        )
     made.set_params(**parameters)
     if hasattr(kind, "_parameter_constraints"):
         made._validate_params()  # noqa: SLF001  it has no public name
@@ -452,7 +459,9 @@ def _names_set(kind: type) -> frozenset[str]:
     return frozenset(found)
 
 
-_SET_BESIDE = frozenset({"n_features_in_", "feature_names_in_", "weighting_", "_sklearn_version"})
+_SET_BESIDE = frozenset(
+    {"n_features_in_", "feature_names_in_", "column_identity_", "weighting_", "_sklearn_version"}
+)
 """Attributes that functions beside the classes set, ours and scikit-learn's."""
 _BIT_GENERATORS = {
     kind.__name__: kind

@@ -11,6 +11,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.rows import SparseOutput
 from dspectral.registry import saved
+from dspectral.store.columns import hashed_columns, mark_columns
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
 from dspectral.store.from_text.texts import hashed_partitions, partitions_of
@@ -172,9 +173,9 @@ class NgramHashing(
             return X
         column: Any = X.column if isinstance(X, GivenTexts) else X
         if (partitions := partitions_of(column)) is not None:
-            return hashed_partitions(
-                partitions, partial(hash_documents, settings=settings), settings.n_features
-            )
+            hash_block = partial(hash_documents, settings=settings)
+            hashed = hashed_partitions(partitions, hash_block, settings.n_features)
+            return mark_columns(hashed, hashed_columns(settings))
         blocks = [hash_documents(documents, settings) for documents in text_blocks(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")

@@ -12,6 +12,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import SparseOutput, checked_rows
 from dspectral.registry import saved
+from dspectral.store.columns import mark_columns
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
 from dspectral.text.weighting import (
@@ -158,7 +159,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         rows = map_rows(
             rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )
-        return weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
+        weighted = weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
+        return mark_columns(weighted, X) if is_lazy(X) else weighted
 
     @property
     def weighting(self) -> Weighting:

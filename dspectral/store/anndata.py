@@ -1,14 +1,15 @@
 """A CSR matrix in a file of AnnData, opened as a store: slices of it are read, nothing is converted."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dspectral.linalg.panels import cut_runs
-from dspectral.store.anndata_files import element, opened
+from dspectral.store.anndata_files import element, opened, variable_names
+from dspectral.store.columns import VARIABLES, Columns, named_columns
 from dspectral.store.facts import anndata_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, Pieces, SummedInPass
@@ -74,6 +75,12 @@ class AnnDataCounts(SummedInPass):
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
         return [piece.stop - piece.start for piece in self.slices]
+
+    @cached_property
+    def column_identity(self) -> Columns | None:
+        """What the columns are: the names of the variables; read at the first time."""
+        names = variable_names(self.where, self.path)
+        return None if names is None or len(names) != self.n_columns else named_columns(VARIABLES, names)
 
     @property
     def provenance(self) -> dict[str, Any]:

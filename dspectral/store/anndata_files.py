@@ -140,6 +140,17 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
         return n_obs, n_vars
 
 
+def variable_names(where: Location, matrix: str = "X") -> Any:
+    """Return the names of the variables of a matrix, None where it has none."""
+    with opened(where) as root:
+        table = element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
+        if table is None or matrix.startswith("obsm/"):
+            return None
+        if hasattr(table, "dtype"):  # a table of AnnData 0.6, with a field for each column
+            return table["index"] if "index" in table.dtype.names else None
+        return optional_module("anndata").io.read_elem(table[table.attrs["_index"]])
+
+
 def read_element(where: Location, path: str) -> Any:
     """Read an element of an AnnData file into memory."""
     with opened(where) as root:

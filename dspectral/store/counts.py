@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
 from dspectral.engine.keeping import Sealed
-from dspectral.store.anndata import AnnDataCounts, open_anndata
+from dspectral.store.aligned import align_columns
+from dspectral.store.anndata import open_anndata
 from dspectral.store.anndata_files import is_hdf5
 from dspectral.store.arrays import digest_of, is_sealed, read_array
 from dspectral.store.blocks import (
@@ -27,10 +28,17 @@ from dspectral.store.blocks import (
     read_documents,
     read_labels,
 )
+from dspectral.store.columns import Columns
 from dspectral.store.facts import count_store_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
-from dspectral.store.vocabulary import KEEP_TERMS, Vocabulary, read_sample, read_vocabulary
+from dspectral.store.vocabulary import (
+    KEEP_TERMS,
+    Vocabulary,
+    read_sample,
+    read_vocabulary,
+    vocabulary_columns,
+)
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, wrap_names
@@ -176,6 +184,12 @@ class CountStore(OpenedCounts):
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
 
     @property
+    def column_identity(self) -> Columns | None:
+        """What the columns are: the terms of the vocabulary, or the settings of hashing; None if nothing is known."""
+        has_vocabulary = self.hashing is None and self.provenance.get("vocabulary")
+        return vocabulary_columns(self.where) if has_vocabulary else super().column_identity
+
+    @property
     def kept_terms(self) -> KeptTerms | None:
         """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
         if self.hashing is None or not self.provenance.get(KEEP_TERMS):
@@ -221,10 +235,11 @@ def open_store(
     url: str | PathLike[str],
     *,
     layer: str | None = None,
+    align: Any = None,
     without: Sequence[str] = (),
     tokenizer: TokenizerLike | None = None,
     storage_options: dict[str, Any] | None = None,
-) -> CountStore | AnnDataCounts:
+) -> Any:
     """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5: metadata alone is read.
 
     Parameters
@@ -233,6 +248,8 @@ def open_store(
         Local path or any fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is a file of AnnData in HDF5.
     layer : str, optional
         Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
+    align : fitted estimator, Pipeline, or sequence of str, optional
+        Names of columns, or a model that was fitted on columns with names: these columns are read, in this order.
     without : sequence of str, optional
         Names of blocks to leave out, as errors name a damaged one; rows and labels of the others stay side by side.
     tokenizer : callable or str, optional
@@ -243,7 +260,7 @@ def open_store(
 
     Returns
     -------
-    CountStore or AnnDataCounts
+    CountStore, AnnDataCounts or AlignedCounts
         The counts; of AnnData row pointers are read here, and sums of columns take a pass.
 
     Raises
@@ -251,7 +268,7 @@ def open_store(
     StoreError
         If there is no finished store of this format, or the AnnData file has no such CSR matrix.
     ValueError
-        If the store was not built with the tokenizer.
+        If the store was not built with the tokenizer, or lacks columns of ``align``.
 
     Examples
     --------
@@ -260,6 +277,11 @@ def open_store(
     >>> open_store("memory://opened").shape
     (3, 3)
     """
+    if align is not None:
+        opened = open_store(
+            url, layer=layer, without=without, tokenizer=tokenizer, storage_options=storage_options
+        )
+        return align_columns(opened, align)
     # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
     where = Location.of(url, storage_options)
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}

@@ -18,9 +18,10 @@ from dspectral.engine.fits import FirstPass
 from dspectral.engine.row_blocks import in_blocks
 from dspectral.store.arrays import digest_of
 from dspectral.store.blocks import BlockInfo, find_block, write_block
-from dspectral.store.counts import CountStore
+from dspectral.store.columns import check_columns, columns_of
+from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish, waiting_threads
-from dspectral.store.location import check_size
+from dspectral.store.location import Location, check_size
 from dspectral.store.weighted_rows import KEY, weightings_of
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -103,6 +104,8 @@ def write_counts(
         parts.append(_labels_of(rows, labels))
         made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
+    if append and (earlier := open_finished(Location.of(store, storage_options))) is not None:
+        check_columns(earlier, columns_of(X))
     rows_are = " ".join(map(_token, (X, labels), parts))
     with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
         # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the

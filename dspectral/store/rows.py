@@ -23,6 +23,7 @@ from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import as_anndata
 from dspectral.store.blocks import IDS, TEXTS
+from dspectral.store.columns import Columns, check_columns, hashed_columns, mark_columns
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
@@ -81,7 +82,7 @@ class OpenedCounts(ABC):
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
         pieces = self.pieces
         rows = read_lazily(pieces.read, pieces.items, self.block_rows, self.shape[1], pieces.n_bytes)
-        return annotated(rows, ROWS_OF, self)
+        return mark_columns(annotated(rows, ROWS_OF, self), self)
 
     @property
     @abstractmethod
@@ -108,6 +109,11 @@ class OpenedCounts(ABC):
         """The n-grams behind the columns; None if there is no vocabulary, or nothing is known of it."""
         return None
 
+    @property
+    def column_identity(self) -> Columns | None:
+        """What the columns are: names, or the settings of hashing; None if nothing is known of them."""
+        return hashed_columns(self.hashing)
+
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return the rows weighted as they are read.
 
@@ -124,9 +130,10 @@ class OpenedCounts(ABC):
         Raises
         ------
         ValueError
-            If the weighting was learned from rows of another width.
+            If the weighting was learned from rows of other columns.
         """
         known = as_weighting(weighting, self.shape[1])
+        check_columns(weighting, self.column_identity, "the store")
         width = self.shape[1] if known.columns is None else len(known.columns)
         rows: da.Array = weigh_rows(self, known, n_columns=width)
         return rows
@@ -408,6 +415,11 @@ class SelectedRows(SummedInPass):
     def vocabulary(self) -> Vocabulary | None:
         """The n-grams behind the columns."""
         return self.of.vocabulary
+
+    @property
+    def column_identity(self) -> Columns | None:
+        """What the columns are."""
+        return self.of.column_identity
 
     @property
     def labels(self) -> "da.Array | None":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dspectral.linalg.sparse_products import offset_fault
 from dspectral.registry import saved
 from dspectral.store.arrays import digest_of, read_array, write_array
+from dspectral.store.columns import TERMS, Columns, named_columns
 from dspectral.store.facts import vocabulary_card
 from dspectral.store.location import Location, StoreError
 from dspectral.text.hashing import with_tokenizer_name
@@ -30,6 +31,10 @@ _INDEXES: dict[str, TermIndex] = {}
 
 Read from the store once per process instead of being pickled into every task.
 """
+
+
+_COLUMNS: dict[int, Columns] = {}
+"""The columns of the two vocabularies that were read last, by their digests: each fit and transform compares them."""
 
 
 @saved
@@ -208,6 +213,20 @@ def read_vocabulary(where: Location) -> Vocabulary:
             f"store {where.url}, {PATH}: the vocabulary is not what was written; build the store again"
         )
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
+
+
+def vocabulary_columns(where: Location) -> Columns | None:
+    """Return the terms of a store's vocabulary as columns, None if the store has no vocabulary."""
+    digest = (where.attributes(PATH) or {}).get("digest")
+    if digest is None:
+        return None
+    with _INDEX_LOCK:
+        if digest not in _COLUMNS:
+            columns = named_columns(TERMS, read_vocabulary(where).terms)
+            for other in list(_COLUMNS)[:-1]:
+                del _COLUMNS[other]
+            _COLUMNS[digest] = columns
+        return _COLUMNS[digest]
 
 
 def write_sample(where: Location, path: str, sample: TermSample) -> None:

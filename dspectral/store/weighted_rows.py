@@ -9,6 +9,7 @@ from scipy import sparse
 
 from dspectral import engine
 from dspectral.linalg.block_sums import energy_of
+from dspectral.store.columns import mark_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -20,9 +21,11 @@ KEY = "weighting"
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
     name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
-    return engine.map_rows(
+    rows = engine.map_rows(
         X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
     )
+    keeps_columns = engine.is_lazy(rows) and weighting.columns is None
+    return mark_columns(rows, X) if keeps_columns else rows
 
 
 def weightings_of(X: RowsLike) -> set[str]:

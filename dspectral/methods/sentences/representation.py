@@ -28,6 +28,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.registry import saved
+from dspectral.store.columns import columns_of
 from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
@@ -392,11 +393,12 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             raise ValueError(
                 f"the counts have {counts.shape[-1]} columns, but n_features is {self.n_features}"
             )
-        # Arrays do not say how they were hashed; a store does, and another hashing would mean other words.
-        hashing = getattr(counts, "hashing", None)
-        if hashing is not None and hashing != self.word_hashing:
+        # Arrays in memory do not say how they were hashed; rows of a store do, and other columns would be other words.
+        columns = columns_of(counts)
+        if columns is not None and columns.hashing != self.word_hashing:
             raise ValueError(
-                f"the store was hashed with {hashing}, but words are hashed with {self.word_hashing}"
+                f"the store was hashed with {columns.hashing or columns.kind}, but words are hashed with "
+                f"{self.word_hashing}: build it with hashing=NgramHashing(...) of these settings"
             )
 
     def _directions(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:

@@ -12,6 +12,7 @@ from scipy import sparse
 from dspectral.engine import run_tasks
 from dspectral.engine.fits import expand_path
 from dspectral.store.arrays import digest_of
+from dspectral.store.columns import hashed_columns, mark_columns
 from dspectral.store.facts import text_files_card
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
@@ -157,7 +158,8 @@ class TextFiles:
             raise ValueError(f"no document at all in {', '.join(self.sources)}")
         read = partial(_hash_block, reading=self.reading, hashing=settings)
         sizes = [block.n_documents for block in self.blocks]
-        return read_lazily(read, self.blocks, sizes, settings.n_features)
+        rows = read_lazily(read, self.blocks, sizes, settings.n_features)
+        return mark_columns(rows, hashed_columns(settings))
 
     def kept_terms(
         self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000

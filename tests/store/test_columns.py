@@ -1,0 +1,252 @@
+"""Models and stores know what their columns are, and refuse rows of others."""
+
+import warnings
+
+import anndata
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import dspectral
+from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD, VocabularySettings
+from dspectral.io import write_embedding
+from dspectral.store.columns import columns_of
+from tests.contracts import CASES
+
+TEXTS = ["plum pear fig", "fig plum", "oak elm ash", "ash oak", "pear plum oak", "elm ash fig"] * 4
+OTHERS = ["rain snow hail", "fog rain", "sand loam", "loam sand", "snow hail fog", "fog loam sand"] * 4
+LABELS = np.array(["fruit", "fruit", "tree", "tree", "fruit", "tree"] * 4)
+TAKING_ROWS = [
+    name for name, case in CASES.items() if case.kind == "rows" and name not in ("VectorQuantizer", "TreePCA")
+]
+
+
+@pytest.fixture
+def built(tmp_path):
+    def build(name, texts=TEXTS, **settings):
+        settings = settings or {"vocabulary": VocabularySettings()}
+        return dspectral.build_store(dspectral.Texts(texts), tmp_path / name, **settings)
+
+    return build
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a file of AnnData, and one of the same cells whose genes are in another order."""
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(1.0, (24, 7)).astype(np.float32)
+    adata = anndata.AnnData(
+        sparse.csr_matrix(counts), var=pd.DataFrame(index=[f"gene {i}" for i in range(7)])
+    )
+    adata.raw = adata
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    adata[:, [3, 0, 1, 2, 6, 5, 4]].copy().write_h5ad(tmp_path / "b.h5ad")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of formats to come
+        adata[:, [3, 0, 1, 2, 6, 5, 4]].copy().write_zarr(tmp_path / "b.zarr")
+    return tmp_path / "a.h5ad", tmp_path / "b.h5ad", tmp_path / "b.zarr"
+
+
+def labels_of(name, n):
+    y = CASES[name].data()[1]
+    if y is None:
+        return None
+    return LABELS[:n] if np.ndim(y) == 1 else np.stack([LABELS == "fruit", LABELS == "tree"], axis=1)[:n] * 1
+
+
+def fit(name, rows):
+    y = labels_of(name, 24)
+    return CASES[name].make().fit(rows) if y is None else CASES[name].make().fit(rows, y)
+
+
+@pytest.mark.parametrize("name", TAKING_ROWS)
+def test_every_estimator_of_rows_refuses_a_store_of_other_terms(name, built, tmp_path):
+    store, same, other = built("a"), built("b", TEXTS * 2), built("c", OTHERS)
+    assert store.shape[1] == other.shape[1]
+    model = fit(name, store)
+    assert model.n_features_in_ == store.shape[1]
+    assert list(model.feature_names_in_) == store.vocabulary.terms
+    dspectral.save(model, tmp_path / "model")
+    for known in (model, dspectral.load(tmp_path / "model")):
+        for rows in (other, other[:3], other[[4, 2]], other.counts, other.counts.astype("f8")):
+            with pytest.raises(ValueError, match=r"column 0 is '\w+' in X, but '\w+' in"):
+                CASES[name].result(known, rows)
+        for rows in (store, store[2:5], same, same.counts, same.counts.rechunk({0: 3})):
+            dask.compute(CASES[name].result(known, rows))
+        in_memory = store.counts.compute()
+        assert dask.compute(
+            CASES[name].result(known, in_memory)
+        )  # of which nothing is known, and nothing is warned
+    assert not hasattr(clone(model), "feature_names_in_")
+    assert not hasattr(fit(name, in_memory), "column_identity_")
+
+
+@pytest.mark.parametrize("name", TAKING_ROWS)
+def test_every_estimator_of_rows_refuses_genes_in_another_order(name, files):
+    model = fit(name, dspectral.open_store(files[0]))
+    assert list(model.feature_names_in_) == [f"gene {i}" for i in range(7)]
+    known = dask.compute(CASES[name].result(model, dspectral.open_store(files[0])))[0]
+    for file in files[1:]:
+        with pytest.raises(ValueError, match=r"column 0 is 'gene 3' in X, but 'gene 0' in .*align=model"):
+            CASES[name].result(model, dspectral.open_store(file))
+        aligned = dspectral.open_store(file, align=model)
+        found = dask.compute(CASES[name].result(model, aligned))[0]
+        dense = lambda x: x.toarray() if sparse.issparse(x) else np.asarray(x)  # noqa: E731
+        np.testing.assert_array_equal(dense(known), dense(found))
+
+
+def test_columns_are_chosen_by_name(files, tmp_path):
+    names = ["gene 5", "gene 1"]
+    whole = dspectral.open_store(files[0])
+    for file in files:
+        some = dspectral.open_store(file, align=names)
+        assert some.shape == (24, 2)
+        np.testing.assert_array_equal(
+            some.counts.compute().toarray(), whole.counts.compute().toarray()[:, [5, 1]]
+        )
+        assert some.nnz == np.count_nonzero(whole.counts.compute().toarray()[:, [5, 1]])
+        assert list(TruncatedSVD(1).fit(some[3:9]).feature_names_in_) == names
+    assert dspectral.open_store(files[0], layer="raw").column_identity.names[6] == "gene 6"
+    assert dspectral.open_store(files[1], align=pd.Index(names)).shape == (24, 2)
+    model = make_pipeline(TfidfWeighting(), TruncatedSVD(2)).fit(whole)
+    one, other = (model.transform(dspectral.open_store(file, align=model)).compute() for file in files[:2])
+    np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match=r"1 of the 2 columns of align are not in .*'gene 9'"):
+        dspectral.open_store(files[0], align=["gene 1", "gene 9"])
+    with pytest.raises(ValueError, match="align is"):
+        dspectral.open_store(files[0], align=TruncatedSVD(2).fit(np.eye(7)))
+    dspectral.write_counts(np.eye(7), tmp_path / "plain")
+    with pytest.raises(ValueError, match="have no names"):
+        dspectral.open_store(tmp_path / "plain", align=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are not unique
+        twice = anndata.AnnData(
+            sparse.csr_matrix(np.eye(3, dtype="f4")), var=pd.DataFrame(index=["a", "a", "b"])
+        )
+        twice.write_h5ad(tmp_path / "twice.h5ad")
+    with pytest.raises(ValueError, match="'a' is the name of several columns"):
+        dspectral.open_store(tmp_path / "twice.h5ad", align=["a"])
+
+
+def test_directions_are_written_beside_their_own_variables(files):
+    rows = dspectral.open_store(files[0])
+    model = TruncatedSVD(2).fit(rows)
+    Z = model.transform(rows).compute()
+    write_embedding(files[0], model, Z)
+    for other in (files[1], files[2], anndata.read_h5ad(files[1])):
+        with pytest.raises(ValueError, match="column 0 is 'gene 3' in the AnnData, but 'gene 0'"):
+            write_embedding(other, model, Z)
+    some = TruncatedSVD(2).fit(dspectral.open_store(files[0], align=["gene 0", "gene 4", "gene 5"]))
+    mask = np.array([True, False, False, False, True, True, False])
+    write_embedding(files[0], some, Z, mask_var=mask)
+    with pytest.raises(ValueError, match="column 0 is 'gene 1' in the AnnData, but 'gene 0'"):
+        write_embedding(files[0], some, Z, mask_var=np.roll(mask, 1))
+    write_embedding(files[1], TruncatedSVD(2).fit(rows.counts.compute()), Z)  # of which nothing is known
+
+
+def test_hashed_columns_are_compared_by_every_setting(built, tmp_path):
+    settings = {"n_features": 64, "ngram_range": (1, 1)}
+    store = built("a", hashing=NgramHashing(**settings))
+    model = make_pipeline(TfidfWeighting(), TruncatedSVD(2)).fit(store)
+    svd = TruncatedSVD(2).fit(store.tfidf())
+    dspectral.save(svd, tmp_path / "svd")
+    others = {
+        "ngram_range": (1, 2),
+        "lowercase": False,
+        "alternate_sign": False,
+        "tokenizer": str.split,
+    }
+    for name, value in others.items():
+        other = built(name, hashing=NgramHashing(**{**settings, name: value}))
+        weighted = other.weighted(dspectral.Weighting.tfidf(store.document_frequency, len(store)))
+        for known, rows in ((model, other), (svd, weighted), (dspectral.load(tmp_path / "svd"), weighted)):
+            with pytest.raises(ValueError, match=f"{name} = .*NgramHashing"):
+                known.transform(rows)
+        with pytest.raises(ValueError, match=f"{name} = "):
+            other.weighted(model[0])
+    assert model.transform(built("again", hashing=NgramHashing(**settings))).shape == (24, 2)
+    assert model.transform(NgramHashing(**settings).transform(TEXTS)).shape == (24, 2)
+    with pytest.raises(ValueError, match="they are terms of a vocabulary in X, but they are hashed n-grams"):
+        TfidfWeighting().fit(store).transform(built("terms"))
+    with pytest.raises(ValueError, match="they are hashed n-grams in X, but they are terms of a vocabulary"):
+        TfidfWeighting().fit(built("more terms")).transform(store)
+
+
+def test_files_and_bags_that_are_hashed_alike_have_the_same_columns(tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS))
+    files = dspectral.TextFiles(tmp_path / "text.txt")
+    hashing, other = NgramHashing(64, (1, 1)), NgramHashing(64, (1, 2))
+    model = make_pipeline(hashing, TfidfWeighting(), TruncatedSVD(2)).fit(files)
+    assert model.transform(TEXTS).shape == model.transform(files).shape
+    for weigh in (lambda rows: rows, TfidfWeighting().fit(hashing.transform(files)).transform):
+        svd = TruncatedSVD(2).fit(weigh(hashing.transform(files)))
+        with pytest.raises(ValueError, match=r"ngram_range = \(1, 2\) in X"):
+            svd.transform(other.transform(files))
+
+
+def test_further_rows_have_the_columns_of_the_first_ones(built):
+    store, other = built("a"), built("b", OTHERS)
+    for model in (TfidfWeighting(), TruncatedSVD(2, solver="gram")):
+        model.partial_fit(store).partial_fit(store[:4])
+        with pytest.raises(ValueError, match="column 0 is"):
+            model.partial_fit(other)
+    provenance = {key: other.provenance[key] for key in ("hashing", "vocabulary")}
+    with pytest.raises(ValueError, match=r"column 0 is .* in X, but .* in CountStore"):
+        dspectral.write_counts(other.counts, store.where.url, append=True, provenance=provenance)
+
+
+def test_search_and_top_terms_take_the_store_of_the_fit(built):
+    store, other = built("a"), built("b", OTHERS)
+    model = TruncatedSVD(2).fit(store)
+    assert model.top_terms(1)[0][0][0] in store.vocabulary.terms  # the names are known without terms=
+    for search in (
+        lambda: dspectral.nearest(model, other, "rain"),
+        lambda: dspectral.nearest(model, other, 0),
+        lambda: dspectral.write_coordinates(model, other, "memory://no-coordinates.zarr"),
+        lambda: model.top_terms(terms=other),
+    ):
+        with pytest.raises(ValueError, match="column 0 is"):
+            search()
+
+
+def test_rows_of_different_stores_are_not_joined(built):
+    store, same, other = built("a"), built("b", TEXTS[:12]), built("c", OTHERS)
+    assert columns_of(da.concatenate([store.counts, same.counts])).names is not None
+    with pytest.raises(ValueError, match="X joins rows of different columns"):
+        TruncatedSVD(2).fit(da.concatenate([store.counts, other.counts]))
+
+
+def test_columns_that_were_chosen_or_computed_are_no_longer_those_of_the_store(built):
+    store = built("a")
+    model = TruncatedSVD(2).fit(store)
+    assert columns_of(store.counts[:, ::-1]) is columns_of(model.transform(store)) is None
+    assert columns_of(store.tfidf()).names is columns_of(store).names
+
+
+def test_data_frames_are_compared_as_by_scikit_learn():
+    table = np.random.default_rng(2).random((8, 3))
+    pandas, names = pd.DataFrame(table, columns=["a", "b", "c"]), ["b", "a", "c"]
+    model = TruncatedSVD(2).fit(dd.from_pandas(pandas, npartitions=2))
+    for frame in (pandas, pl.DataFrame(pandas.to_dict("list"))):
+        for known in (TruncatedSVD(2).fit(frame), model):
+            assert list(known.feature_names_in_) == ["a", "b", "c"]
+            known.transform(frame)
+            with pytest.raises(ValueError, match="feature names"):
+                known.transform(frame[names])
+            with pytest.warns(UserWarning, match="valid feature names"):
+                known.transform(table)
+
+
+def test_a_model_whose_names_were_changed_is_not_loaded(built, tmp_path):
+    model = TruncatedSVD(2).fit(built("a"))
+    model.feature_names_in_ = model.feature_names_in_[1:]
+    dspectral.save(model, tmp_path / "changed")
+    with pytest.raises(ValueError, match="feature_names_in_"):
+        dspectral.load(tmp_path / "changed")
