@@ -46,6 +46,7 @@ FLOORS = {
 USERS = {
     "zarr": {"dspectral.store"},
     "sklearn": {
+        "dspectral.text",
         "dspectral.inputs",
         "dspectral.decomposition",
         "dspectral.preprocessing",
@@ -110,6 +111,7 @@ LATE = {
     "dspectral.engine.keeping": {"fsspec"},
     "dspectral.engine.fits": {"dask"},
     "dspectral.engine.events": {"dask"},
+    "dspectral.text.stop_words": {"sklearn.feature_extraction.text"},
 }
 """Modules that the first call of a loop (Numba) or a fit imports, because they take long to import."""
 

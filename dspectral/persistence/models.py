@@ -255,7 +255,7 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
         return _encoded_array(value, name, arrays)
-    if type(value) in (list, tuple, dict, slice):
+    if type(value) in (list, tuple, dict, slice, set, frozenset):
         return _encoded_container(value, name, arrays)
     if type(value) in (np.random.RandomState, np.random.Generator):
         return _encoded_random(value, name, arrays)
@@ -263,7 +263,9 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
 
 
 def _encoded_container(
-    value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice, name: str, arrays: list[Any]
+    value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice | set[Any] | frozenset[Any],
+    name: str,
+    arrays: list[Any],
 ) -> JSON:
     # Pairs in place of a JSON object, whose keys could be strings alone.
     if isinstance(value, dict):
@@ -272,8 +274,9 @@ def _encoded_container(
     if isinstance(value, slice):
         parts = [value.start, value.stop, value.step]
         return {"kind": "slice", "items": _encoded_container(parts, name, arrays)}
-    items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(value)]
-    return items if isinstance(value, list) else {"kind": "tuple", "items": items}
+    listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+    items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(listed)]
+    return items if isinstance(value, list) else {"kind": type(value).__name__, "items": items}
 
 
 def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
@@ -470,6 +473,8 @@ _BIT_GENERATORS = {
 _DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "float": lambda _, node: float(node["value"]),
     "tuple": lambda decoder, node: tuple(decoder.items(node)),
+    "set": lambda decoder, node: set(decoder.items(node)),
+    "frozenset": lambda decoder, node: frozenset(decoder.items(node)),
     "dict": lambda decoder, node: dict(decoder.items(node)),
     "slice": lambda decoder, node: slice(*decoder.items(node)),
     "array": lambda decoder, node: np.asarray(decoder.record.array(node["number"]), order=node["order"]),

@@ -96,7 +96,7 @@ class VocabularySettings(NamedTuple):
             Most documents, included.
         """
         least, most = (
-            bound * n_documents if isinstance(bound, float) else bound
+            float(bound) * n_documents if isinstance(bound, float | np.floating) else bound
             for bound in (self.min_document_frequency, self.max_document_frequency)
         )
         return least, most

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
@@ -15,6 +16,7 @@ from dspectral.text.csr_buffers import (
     new_buffers,
     sum_group,
 )
+from dspectral.text.term_bytes import hash_terms
 from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, words_of
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
@@ -123,6 +125,13 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     buffers = new_buffers(tokens.bounds, known.ngram_range)
     _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1, buffers)
     return as_rows(buffers, known.n_features)
+
+
+def hash_columns(terms: Documents, n_features: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the column of each term, and whether its sign is negative. Shapes: returns (n_terms,) twice."""
+    # As hashing does: the hash is a signed number, whose absolute value gives the column.
+    codes = hash_terms(terms).view(np.int32).astype(np.int64)
+    return np.abs(codes) % n_features, codes < 0
 
 
 @compiled

@@ -7,8 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.text.hashing import HashingSettings
-from dspectral.text.term_bytes import hash_terms
+from dspectral.text.hashing import HashingSettings, hash_columns
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
@@ -73,11 +72,8 @@ class KeptTerms(NamedTuple):
     @classmethod
     def of(cls, sample: TermSample, settings: HashingSettings) -> Self:
         """Hash the terms of a sample to their columns."""
-        # As hashing does: the hash is a signed number, whose absolute value gives the column.
-        codes = hash_terms(sample.table.terms).view(np.int32).astype(np.int64)
-        columns = np.abs(codes) % settings.n_features
-        negative = (codes < 0) & settings.alternate_sign
-        signs = np.where(negative, -1, 1).astype(np.int8)
+        columns, negative = hash_columns(sample.table.terms, settings.n_features)
+        signs = np.where(negative & settings.alternate_sign, -1, 1).astype(np.int8)
         return cls(sample.table, columns, signs, settings.n_features, sample.error)
 
     def __repr__(self) -> str:

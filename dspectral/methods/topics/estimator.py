@@ -1,6 +1,6 @@
 """Topics of documents, their words and their most typical documents, out of core."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -23,9 +23,11 @@ from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
 from dspectral.store.weighted_rows import counts_of, frequencies_of
-from dspectral.text.hashing import HashingSettings, hash_documents
+from dspectral.text.hashing import HashingSettings, hash_columns, hash_documents
+from dspectral.text.stop_words import StopWords, check_stop_words, stop_terms
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.text.terms import TermTable
+from dspectral.text.tokenizers import words_of
 from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
 from dspectral.types import CSRRows, Documents, FloatArray, Rows
 
@@ -81,8 +83,10 @@ class Topics(
         Fewest documents that a word must be in, an int for a number and a float for a share.
     max_df : int or float, default=0.1
         Most documents that a word may be in. Function words of any language are above a tenth.
-    stop_words : sequence of str, default=()
-        Further words to leave out; columns must have names.
+    stop_words : {"english"}, collection of str or None, default=()
+        Further words to leave out: scikit-learn's English ones, or a list, which is cut as the texts were. Of a hashed
+        store their columns are left out, with whatever else is hashed there; columns of other counts must have names.
+        N-grams that hold a stop word stay.
     n_top_documents : int, default=10
         Number of typical documents that are kept of each topic.
     random_state : int, RandomState or None, default=0
@@ -135,7 +139,7 @@ class Topics(
         tf: TermFrequency = "sublinear",
         min_df: float = 5,
         max_df: float = 0.1,
-        stop_words: Sequence[str] = (),
+        stop_words: StopWords = (),
         n_top_documents: int = 10,
         random_state: RandomState = 0,
     ) -> None:
@@ -336,8 +340,7 @@ class Topics(
         if terms is not None:
             named = names_of_columns(terms, len(frequency))
             names = dict(zip(named.columns.tolist(), named.names, strict=True))
-            stop = set(self.stop_words)
-            kept[[column for column, word in names.items() if word in stop]] = False
+        kept[self._stop_columns(None if terms is None else names)] = False
         self.columns_ = np.flatnonzero(kept)
         self.words_ = None if terms is None else [names.get(column, "") for column in self.columns_.tolist()]
         if len(self.columns_) < self.n_topics:
@@ -348,6 +351,25 @@ class Topics(
             )
         self.idf_ = inverse_document_frequency(frequency[self.columns_], n_rows)
         return rows, 0 if known else 1
+
+    def _stop_columns(self, names: dict[int, str] | None) -> list[int]:
+        """Return the columns of the stop words."""
+        stopped, settings = check_stop_words(self.stop_words), self.hashing_ or self.vocabulary_settings_
+        if not stopped:
+            return []
+        if settings is not None:
+            cut = partial(words_of, lowercase=settings.lowercase, tokenizer=settings.tokenizer)
+            terms = stop_terms(stopped, cut, settings.ngram_range)
+            if self.hashing_ is not None:
+                return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
+            stopped = tuple(terms.text(i).decode() for i in range(terms.n_documents))
+        elif names is None:
+            raise ValueError(
+                f"stop_words are {len(stopped)} words, but must be none where the columns have no names: "
+                "give fit(X, terms=...) their names"
+            )
+        known = set(stopped)
+        return [column for column, name in (names or {}).items() if name in known]
 
     def _weighted(self, counts: Any) -> Any:
         """Return the weighted rows: lazily for lazy counts."""

@@ -4,9 +4,10 @@ import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import dspectral
-from dspectral import Topics, VocabularySettings, build_store
+from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_store
 from dspectral.methods.topics.rotation import shares, varimax
 
 K, OF_TOPIC, COMMON = 4, 12, 10
@@ -153,3 +154,65 @@ def test_stop_words_limits_and_documents_without_words():
         make(min_df=101).fit(counts)
     with pytest.raises(ValueError, match="X holds texts, but the model was fitted on counts"):
         make().fit(counts).transform(["w0x1"])
+
+
+PROSE = ["The sailor and the whale sank", "a gardener and the bees hummed", "The miner dug into the coal"] * 6
+
+
+@pytest.mark.parametrize("stop_words", ["english", ["THE", "and"], {"the", "And"}, np.array(["the", "and"])])
+@pytest.mark.parametrize("kind", ["texts", "vocabulary", "hashed", "named"])
+def test_stop_words_are_left_out_of_texts_and_stores(stop_words, kind):
+    hashing, rows = NgramHashing(2**12, (1, 1)), PROSE
+    if kind != "texts":
+        options = {
+            "vocabulary": {"vocabulary": VocabularySettings()},
+            "hashed": {"hashing": hashing},
+            "named": {"hashing": hashing, "keep_terms": 50},
+        }[kind]
+        rows = build_store(Texts(PROSE), f"memory://stopped-{kind}-{type(stop_words).__name__}", **options)
+    model = Topics(3, max_df=1.0, stop_words=stop_words).fit(rows)
+    if kind != "hashed":
+        assert not {"the", "and"} & set(model.words_)
+        assert "whale" in model.words_
+    else:
+        column, whale = (int(hashing.transform([word]).indices[0]) for word in ("the", "whale"))
+        assert column not in model.columns_
+        assert whale in model.columns_
+    if rows is not PROSE:
+        rows.where.clear("")
+
+
+@pytest.mark.parametrize("stop_words", ["english", None, ("the",), {"the"}, frozenset(["the", "and"])])
+def test_stop_words_are_saved_with_the_model(stop_words, tmp_path):
+    model = Topics(3, max_df=1.0, stop_words=stop_words).fit(PROSE)
+    dspectral.save(model, str(tmp_path / "model"))
+    loaded = dspectral.load(str(tmp_path / "model"))
+    assert (loaded.stop_words, loaded.words_) == (stop_words, model.words_)
+
+
+def test_stop_words_that_cannot_be_left_out_are_refused():
+    counts, _ = planted(60)
+    with pytest.raises(ValueError, match=r"stop_words are 1 words.*terms"):
+        make(stop_words=["w0x0"]).fit(counts)
+    with pytest.raises(ValueError, match="stop_words='w0x0'"):
+        make(stop_words="w0x0").fit(counts, terms=WORDS)
+    assert make(stop_words=None).fit(counts).words_ is None
+    assert ENGLISH_STOP_WORDS & set(Topics(3, max_df=1.0, stop_words=None).fit(PROSE).words_) == {
+        "the",
+        "and",
+        "into",
+    }
+
+
+def test_texts_without_known_words_are_typical_of_nothing():
+    texts = ["", "oak elm", "?", "tin zinc", "oak elm", "tin zinc", "", "fern"]
+    for topic in Topics(2, min_df=2, max_df=1.0).fit(texts).top_documents(5):
+        assert len(topic) == 2
+        assert all(one.cosine > 0.9 and one.text in ("oak elm", "tin zinc") for one in topic)
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, np.float16, np.float64])
+def test_a_share_is_a_share_in_every_type(kind):
+    texts = ["oak elm", "oak ash", "oak fir", "elm ash"]
+    model = Topics(2, min_df=kind(0.5), max_df=kind(0.5)).fit(texts)
+    assert sorted(model.words_) == ["ash", "elm"]

@@ -1,0 +1,76 @@
+"""Stop words: one reading of a list, and the terms that its entries become by a rule of cutting."""
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from dspectral.text.tokens import Tokens
+from dspectral.types import Documents
+
+StopWords: TypeAlias = Collection[str] | None
+"""``"english"``, a collection of words, or None for none."""
+SHOWN = 5
+
+
+def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tuple[str, ...]:
+    """Return the words of a list; ``"english"`` is scikit-learn's.
+
+    >>> check_stop_words(None), check_stop_words({"The"}), len(check_stop_words("english"))
+    ((), ('The',), 318)
+    >>> check_stop_words("german")
+    Traceback (most recent call last):
+    ...
+    ValueError: stop_words='german' must be 'english', None or a collection of words: ['german'] is a list of one
+    """
+    if stop_words is None:
+        return ()
+    expected = "must be 'english', None or a collection of words"
+    if isinstance(stop_words, str):
+        if stop_words != "english":
+            raise ValueError(
+                f"{parameter}={stop_words!r:.60} {expected}: [{stop_words!r:.60}] is a list of one"
+            )
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415  slow to import
+
+        return tuple(sorted(ENGLISH_STOP_WORDS))
+    is_list = isinstance(stop_words, Iterable) and not isinstance(stop_words, bytes | Mapping | Iterator)
+    if not is_list or len(getattr(stop_words, "shape", (0,))) != 1:
+        raise TypeError(
+            f"{parameter}={stop_words!r:.60} {expected}: give a list, as list(...) makes of an iterator"
+        )
+    words = stop_words.to_pylist() if hasattr(stop_words, "to_pylist") else list(stop_words)
+    for number, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"{parameter} {expected}, but entry {number} is {word!r:.60}: leave it out")
+    return tuple(map(str, words))
+
+
+def stop_terms(
+    stop_words: Collection[str], cut: Callable[[Documents], Tokens], ngram_range: tuple[int, int]
+) -> Documents:
+    """Return the terms that entries become when they are cut as the text is; warn of those that are no term.
+
+    >>> from dspectral.text.tokens import tokenize
+    >>> terms = stop_terms(["The", "don't", "a"], tokenize, (1, 1))
+    >>> [terms.text(i) for i in range(terms.n_documents)]
+    [b'the', b'don']
+    """
+    entries = list(stop_words)
+    tokens, (low, high) = cut(Documents.of(entries)), ngram_range
+    lengths = np.diff(tokens.bounds)
+    # An entry without a token is of characters that the text cannot have in a term: there is nothing to leave out.
+    wrong = [entries[i] for i in np.flatnonzero((lengths > 0) & ((lengths < low) | (lengths > high)))]
+    if wrong:
+        several = f"{low}" if low == high else f"{low} to {high}"
+        warnings.warn(
+            f"{len(wrong)} of {len(entries)} stop words are no term of {several} word(s) here, and leave nothing out: "
+            f"{', '.join(map(repr, wrong[:SHOWN]))}{', ...' if len(wrong) > SHOWN else ''}",
+            stacklevel=5,
+        )
+    fits = np.flatnonzero((low <= lengths) & (lengths <= high))
+    begins, ends = tokens.starts[tokens.bounds[fits]], tokens.starts[tokens.bounds[fits + 1]] - 1
+    text = tokens.text.tobytes()
+    terms = {text[begin:end]: None for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)}
+    return Documents.of(list(terms))

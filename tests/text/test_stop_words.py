@@ -1,0 +1,65 @@
+"""Stop words: every collection is read alike, and what is no list of words is refused."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from dspectral.text.stop_words import check_stop_words, stop_terms
+from dspectral.text.tokenizers import words_of
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, set, frozenset, np.array, partial(np.array, dtype=object), pd.Series, pd.Index]
+)
+def test_every_collection_of_words_is_read(kind):
+    assert sorted(check_stop_words(kind(["und", "der"]))) == ["der", "und"]
+
+
+def test_english_is_the_list_of_scikit_learn_and_none_is_no_list():
+    assert set(check_stop_words("english")) == ENGLISH_STOP_WORDS
+    assert check_stop_words(None) == check_stop_words([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "match"),
+    [
+        ("German", ValueError, "'German' must be 'english'"),
+        ("", ValueError, "'' must be 'english'"),
+        (b"english", TypeError, "b'english' must be"),
+        ({"der": 1}, TypeError, "must be 'english'"),
+        (iter(["der"]), TypeError, "list"),
+        (3, TypeError, "3 must be"),
+        (True, TypeError, "True must be"),
+        (["der", None], TypeError, "entry 1 is None"),
+        ([b"der"], TypeError, "entry 0 is b'der'"),
+        (np.array([["der"]]), TypeError, "must be"),
+        (pd.DataFrame({"word": ["der"]}), TypeError, "must be"),
+    ],
+)
+def test_what_is_no_list_of_words_is_refused(wrong, error, match):
+    with pytest.raises(error, match=match):
+        check_stop_words(wrong)
+
+
+def terms_of(entries, ngram_range=(1, 1), **rule):
+    found = stop_terms(
+        entries, partial(words_of, **{"lowercase": True, "tokenizer": None, **rule}), ngram_range
+    )
+    return [found.text(i).decode() for i in range(found.n_documents)]
+
+
+def test_entries_are_cut_as_the_text_is():
+    assert terms_of(["The", "THE", "Isn't", "x", "--", ""]) == ["the", "isn"]
+    assert terms_of(["The"], lowercase=False) == ["The"]
+    assert terms_of(["New  York", "York"], (1, 2)) == ["new york", "york"]
+    assert terms_of(["dont.", "x"], tokenizer=str.split) == ["dont.", "x"]
+
+
+def test_entries_that_are_no_term_are_named():
+    with pytest.warns(UserWarning, match="1 of 2 stop words are no term of 1 word.*'New York'"):
+        assert terms_of(["New York", "of"]) == ["of"]
+    with pytest.warns(UserWarning, match="no term of 2 word.*'of'"):
+        assert terms_of(["New York", "of"], (2, 2)) == ["new york"]
