@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.sources import Span
 from dspectral.store.location import Location
+from dspectral.text.cutting import word_pattern
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
 
@@ -88,7 +90,6 @@ READ_BYTES = 4_000
 """Bytes of a document that are kept: an excerpt is cut from them."""
 EXCERPT = 260
 """Characters of an excerpt, about."""
-WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 
 
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
@@ -127,10 +128,10 @@ def _read(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tup
 
 def excerpt(text: str, telling: Collection[str] = ()) -> str:
     """Return the part of a text that holds most of the telling words, on one line."""
-    text = " ".join(text.split())
+    text = " ".join(normalize("NFC", text).split())
     if len(text) <= EXCERPT * 1.2:
         return text
-    words = list(WORD.finditer(text))
+    words = list(word_pattern().finditer(text))
     hits = np.cumsum([0, *(word[0].lower() in telling for word in words)])
     starts, ends = (
         np.array([place(word) for word in words] or [0]) for place in (re.Match.start, re.Match.end)

@@ -23,15 +23,21 @@ from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.corpus_build import build_corpus
+from dspectral.store.from_text.corpus_build import PAIRS, build_corpus
 from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
 from dspectral.store.from_text.planned_text import PlannedText, plan_text
+from dspectral.text.cutting import Cut
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
-from dspectral.text.words import Cut
 
 LEAST_CLUSTERS = 2
-MOST_LETTERS = 4
-"""Mean letters of words in Japanese, Chinese or Thai, which have about two."""
+TOKENIZERS = (
+    ("\u3041", "\u30ff", "such as nagisa:wakati after pip install nagisa"),
+    ("\u3400", "\u9fff", "such as jieba:lcut after pip install jieba"),
+    ("\u0e01", "\u0e7f", "such as pythainlp.tokenize:word_tokenize after pip install pythainlp"),
+    ("\u0e80", "\u0eff", "such as laonlp.tokenize:word_tokenize after pip install laonlp"),
+    ("\u1780", "\u17ff", "such as khmernltk:word_tokenize after pip install khmer-nltk"),
+)
+"""First and last letter of a script without blanks, and a function that cuts it into words."""
 LEAST_TOKENS = 1_000
 """Words of a text in which they should repeat."""
 KIND = ("unit", "field", "encoding", "delimiter")
@@ -148,11 +154,14 @@ def explore(  # noqa: PLR0913  what text may be like, by keywords
         name = paths[0].rstrip("/").rpartition("/")[2]
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
-        found = _found(title, words, text, folder, sizes, stages, seed)
+        asked = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
+        found = _found(title, words, text, folder, sizes, stages, seed, asked)
     shown = None if texts is not None else [_shown(path) for path in paths]
     found.settings |= {"sources": shown} | _settings(reading, least, seed)
-    if tokens != "language":
-        found.settings["tokens"] = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
+    if asked in ("words", "language"):
+        asked = corpus.provenance["corpus"]["tokens"]
+    if asked != "language":
+        found.settings["tokens"] = asked
     found.stages, found.seconds = stages.finished, time.perf_counter() - start
     kibibytes = 1 if sys.platform == "darwin" else 1024
     found.peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
@@ -239,7 +248,14 @@ def _shown(source: str) -> str:
 
 
 def _found(
-    title: str, words: FrequentWords, text: PlannedText, folder: str, sizes: Sizes, stages: Stages, seed: int
+    title: str,
+    words: FrequentWords,
+    text: PlannedText,
+    folder: str,
+    sizes: Sizes,
+    stages: Stages,
+    seed: int,
+    asked: str,
 ) -> Exploration:
     """Do everything that follows the count of words."""
     with stages.stage("Count documents and sentences", TOKENS):
@@ -261,9 +277,8 @@ def _found(
         found.missing["strings"] = (
             f"{n_codes:,} strings of 40 characters or more that are no language, such as lines of base64"
         )
-    if odd := _what_is_odd(words):
-        cures = "tokens='characters' (--analyzer char) or a tokenizer cuts it"
-        found.warning = f"{odd}: is this text written without blanks? {cures}"
+    found.warning = _what_is_odd(words, asked)
+    if found.warning:
         warnings.warn(found.warning, stacklevel=3)
     _add_topics(found, store, words, text, sizes, stages, seed)
     if sizes.n_clusters < LEAST_CLUSTERS:
@@ -281,12 +296,25 @@ def _found(
     return found
 
 
-def _what_is_odd(words: FrequentWords) -> str:
-    """Return a sign that text was cut into words at the wrong places, empty if there is none."""
+def _what_is_odd(words: FrequentWords, asked: str) -> str:
+    """Return a sign that tokens are no words of the text, and what would make words; empty if there is none."""
+    if asked in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == PAIRS:
+        first = [word[0] for word in words.words[1:]]
+        weights = [
+            sum(words.counts[1:][[low <= one <= high for one in first]]) for low, high, _ in TOKENIZERS
+        ]
+        # Japanese, whose letters are those of Chinese too, comes first.
+        known = [cure for (*_, cure), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
+        cure = known[0] if known else "a tokenizer of the language"
+        return (
+            "this text is written without blanks, and words are pairs of its letters: for whole words give "
+            f"tokens=MODULE:FUNCTION (--tokenizer), {cure}"
+        )
     if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
-        return f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,})"
-    if (letters := words.unspaced_letters) > MOST_LETTERS:
-        return f"words are whole clauses ({letters:.0f} letters each where scripts have no blanks)"
+        return (
+            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): "
+            "is this text written without blanks? tokens='characters' (--analyzer char) or a tokenizer cuts it"
+        )
     return ""
 
 

@@ -12,10 +12,13 @@ from dspectral.engine.keeping import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
-from dspectral.text.words import CODE, is_unspaced
+from dspectral.text.cutting import CODE
 from dspectral.types import CSRRows, Sentences
 
-ENDS = frozenset(".!?;:\u2026\u3002\uff01\uff1f")
+ENDS = frozenset(
+    ".!?;:\u2026\u3002\uff01\uff1f\uff1a\uff1b\uff61\u0589\u061b\u061f\u06d4\u0964\u0965\u0f0d\u0f0e"
+    "\u104a\u104b\u1362\u1364\u1365\u1366\u1367\u17d4\u17d5\u17d6"
+)
 """Tokens after which a sentence ends."""
 TITLES = frozenset(("mr", "mrs", "ms", "dr", "st", "prof", "rev", "hon", "capt", "col", "vs", "e", "g", "i"))
 """Words after which a full stop is none."""
@@ -73,14 +76,6 @@ class FrequentWords(NamedTuple):
         """Number of strings that are no language."""
         tokens = self.corpus.words
         return int(self.corpus.counts[tokens.index(CODE)]) if CODE in tokens else 0
-
-    @property
-    def unspaced_letters(self) -> float:
-        """Mean letters of tokens in scripts without blanks, 0 where they are less than a tenth of all."""
-        tokens = zip(self.corpus.words, self.corpus.counts.tolist(), strict=True)
-        found = [(len(token), count) for token, count in tokens if is_unspaced(token)]
-        total = sum(count for _, count in found)
-        return sum(length * count for length, count in found) / total if 10 * total > self.n_tokens else 0.0
 
     def sentences(self) -> TokenCorpus:
         """Return the sentences of frequent words, cut from the documents; nothing is read yet."""

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from dspectral.engine.fits import expand_path
-from dspectral.exploring.documents import WORD, excerpt
+from dspectral.exploring.documents import excerpt
 from dspectral.exploring.findings import (
     ROWS,
     TEXT,
@@ -36,6 +36,7 @@ from dspectral.exploring.findings import (
     WordSpace,
     leaves,
 )
+from dspectral.text.cutting import word_pattern
 from dspectral.types import FloatArray
 
 N_FREQUENT = 60
@@ -254,7 +255,7 @@ def marked(text: str, words: Collection[str]) -> Markup:
     """Return an excerpt in which some words are set in bold, everything else escaped."""
     cut = excerpt(text, words)
     parts, at = [], 0
-    for word in WORD.finditer(cut):
+    for word in word_pattern().finditer(cut):
         if word[0].lower() in words:
             parts += [escape(cut[at : word.start()]), Markup("<b>{}</b>").format(word[0])]
             at = word.end()

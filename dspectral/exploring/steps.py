@@ -8,7 +8,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from dspectral.engine import map_rows
-from dspectral.exploring.documents import WORD, Space, excerpt, nearest_documents, points_of, read_documents
+from dspectral.exploring.documents import Space, excerpt, nearest_documents, points_of, read_documents
 from dspectral.exploring.findings import (
     Classes,
     Documents,
@@ -26,6 +26,7 @@ from dspectral.methods.topics.estimator import Topics
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.matrix import write_counts
+from dspectral.text.cutting import word_pattern
 from dspectral.types import CSRRows, FloatArray
 
 SLICE_ROWS = 512
@@ -176,7 +177,7 @@ def _unlike(
     kept: list[int] = []
     seen: list[set[str]] = []
     for row in rows:
-        shown = set(WORD.findall(excerpt(texts[row][1], words).lower()))
+        shown = set(word_pattern().findall(excerpt(texts[row][1], words).lower()))
         if all(len(shown & other) < most * len(shown | other) for other in seen):
             kept.append(row)
             seen.append(shown)

@@ -42,10 +42,13 @@ class NgramHashing(
     alternate_sign : bool, default=True
         Whether the hash also gives a sign, so that n-grams which share a column cancel on average.
     tokenizer : callable or str, default=None
-        Function from a text to a list of tokens, in place of the library's own rule (words of two letters or more):
-        one at the top level of a module, its name ``"module:function"``, or an object with a name and a version, such
-        as a pipeline of spaCy. N-grams are built over its tokens, in which blanks become ``"_"``. Stores and saved
-        models keep its name.
+        Function from a text to a list of tokens: one at the top level of a module, its name ``"module:function"``, or
+        an object with a name and a version, such as a pipeline of spaCy. N-grams are built over its tokens, in which
+        blanks become ``"_"``. Stores and saved models keep its name. ``"words"`` are the words of
+        :func:`dspectral.build_corpus` in every script, ``"characters"`` so too, but pairs of letters of scripts without
+        blanks. None is scikit-learn's ``token_pattern``: two letters or more, cut at combining marks.
+    normalize : {"NFC"} or None, default=None
+        Unicode's form that text is brought to first. The tokenizers ``"words"`` and ``"characters"`` do so in any case.
 
     Notes
     -----
@@ -80,20 +83,20 @@ class NgramHashing(
         lowercase: bool = True,
         alternate_sign: bool = True,
         tokenizer: TokenizerLike | None = None,
+        normalize: str | None = None,
     ) -> None:
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase
         self.alternate_sign = alternate_sign
         self.tokenizer = tokenizer
+        self.normalize = normalize
 
     @property
     def settings(self) -> HashingSettings:
         """The parameters as the record that stores and workers know, checked."""
         check_integer("n_features", self.n_features, at_least=2)
-        return HashingSettings(
-            self.n_features, self.ngram_range, self.lowercase, self.alternate_sign, self.tokenizer
-        ).checked()
+        return HashingSettings(**self.get_params()).checked()
 
     @property
     def _parameters(self) -> HashingSettings:

@@ -54,7 +54,10 @@ class VocabularySettings(NamedTuple):
     n_partitions : int, default=8
         Number of parts in which n-grams are counted one after the other; more take less memory.
     tokenizer : callable or str, optional
-        Function from a text to its tokens, or its name ``"module:function"``, by which it is kept.
+        Function from a text to its tokens, or its name ``"module:function"``, by which it is kept; or ``"words"`` or
+        ``"characters"``, as for :class:`dspectral.NgramHashing`. By default scikit-learn's ``token_pattern``.
+    normalize : {"NFC"}, optional
+        Unicode's form that text is brought to first. The library's own tokenizers do so in any case.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class VocabularySettings(NamedTuple):
     max_features: int | None = None
     n_partitions: int = 8
     tokenizer: TokenizerLike | None = None
+    normalize: str | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the settings as a store keeps them.
@@ -181,8 +185,8 @@ class Vocabulary:
         return TermIndex.of(self.documents)
 
 
-def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary into a store, its finished mark last."""
+def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> None:
+    """Write a vocabulary into a store, its finished mark with some facts last."""
     store = where.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
@@ -193,7 +197,7 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary) -> None:
     for part, values in parts.items():
         write_array(store, f"{PATH}/{part}", values)
     digest = digest_of(*parts.values())
-    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest})
+    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
 
 
 def find_vocabulary(where: Location) -> Vocabulary | None:

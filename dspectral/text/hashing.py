@@ -17,7 +17,7 @@ from dspectral.text.csr_buffers import (
     sum_group,
 )
 from dspectral.text.term_bytes import hash_terms
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, words_of
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, words_of
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
@@ -32,6 +32,7 @@ class HashingSettings(NamedTuple):
     lowercase: bool = True
     alternate_sign: bool = True
     tokenizer: TokenizerLike | None = None
+    normalize: str | None = None
 
     def checked(self) -> "HashingSettings":
         """Return the same settings as plain numbers, and the tokenizer with its name."""
@@ -46,9 +47,10 @@ class HashingSettings(NamedTuple):
         for name in ("lowercase", "alternate_sign"):
             if not isinstance(value := getattr(self, name), bool | np.bool_ | int):
                 raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
-        tokenizer = as_tokenizer(self.tokenizer)
+        check_normalize(self.normalize)
+        flags = bool(self.lowercase), bool(self.alternate_sign)
         return HashingSettings(
-            int(n), (int(low), int(high)), bool(self.lowercase), bool(self.alternate_sign), tokenizer
+            int(n), (int(low), int(high)), *flags, as_tokenizer(self.tokenizer), self.normalize
         )
 
     def record(self) -> dict[str, Any]:
@@ -57,8 +59,10 @@ class HashingSettings(NamedTuple):
 
 
 def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with the name in place of the tokenizer, which is left out where there is none."""
+    """Return settings with the name in place of the tokenizer; what is not asked for is left out."""
     others = {key: value for key, value in settings.items() if key != "tokenizer"}
+    if others.get("normalize") is None:
+        del others["normalize"]
     tokenizer = as_tokenizer(settings["tokenizer"])
     return others if tokenizer is None else {**others, "tokenizer": Tokenizer(tokenizer.name)}
 
@@ -120,10 +124,10 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)
-    tokens = words_of(documents, known.lowercase, known.tokenizer)
+    tokens = words_of(documents, known.lowercase, known.tokenizer, known.normalize)
     # One compiled loop for all settings: a record that holds a function would be another type.
     buffers = new_buffers(tokens.bounds, known.ngram_range)
-    _hash(tokens, known._replace(tokenizer=None), known.n_features.bit_length() - 1, buffers)
+    _hash(tokens, known._replace(tokenizer=None, normalize=None), known.n_features.bit_length() - 1, buffers)
     return as_rows(buffers, known.n_features)
 
 

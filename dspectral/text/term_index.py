@@ -46,6 +46,7 @@ def encode_documents(
     ngram_range: tuple[int, int] = (1, 1),
     lowercase: bool = True,
     tokenizer: TokenizerLike | None = None,
+    normalize: str | None = None,
 ) -> sparse.csr_array:
     """Count the n-grams of each document that are in a vocabulary, as scikit-learn's ``CountVectorizer`` does.
 
@@ -53,7 +54,7 @@ def encode_documents(
     """
     check_ngram_range(ngram_range)
     low, high = ngram_range
-    tokens = words_of(documents, lowercase, tokenizer)
+    tokens = words_of(documents, lowercase, tokenizer, normalize)
     n_columns = index.terms.n_documents
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
     buffers = new_buffers(tokens.bounds, ngram_range)

@@ -29,7 +29,8 @@ class TermSample(NamedTuple):
     @classmethod
     def of(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
         """Sample one block of text; the settings say what a term is."""
-        table = TermTable.of(documents, settings.ngram_range, settings.lowercase, settings.tokenizer)
+        rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
+        table = TermTable.of(documents, *rule)
         return cls(*_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:

@@ -1,11 +1,13 @@
 """Exact n-grams: tables of how often each occurs, which merge."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.text.cutting import MAX_LETTERS, count_unspaced
 from dspectral.text.ngrams import distinct_ngrams
 from dspectral.text.term_bytes import compare, copy_bytes, gather, hash_terms, read_only_terms, take
 from dspectral.text.tokenizers import TokenizerLike, words_of
@@ -29,6 +31,7 @@ class TermTable(NamedTuple):
         ngram_range: tuple[int, int] = (1, 1),
         lowercase: bool = True,
         tokenizer: TokenizerLike | None = None,
+        normalize: str | None = None,
     ) -> "TermTable":
         """Count the n-grams of a block of documents; holds 56 bytes for each word of the block beside the table.
 
@@ -38,7 +41,7 @@ class TermTable(NamedTuple):
         """
         check_ngram_range(ngram_range)
         low, high = ngram_range
-        tokens = words_of(documents, lowercase, tokenizer)
+        tokens = words_of(documents, lowercase, tokenizer, normalize)
         tables = []
         for length, distinct in enumerate(distinct_ngrams(tokens, high), start=1):
             if length >= low:
@@ -81,6 +84,28 @@ class TermTable(NamedTuple):
     def term(self, i: int) -> str:
         """Return term ``i`` as a string."""
         return self.terms.text(i).decode()
+
+
+def count_letters(table: TermTable) -> tuple[int, int]:
+    """Return the letters of words in scripts without blanks, and the number of these words, each as often as it occurs.
+
+    >>> count_letters(TermTable.of(Documents.of(["東京都 東京都 Tokyo"]), tokenizer="words"))
+    (6, 2)
+    """
+    data, offsets = table.terms
+    n_letters = n_words = 0
+    # Most words begin with a letter of at most two bytes, and are not looked at.
+    for i in np.flatnonzero(data[offsets[:-1]] >= 0xE0).tolist() if len(data) else ():
+        if letters := count_unspaced(table.term(i)):
+            count = int(table.counts[i])
+            n_letters, n_words = n_letters + letters * count, n_words + count
+    return n_letters, n_words
+
+
+def are_clauses(counted: Iterable[tuple[int, int]]) -> bool:
+    """Report whether words in scripts without blanks are whole clauses, by the results of :func:`count_letters`."""
+    n_letters, n_words = map(sum, zip(*counted, strict=True))
+    return n_letters > MAX_LETTERS * n_words
 
 
 def _rows(table: TermTable, which: NDArray[np.int64]) -> TermTable:

@@ -1,6 +1,7 @@
 """Tokenizers of a user's own: any function from a text to its tokens, known by an importable name."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -8,10 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dspectral.text.tokens import PADDING, Tokens, checked_offsets, not_utf8, tokenize
+from dspectral.text.cutting import cut_by_rule, find_fault
+from dspectral.text.tokens import PADDING, Tokens, checked_offsets, not_utf8, prepare_text, tokenize
 from dspectral.types import Documents
 
 _BLANKS = re.compile(rb"[\x00-\x20]+")
+RULES = ("words", "characters")
+"""Names of the library's own tokenizers, whose words are in the form NFC."""
 _GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.split}
 """Functions that callers of this process have given, by name: the only ones that a name in a file can mean."""
 
@@ -40,7 +44,7 @@ class Tokenizer:
 
     def resolved(self) -> "Tokenizer":
         """Return the tokenizer with its function, which a caller gave with it or earlier under the same name."""
-        if self.function is not None:
+        if self.function is not None or self.name in RULES:
             return self
         if self.name not in _GIVEN:
             raise ValueError(
@@ -50,8 +54,10 @@ class Tokenizer:
             )
         return Tokenizer(self.name, _GIVEN[self.name])
 
-    def cut(self, documents: Documents, *, lowercase: bool) -> Tokens:
-        r"""Cut documents into tokens, one call of the function for each."""
+    def cut(self, documents: Documents, *, lowercase: bool, normalize: bool = False) -> Tokens:
+        r"""Cut documents into tokens, one call of the function for each, or into words by a rule of the library."""
+        if self.name in RULES:
+            return cut_by_rule(documents, self.name, lowercase=lowercase, normalize=True, signs=False)  # type: ignore[arg-type]
         function = self.resolved().function
         # Of a pipeline of spaCy only the first step is needed.
         call = getattr(function, "make_doc", function)
@@ -60,7 +66,8 @@ class Tokenizer:
         bounds = np.zeros(documents.n_documents + 1, dtype=np.int64)
         for i in range(documents.n_documents):
             text = _decoded(documents, i)
-            words += self._words(call(text.lower() if lowercase else text), i)  # type: ignore[misc]
+            text = prepare_text(text, lowercase=lowercase, normalize=normalize)
+            words += self._words(call(text), i)  # type: ignore[misc]
             bounds[i + 1] = len(words)
         starts = np.zeros(len(words) + 1, dtype=np.int64)
         # One more for the blank behind each word: `starts` are places in the joined text.
@@ -116,12 +123,15 @@ saved models need: define it with def at the top of a module
         return (
             tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
         )  # workers get the function with it
+    if isinstance(tokenizer, str) and tokenizer in RULES:
+        return Tokenizer(tokenizer)
     if isinstance(tokenizer, str):
         try:
             function = _imported(tokenizer)
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(
-                f"{parameter} is {tokenizer!r:.60}, but it must be a function or its name 'module:function' ({error})"
+                f"{parameter} is {tokenizer!r:.60}, but it must be a function or its name 'module:function', "
+                f"'words' or 'characters' ({error})"
             ) from error
         _GIVEN[tokenizer] = function
         return Tokenizer(tokenizer, function)
@@ -132,11 +142,26 @@ saved models need: define it with def at the top of a module
     return Tokenizer(_name_of(tokenizer, parameter), tokenizer)
 
 
-def words_of(documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None) -> Tokens:
-    """Cut documents into words: by the library's own rule, or by a tokenizer."""
+def words_of(
+    documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None, normalize: str | None = None
+) -> Tokens:
+    """Cut documents into words: by scikit-learn's ``token_pattern``, by a rule of the library, or by a tokenizer."""
     # A caller's names are tokenizers by now: a bare string is from a file.
     known = as_tokenizer(Tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
-    return tokenize(documents, lowercase) if known is None else known.cut(documents, lowercase=lowercase)
+    nfc = check_normalize(normalize)
+    rule = None if known is None else known.name
+    if (rule is None or rule in RULES) and (fault := find_fault(documents, rule)):  # type: ignore[arg-type]
+        warnings.warn(fault, stacklevel=3)
+    if known is None:
+        return tokenize(documents, lowercase, nfc)
+    return known.cut(documents, lowercase=lowercase, normalize=nfc)
+
+
+def check_normalize(normalize: str | None) -> bool:
+    """Report whether text is brought to the form NFC."""
+    if normalize not in (None, "NFC"):
+        raise ValueError(f"normalize={normalize!r:.60} must be 'NFC' or None")
+    return normalize is not None
 
 
 def give_tokenizer(tokenizer: TokenizerLike, parameter: str) -> str:

@@ -3,6 +3,8 @@ r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower()
 import re
 from functools import cache
 from typing import NamedTuple
+from unicodedata import category, is_normalized
+from unicodedata import normalize as normalized
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ N_CODE_POINTS = 0x110000
 NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
 CAPITAL_SIGMA = 0x3A3
 BLOCK = 256  # code points; one in twenty of such blocks has a capital letter
+CODES = (*range(0x20000), *range(0x2F800, 0x2FA20), *range(0xE0000, 0xE0200))
+"""Code points among which all marks, format characters and those that NFC replaces are."""
 
 
 def lower_case() -> NDArray[np.uint32]:
@@ -27,6 +31,17 @@ def lower_case() -> NDArray[np.uint32]:
             codes[:] = [ord(lower) if len(lower) == 1 else NEEDS_PYTHON for lower in lowered]
     table[CAPITAL_SIGMA] = NEEDS_PYTHON
     return table
+
+
+@cache
+def case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
+    """Return the lower case (or itself) of each code point, or `NEEDS_PYTHON`. Shapes: returns (N_CODE_POINTS,)."""
+    table = lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
+    if normalize:
+        changed = [c for c in CODES if category(chr(c))[0] == "M" or not is_normalized("NFC", chr(c))]
+        # Marks may compose or change places; of Hangul's single letters vowels and final ones compose.
+        table[[*changed, *range(0x1160, 0x1200)]] = NEEDS_PYTHON
+    return read_only(table)
 
 
 def are(pattern: str) -> NDArray[np.bool_]:
@@ -62,7 +77,7 @@ class Tokens(NamedTuple):
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
 
-def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
+def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = False) -> Tokens:
     """Cut documents into words: the longest runs of at least two word characters.
 
     Parameters
@@ -71,6 +86,8 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
         UTF-8 text.
     lowercase : bool
         Lower the case first, as `str.lower` does.
+    normalize : bool
+        Bring the text to Unicode's form NFC first.
 
     Returns
     -------
@@ -99,12 +116,13 @@ def tokenize(documents: Documents, lowercase: bool = True) -> Tokens:
     starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
     starts[0] = 0
     bounds, odd = np.zeros(n_documents + 1, dtype=np.int64), np.zeros(n_documents, dtype=np.bool_)
-    document, byte = _tokenize(documents, _word_characters(lowercase), text, starts, bounds, odd)
+    document, byte = _tokenize(documents, _word_characters(lowercase, normalize), text, starts, bounds, odd)
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
     # Text that Python has lowered holds no such character any more: the second call is the last.
     if odd.any():
-        return tokenize(lowered(documents, odd), lowercase)
+        documents = prepare_in_python(documents, odd, lowercase=lowercase, normalize=normalize)
+        return tokenize(documents, lowercase)
     starts = starts[: bounds[-1] + 1]
     return Tokens.of(text[: starts[-1] + PADDING], starts, bounds)
 
@@ -120,9 +138,9 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
 
 
 @cache
-def _word_characters(lowercase: bool) -> NDArray[np.uint32]:
+def _word_characters(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
     """Return the lower case (or itself) of each code point, 0 if it is not of words, or `NEEDS_PYTHON`."""
-    letters = lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
+    letters = case_table(lowercase, normalize).copy()
     is_one = letters != NEEDS_PYTHON
     is_word = is_one.copy()
     is_word[is_one] = are(r"\w")[letters[is_one]]
@@ -142,12 +160,21 @@ def checked_offsets(documents: Documents) -> Documents:
     return Documents(data, offsets)
 
 
-def lowered(documents: Documents, odd: NDArray[np.bool_]) -> Documents:
-    """Return the documents, those marked as odd with their case lowered by Python."""
+def prepare_in_python(
+    documents: Documents, odd: NDArray[np.bool_], *, lowercase: bool, normalize: bool
+) -> Documents:
+    """Return the documents, those marked as odd with their case lowered and normalized by Python."""
     texts = [documents.text(i) for i in range(documents.n_documents)]
     for i in np.flatnonzero(odd):
-        texts[i] = texts[i].decode().lower().encode()
+        texts[i] = prepare_text(texts[i].decode(), lowercase=lowercase, normalize=normalize).encode()
     return Documents.of(texts)
+
+
+def prepare_text(text: str, *, lowercase: bool, normalize: bool) -> str:
+    """Lower the case of a text, and bring it to the form NFC."""
+    # In this order, for some small letters with a mark are one character, but their capitals are two.
+    text = text.lower() if lowercase else text
+    return normalized("NFC", text) if normalize else text
 
 
 def not_utf8(text: bytes, document: int, byte: int) -> str:

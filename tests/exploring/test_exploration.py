@@ -178,12 +178,26 @@ def test_words_that_do_not_repeat_are_told():
 
 
 @pytest.mark.filterwarnings("ignore:n_components is")
-def test_clauses_of_a_language_without_blanks_are_told_though_they_repeat():
+def test_clauses_of_a_language_without_blanks_become_pairs_and_the_page_says_what_cuts_words():
     clauses = ["\u6771\u4eac\u90fd\u3078\u884c\u304f", "\u96e8\u304c\u964d\u308b\u3060\u308d\u3046"]
     texts = [f"{clauses[i % 2]}\u3002 apt get {i % 40}" for i in range(400)]
-    with pytest.warns(UserWarning, match="clauses.*--analyzer char"):
-        dspectral.explore(texts=texts, sizes=SMALL)
-    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
+    with pytest.warns(UserWarning, match=r"pairs of its letters.*--tokenizer.*nagisa:wakati"):
+        made = dspectral.explore(texts=texts, sizes=SMALL)
+    assert made.settings["tokens"] == "characters"
+    assert "nagisa:wakati" in Page(made.html()).text
+    asked = dspectral.explore(texts=texts, sizes=SMALL, tokens="characters")
+    assert asked.warning == ""
+    assert asked.vocabulary.words == made.vocabulary.words
+    assert "\u6771\u4eac" in made.vocabulary.words
+
+
+@pytest.mark.filterwarnings("ignore:n_components is")
+def test_words_and_excerpts_of_scripts_with_marks_are_whole():
+    days = ["\u0930\u0935\u093f\u0935\u093e\u0930", "\u0938\u094b\u092e\u0935\u093e\u0930", "cafe\u0301"]
+    texts = [f"{days[i % 3]} {days[i // 3 % 3]} {i % 40}\u0964" for i in range(400)]
+    made = dspectral.explore(texts=texts, sizes=SMALL)
+    assert set(made.vocabulary.words[1:4]) == {*days[:2], "caf\u00e9"}
+    assert (made.warning, made.size["sentences"]) == ("", 400)
 
 
 def test_what_is_no_text_is_refused():

@@ -1,22 +1,40 @@
-"""Tokens of sentences against Python's own cutting."""
+"""Tokens of sentences: cut as Python and Unicode cut them, in twenty scripts and by one rule at every door."""
 
 import re
 from itertools import pairwise
+from unicodedata import normalize
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_corpus, build_store
+from dspectral.text.cutting import count_unspaced, word_pattern
 from dspectral.text.term_index import TermIndex
-from dspectral.text.words import PADDING, count_words, cut_words, number_words
+from dspectral.text.tokens import PADDING
+from dspectral.text.words import count_words, cut_words, number_words
 from dspectral.types import Documents
+from tests.text.scripts import LINES, UNSPACED
 
-TEXTS = st.lists(st.text("abA é_'\u2019,.\tÉΣİ\u4e2d\x85\u2003\u0301-", max_size=14), max_size=6)
+TEXTS = st.lists(st.text("abA é_'\u2019,.\tÉΣ\u4e2d\x85\u2003-", max_size=14), max_size=6)
+LETTERS = "aE é,Σİ\u0915\u0937'1\u1100\u1161\u11a8\u212b\u0e19"
+MARKS = "\u0301\u0327\u093c\u094d\u200d\u200c\u00ad\ufeff\u0e49"
+MARKED = st.lists(st.text(LETTERS + MARKS, max_size=14), max_size=6)
 
 
 def words_of(text, cut, *, lowercase):
     text = text.lower() if lowercase else text
     return text.split() if cut == "blanks" else re.findall(r"\w+(?:['\u2019]\w+)*|[^\w\s]", text)
+
+
+def by_unicode(text):
+    """Words by the classes of `regex`: characters with their marks and joiners; format characters are left out."""
+    text = regex.sub(r"[\p{Cf}--[\u200b-\u200d]]", "", text, flags=regex.V1)
+    text = regex.sub(r"(?<![^\s])[\p{M}\u200d\u200c]+", "", text)
+    letter, marks = r"[\p{L}\p{N}_]", r"[\p{M}\u200d\u200c]*+"
+    word = rf"(?:{letter}{marks})++"
+    return regex.findall(rf"{word}(?:['\u2019]{marks}(?={letter}){word})*+|[^\w\s]{marks}", text)
 
 
 def as_lists(tokens):
@@ -25,11 +43,156 @@ def as_lists(tokens):
     return [words[a:b] for a, b in pairwise(tokens.bounds)]
 
 
+def cut_one(text, cut="words", **options):
+    return as_lists(cut_words(Documents.of([text]), cut, **options))[0]
+
+
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(texts=TEXTS, cut=st.sampled_from(["blanks", "words"]), lowercase=st.booleans())
 def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
     expected = [words_of(text, cut, lowercase=lowercase) for text in texts]
-    assert as_lists(cut_words(Documents.of(texts), cut, lowercase=lowercase)) == expected
+    for normalized in (False, True):
+        tokens = cut_words(Documents.of(texts), cut, lowercase=lowercase, normalize=normalized)
+        assert as_lists(tokens) == expected
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(texts=MARKED, lowercase=st.booleans())
+def test_marks_are_cut_and_normalized_as_unicode_says(texts, lowercase):
+    expected = [by_unicode(text.lower() if lowercase else text) for text in texts]
+    assert as_lists(cut_words(Documents.of(texts), "words", lowercase=lowercase)) == expected
+    forms = [normalize("NFC", text.lower() if lowercase else text) for text in texts]
+    tokens = cut_words(Documents.of(texts), "words", lowercase=lowercase, normalize=True)
+    assert as_lists(tokens) == [by_unicode(text) for text in forms]
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_line_of_each_script_is_cut_into_its_words(name, form):
+    text = normalize(form, LINES[name])
+    words = [word for word in cut_one(text, normalize=True) if any(map(str.isalnum, word))]
+    bare = regex.sub(r"[^\w\s\p{M}\u200c\u200d'\u2019]", " ", normalize("NFC", text).replace("\u180e", ""))
+    assert words == bare.split()
+    # No cluster of letter and marks is cut.
+    clusters = regex.findall(r"\X", "".join(words))
+    assert "".join(words) == "".join(clusters)
+    assert all(regex.match(r"\X", word)[0] in clusters for word in words)
+    assert word_pattern().findall(normalize("NFC", text).replace("\u180e", "")) == words
+
+
+@pytest.mark.parametrize("name", UNSPACED)
+def test_a_script_without_blanks_becomes_pairs_of_letters_with_their_marks(name, tmp_path):
+    text = UNSPACED[name]
+    letters = regex.findall(r"\w[\p{M}\u200d]*", normalize("NFC", text))
+    pairs = ["".join(pair) for pair in pairwise(letters)]
+    assert cut_one(text, "characters", normalize=True) == pairs
+    assert count_unspaced(text) == len(letters)
+    for tokens in ("words", "language"):
+        corpus = build_corpus(Texts([text, "one two"]), str(tmp_path / tokens), tokens=tokens, min_count=1)
+        assert corpus.provenance["corpus"]["tokens"] == "characters"
+        assert set(corpus.words) == {*pairs, "<?>", "one", "two"}
+    topics = Topics(2, min_df=1, max_df=1.0).fit([text, "one two", text])
+    assert set(topics.words_) == {*pairs, "one", "two"}
+    assert topics.transform([text]).sum() == pytest.approx(1)
+
+
+def test_words_of_a_script_without_blanks_that_stand_apart_stay_whole(tmp_path):
+    parted = ["私 は 大学 で 学ん で い ます", "東京 タワー へ 行く"]
+    corpus = build_corpus(Texts(parted), str(tmp_path / "c"))
+    assert set(corpus.words) - {"<?>"} == set(" ".join(parted).split())
+    assert corpus.provenance["corpus"]["tokens"] == "words"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("auf\u00adge\u00adben \ufeffword wo\u2060rd \u200erl", ["aufgeben", "word", "word", "rl"]),
+        ("zero\u200bwidth བོད་ཡིག", ["zero", "width", "བོད", "ཡིག"]),
+        (" \u0301a \u200d b\u200d", ["a", "b\u200d"]),
+        (
+            "don't l\u2019e\u0301te\u0301 'x' rock'n'roll d'",
+            ["don't", "l\u2019été", "'", "x", "'", "rock'n'roll", "d", "'"],
+        ),
+        ("col·lecció · צה״ל", ["col·lecció", "·", "צה״ל"]),
+        (
+            "👩\u200d💻👍🏽❤\ufe0f 🇩🇪🇫🇷1\ufe0f\u20e3!?",
+            ["👩\u200d💻", "👍🏽", "❤\ufe0f", "🇩🇪", "🇫🇷", "1\ufe0f\u20e3", "!", "?"],
+        ),
+        (
+            "コンピュータとらーめん Tシャツ 3つ",
+            ["コンピュータ", "とらー", "らーめ", "めん", "Tシャツ", "3", "つ"],
+        ),
+        ("ปี๒๕๖๗นี้", ["ปี", "๒๕๖๗", "นี้"]),
+        ("don't stop, it's Linux系", ["don't", "stop", ",", "it's", "Linux", "系"]),
+    ],
+)
+def test_joiners_signs_and_runs_of_scripts(text, expected):
+    assert cut_one(text, "characters", normalize=True) == expected
+
+
+def test_every_door_cuts_by_the_same_rule(tmp_path):
+    texts = [line.replace("\u200b", " ") for line in LINES.values()]
+    corpus = build_corpus(Texts(texts), str(tmp_path / "c"))
+    words = {word for word in corpus.words if any(map(str.isalnum, word))}
+    assert set(Topics(2, min_df=1, max_df=1.0).fit(texts).words_) == words
+    rule = VocabularySettings(tokenizer="words")
+    store = build_store(Texts(texts), str(tmp_path / "v"), vocabulary=rule)
+    assert set(store.vocabulary.terms) == words
+    assert store.provenance["vocabulary"]["tokenizer"] == "words"
+    hashing = NgramHashing(2**16, (1, 1), tokenizer="words")
+    kept = hashing.kept_terms(texts)
+    assert {kept.table.term(i) for i in range(len(kept.columns))} == words
+    hashed = build_store(Texts(texts), str(tmp_path / "h"), hashing=hashing)
+    decomposed = [normalize("NFD", text) for text in texts]
+    assert hashed.hashing == hashing
+    assert (hashing.transform(decomposed) != hashing.transform(texts)).nnz == 0
+
+
+def test_normalization_is_asked_for_where_bits_are_those_of_scikit_learn(tmp_path):
+    composed, apart = "café crème", normalize("NFD", "café crème")
+    plain, nfc = NgramHashing(2**10, (1, 1)), NgramHashing(2**10, (1, 1), normalize="NFC")
+    assert (nfc.transform([composed]) != plain.transform([composed])).nnz == 0
+    assert (nfc.transform([apart]) != nfc.transform([composed])).nnz == 0
+    assert (plain.transform([apart]) != plain.transform([composed])).nnz
+    store = build_store(Texts([apart]), str(tmp_path / "s"), hashing=nfc)
+    assert store.hashing == nfc
+    assert store.provenance["hashing"]["normalize"] == "NFC"
+    assert "normalize" not in build_store(Texts([apart]), str(tmp_path / "p")).provenance["hashing"]
+    words = build_store(Texts([apart]), str(tmp_path / "v"), vocabulary=VocabularySettings(normalize="NFC"))
+    assert sorted(words.vocabulary.terms) == ["café", "crème"]
+    assert build_corpus(Texts([apart]), str(tmp_path / "c"), tokens="blanks").words[1:] == ["café", "crème"]
+    kept = build_corpus(Texts([apart]), str(tmp_path / "d"), normalize=None)
+    assert kept.words[1:] == sorted(apart.split())
+    assert "normalize" not in kept.provenance["corpus"]
+    for wrong in ("NFKC", True, "nfc"):
+        with pytest.raises(ValueError, match=r"normalize=.*NFC"):
+            NgramHashing(normalize=wrong).fit()
+        with pytest.raises(ValueError, match=r"normalize=.*NFC"):
+            build_corpus(Texts(["a"]), str(tmp_path / "e"), normalize=wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokenizer", "match"),
+    [
+        ("Devanagari", None, "combining marks.*tokenizer='words'"),
+        ("Arabic", None, "combining marks"),
+        ("Thai", None, "tokenizer='"),
+        ("Chinese", None, "tokenizer='characters'"),
+        ("Japanese", "words", "tokenizer='characters'"),
+    ],
+)
+def test_words_that_a_rule_cuts_to_nonsense_are_warned_of(name, tokenizer, match):
+    text = {**LINES, **UNSPACED}[name]
+    with pytest.warns(UserWarning, match=match):
+        NgramHashing(2**8, tokenizer=tokenizer).transform([text] * 80)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", [*LINES, *UNSPACED])
+def test_the_rule_for_a_script_does_not_warn(name):
+    tokenizer, text = ("words", LINES[name]) if name in LINES else ("characters", UNSPACED[name])
+    NgramHashing(2**8, tokenizer=tokenizer).transform([text] * 80)
+    NgramHashing(2**8).transform(["Plain text with \u201cquotes\u201d, naïve café words"] * 80)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

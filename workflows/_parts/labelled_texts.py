@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
+from unicodedata import category, normalize
 
 import fsspec
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
-_WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
+_MARKS = "\u200c\u200d" + "".join(chr(c) for c in range(0x20000) if category(chr(c))[0] == "M")
+_WORD = re.compile(rf"\w[\w{_MARKS}]*(?:['\u2019]\w[\w{_MARKS}]*)*|[^\w\s{_MARKS}]")
 _DIGIT = re.compile(r"\d")
 QUESTION_WORDS = frozenset(("how", "what", "when", "where", "which", "who", "whom", "whose", "why"))
 """Stop words that say what a question asks for."""
@@ -49,7 +51,7 @@ def words_of(text: str, *, zero_digits: bool = False) -> list[str]:
     >>> words_of("It 's no Trouble, is n't it?")
     ["it's", 'no', 'trouble', ',', "isn't", 'it', '?']
     """
-    text = _PARTED.sub(r"\1", text.lower())
+    text = _PARTED.sub(r"\1", normalize("NFC", text.lower()))
     return _WORD.findall(_DIGIT.sub("0", text) if zero_digits else text)
 
 

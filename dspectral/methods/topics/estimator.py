@@ -26,8 +26,9 @@ from dspectral.store.weighted_rows import counts_of, frequencies_of
 from dspectral.text.hashing import HashingSettings, hash_columns, hash_documents
 from dspectral.text.stop_words import StopWords, check_stop_words, stop_terms
 from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.text.terms import TermTable
-from dspectral.text.tokenizers import words_of
+from dspectral.text.terms import TermTable, are_clauses, count_letters
+from dspectral.text.tokenizers import as_tokenizer, words_of
+from dspectral.text.tokens import Tokens
 from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
 from dspectral.types import CSRRows, Documents, FloatArray, Rows
 
@@ -158,7 +159,8 @@ class Topics(
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
-            Texts in memory, or counts of documents, shape (n_documents, n_columns).
+            Texts in memory, whose words are those of :func:`dspectral.build_corpus`, or pairs of letters where a script
+            has no blanks; or counts of documents, shape (n_documents, n_columns).
         y : ignored
             Accepted as scikit-learn passes it.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
@@ -320,10 +322,14 @@ class Topics(
         self.hashing_: HashingSettings | None = getattr(X, "hashing", None)
         self.vocabulary_settings_ = _vocabulary_settings(X)
         if isinstance(X, Documents):
-            self.vocabulary_settings_ = VocabularySettings()
-            vocabulary = Vocabulary.of([TermTable.of(X)])
+            table = TermTable.of(X, tokenizer="words")
+            rule = "words"
+            if are_clauses([count_letters(table)]):
+                table, rule = TermTable.of(X, tokenizer="characters"), "characters"
+            self.vocabulary_settings_ = VocabularySettings(tokenizer=as_tokenizer(rule))
+            vocabulary = Vocabulary.of([table])
             terms = vocabulary.terms
-            X = encode_documents(X, vocabulary.term_index())
+            X = encode_documents(X, vocabulary.term_index(), tokenizer=rule)
         elif terms is None and isinstance(X, OpenedCounts):
             terms = getattr(X, "kept_terms", None) or X.vocabulary
         rows = checked_rows(self, X, reset=True)
@@ -358,7 +364,8 @@ class Topics(
         if not stopped:
             return []
         if settings is not None:
-            cut = partial(words_of, lowercase=settings.lowercase, tokenizer=settings.tokenizer)
+            rule = {name: getattr(settings, name) for name in ("lowercase", "tokenizer", "normalize")}
+            cut: Callable[[Documents], Tokens] = partial(words_of, **rule)
             terms = stop_terms(stopped, cut, settings.ngram_range)
             if self.hashing_ is not None:
                 return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
@@ -388,7 +395,7 @@ class Topics(
             )
         index = TermIndex.of(Documents.of(self.words_))
         known = encode_documents(
-            documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer
+            documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
         )
         places = (known.data, self.columns_[known.indices], known.indptr)
         return sparse.csr_array(places, shape=(known.shape[0], self.n_features_in_))

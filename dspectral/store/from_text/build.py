@@ -26,7 +26,7 @@ from dspectral.store.vocabulary import (
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
 from dspectral.text.term_sample import TermSample, merged_samples
-from dspectral.text.tokenizers import as_tokenizer
+from dspectral.text.tokenizers import as_tokenizer, check_normalize
 from dspectral.types import CSRRows, Documents
 
 Settings: TypeAlias = HashingSettings | VocabularySettings
@@ -201,6 +201,7 @@ def _settings(
     if not isinstance(vocabulary, VocabularySettings | None):
         raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
     settings = as_settings(hashing) if vocabulary is None else vocabulary
+    check_normalize(settings.normalize)
     known = as_tokenizer(settings.tokenizer)
     return settings._replace(tokenizer=known and known.resolved())
 
@@ -234,7 +235,8 @@ def _encoder(
 
 def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
     index = index_for_call(where, call)
-    return encode_documents(documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer)
+    rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
+    return encode_documents(documents, index, *rule)
 
 
 def _write_rows(

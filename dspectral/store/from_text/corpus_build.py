@@ -18,16 +18,20 @@ from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Re
 from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
 from dspectral.store.from_text.texts import TextSources
 from dspectral.store.location import Location, check_name, check_size
+from dspectral.store.vocabulary import PATH as VOCABULARY
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
+from dspectral.text.cutting import Cut
 from dspectral.text.term_bytes import take
-from dspectral.text.terms import TermTable
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, wrap_names
+from dspectral.text.terms import TermTable, are_clauses, count_letters
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, wrap_names
 from dspectral.text.tokens import Tokens
-from dspectral.text.words import Cut, count_words, cut_words, number_words
+from dspectral.text.words import count_words, cut_words, number_words
 from dspectral.types import Documents
 
 RARE = "<?>"
 """Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
+PAIRS: Cut = "characters"
+"""Rule for text whose words would be whole clauses."""
 N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
 
@@ -44,6 +48,7 @@ def build_corpus(
     min_count: int = 1,
     lowercase: bool = True,
     tokens: Cut | TokenizerLike = "words",
+    normalize: str | None = "NFC",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     max_document_bytes: int = MOST_BYTES,
@@ -73,12 +78,16 @@ def build_corpus(
     lowercase : bool, default=True
         Whether the case of the text is lowered first.
     tokens : {"words", "blanks", "language", "characters"}, callable or str, default="words"
-        Rule by which sentences are cut into tokens: into words, those of :func:`build_store` and those of one letter,
-        and punctuation; at blanks, for text that is cut already; as words, but one U+241A for each string of 40
-        characters or more that is no language, such as a line of base64; or as words, but pairs of neighboring letters
-        where a language is written without blanks, as Japanese, Chinese and Thai are. Or a function from a sentence to
-        a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object with a name and
-        a version, such as a pipeline of spaCy.
+        Rule by which sentences are cut into tokens: into words and punctuation at the word boundaries of Unicode, where
+        marks and joiners belong to a word, as apostrophes between its letters do, and format characters are left out;
+        at blanks, for text that is cut already; as words, but one U+241A for each string of 40 characters or more that
+        is no language, such as a line of base64; or as words, but pairs of neighboring letters where a script has no
+        blanks, as those of Japanese, Chinese and Thai. ``"words"`` and ``"language"`` become ``"characters"`` where
+        words in such scripts would have more than four letters on average; the provenance holds what was done. Or a
+        function from a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``,
+        or an object with a name and a version, such as a pipeline of spaCy.
+    normalize : {"NFC"} or None, default="NFC"
+        Unicode's form that text is brought to first, in which a letter and its accent are one character.
     block_bytes : int, default=16777216
         Most bytes of text behind a block (a longer sentence is a block of its own).
     errors : {"strict", "replace"}, default="strict"
@@ -108,8 +117,8 @@ def build_corpus(
 
     Notes
     -----
-    Two passes over the text. A task holds about ten times ``block_bytes``, or the vocabulary. Builds go on, and texts
-    that are no files are kept, as for :func:`build_store`.
+    Two passes over the text, three where words become pairs of letters. A task holds about ten times ``block_bytes``,
+    or the vocabulary. Builds go on, and texts that are no files are kept, as for :func:`build_store`.
 
     Examples
     --------
@@ -123,7 +132,8 @@ def build_corpus(
     min_count = check_size("min_count", min_count)
     cut_by = _cut_by(tokens)
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
-    settings = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
+    settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
+    settings |= {"normalize": normalize} if check_normalize(normalize) else {}
     longest = Longest.checked(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
@@ -135,16 +145,20 @@ def build_corpus(
         **reading.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
-    cut = partial(cut_words, cut=cut_by, lowercase=lowercase)
+    cut = partial(cut_words, cut=cut_by, lowercase=lowercase, normalize=normalize is not None)
     with begin(store, storage_options, provenance, append=False, stamps=text.stamps) as draft:
         return _build(draft, text, cut, min_count)
 
 
-def _build(draft: Draft, text: PlannedText, cut: Callable[[Documents], Tokens], min_count: int) -> Corpus:
+def _build(draft: Draft, text: PlannedText, cut: "partial[Tokens]", min_count: int) -> Corpus:
     spans, read = text.opened(draft)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
-    if find_vocabulary(draft.where) is None:
-        _count_types(draft, spans, read, cut, min_count)
+    if find_vocabulary(draft.where) is None and not _count_types(draft, spans, read, cut, min_count):
+        _count_types(draft, spans, read, partial(cut, cut=PAIRS), min_count, pairs=True)
+    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == PAIRS:
+        settings = {**draft.provenance["corpus"], "tokens": PAIRS}
+        draft = draft._replace(provenance={**draft.provenance, "corpus": settings})
+        cut = partial(cut, cut=PAIRS)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
@@ -165,18 +179,22 @@ def _count_types(
     draft: Draft,
     spans: Sequence[Any],
     read: Read,
-    cut: Callable[[Documents], Tokens],
+    cut: "partial[Tokens]",
     min_count: int,
-) -> None:
-    """Pass one: write the vocabulary."""
-    names, _ = count_spans(draft, spans, read, partial(_table_of, cut=cut), N_PARTITIONS)
+    *,
+    pairs: bool = False,
+) -> bool:
+    """Pass one: write the vocabulary, and report whether the rule does for the scripts of the text."""
+    names, _ = count_spans(draft, spans, read, partial(_table_of, cut=cut), N_PARTITIONS, again=pairs)
     merge = partial(_merge_types, where=draft.where, names=names, min_count=min_count)
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
-    n_tokens = sum(tokens for _, tokens in parts)
+    if cut.keywords["cut"] in ("words", "language") and are_clauses([letters for *_, letters in parts]):
+        return False
+    n_tokens = sum(tokens for _, tokens, _ in parts)
     if not n_tokens:
         raise ValueError(f"no word at all in {', '.join(sorted({span.url for span in spans}))}")
     # A merged table is in byte order; the stable sort keeps that order among words of equal count.
-    first, *others = (table for table, _ in parts)
+    first, *others = (table for table, *_ in parts)
     merged = first.merge(*others)
     order = np.argsort(-merged.counts, kind="stable")
     terms = take(merged.terms, order)
@@ -187,22 +205,26 @@ def _count_types(
     counts = np.concatenate([rare, merged.counts[order]])
     # In how many sentences the rare words are together is not known: it is written as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
-    write_vocabulary(draft.where, Vocabulary(Documents(data, offsets), frequency, counts))
+    vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
+    write_vocabulary(draft.where, vocabulary, **({"tokens": PAIRS} if pairs else {}))
+    return True
 
 
 def _table_of(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
     return count_words(cut(documents))
 
 
-def _merge_types(part: int, *, where: Location, names: list[str], min_count: int) -> tuple[TermTable, int]:
-    """Merge a part of all blocks; return the types that are frequent enough, and the tokens of all."""
+def _merge_types(
+    part: int, *, where: Location, names: list[str], min_count: int
+) -> tuple[TermTable, int, tuple[int, int]]:
+    """Merge a part of all blocks; return the types that are frequent enough, and tokens and letters of all."""
     merged = merge_part(part, where=where, names=names)
     kept = merged.counts >= min_count
     # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
     as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
     literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
-    return merged.filter(kept), int(merged.counts.sum())
+    return merged.filter(kept), int(merged.counts.sum()), count_letters(merged)
 
 
 def _write_sentences(

@@ -38,6 +38,7 @@ def count_vocabulary(
         ngram_range=settings.ngram_range,
         lowercase=settings.lowercase,
         tokenizer=settings.tokenizer,
+        normalize=settings.normalize,
     )
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
     limits = settings.limits(n_documents)
@@ -60,9 +61,11 @@ def count_spans(
     read: Read,
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
+    *,
+    again: bool = False,
 ) -> tuple[list[str], int]:
-    """Write the terms of each block to scratch, cut by a hash, one task a span."""
-    scratch = draft.scratch
+    """Write the terms of each block to scratch, cut by a hash, one task a span; ``again`` by another rule."""
+    scratch = f"{draft.scratch}/again" if again else draft.scratch
     count = partial(
         _count_span,
         where=draft.where,
