@@ -1,16 +1,19 @@
 """Principal components of AnnData by scanpy's names, held against NumPy; tests/interop holds them against scanpy."""
 
+import warnings
+from types import SimpleNamespace
+
 import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import pp, write_counts
+from dspectral import SketchedPCA, pp, write_counts
 from dspectral.store import StoreError
 from tests.strategies import zipf_counts
 
 anndata = pytest.importorskip("anndata")
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2 data:UserWarning")
 ROWS = sparse.csr_matrix(zipf_counts(90, 40, 9).astype(np.float32))
 CHOSEN = np.arange(40) % 2 == 0
@@ -39,9 +42,12 @@ def check(found, *, mask=None, center=True, factor=1, key=None):
     np.testing.assert_allclose(loadings[mask] * signs, axes[:k].T, atol=1e-4)
     np.testing.assert_allclose(found.obsm[key or "X_pca"] * signs, coordinates, atol=1e-3)
     assert found.obsm[key or "X_pca"].dtype == np.float32
-    assert facts["certificate"]["relative"] < 1e-5
-    assert facts["n_passes"] == facts["plan"]["n_passes"] == 1
+    assert set(facts) == {"params", "variance", "variance_ratio"}
+    assert set(facts["params"]) - {"layer"} == {"zero_center", "use_highly_variable", "mask_var"}
     assert bool(facts["params"]["zero_center"]) is center
+    ours = found.uns["dspectral"][key or "pca"]
+    assert ours["certificate"]["relative"] < 1e-5
+    assert ours["n_passes"] == 1
 
 
 def test_results_are_where_scanpy_keeps_them_and_zero_outside_the_mask():
@@ -52,10 +58,7 @@ def test_results_are_where_scanpy_keeps_them_and_zero_outside_the_mask():
     assert (params["use_highly_variable"], params["mask_var"]) == (True, "highly_variable")
     pp.pca(adata, 5, mask_var=None, layer="counts", key_added="all")
     check(adata, factor=2, key="all")
-    assert (adata.uns["all"]["params"]["layer"], "mask_var" in adata.uns["all"]["params"]) == (
-        "counts",
-        False,
-    )
+    assert (adata.uns["all"]["params"]["layer"], adata.uns["all"]["params"]["mask_var"]) == ("counts", None)
     check(pp.pca(adata, 4, mask_var=~CHOSEN, zero_center=False, copy=True), mask=~CHOSEN, center=False)
     check(adata, mask=CHOSEN)
     check(
@@ -151,12 +154,14 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
     monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
     adata = anndata.AnnData(lazily(sparse.csr_matrix))
     pp.pca(adata, 5)
-    assert adata.uns["pca"]["plan"] == {"solver": "krylov", "n_passes": 11, "n_blocks": 2}
+    ours = adata.uns["dspectral"]["pca"]
+    assert (ours["solver"], ours["n_passes"], ours["n_blocks"]) == ("krylov", 11, 2)
     values = np.linalg.svd(ROWS.toarray() - ROWS.toarray().mean(axis=0), compute_uv=False)[:5]
-    np.testing.assert_allclose(adata.uns["pca"]["singular_values"], values, rtol=1e-5)
+    np.testing.assert_allclose(ours["singular_values"], values, rtol=1e-5)
     pp.pca(adata, 5, tol=0.01)
-    assert adata.uns["pca"]["certificate"]["lost"] <= 0.01
-    assert adata.uns["pca"]["n_passes"] < 11
+    ours = adata.uns["dspectral"]["pca"]
+    assert ours["certificate"]["lost"] <= 0.01
+    assert ours["n_passes"] < 11
 
 
 @pytest.mark.parametrize(
@@ -179,7 +184,26 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
         (made, {"mask_var": CHOSEN.astype(str)}, ValueError, "mask_var has the values .*'False'"),
         (made, {"svd_solver": "lapack"}, ValueError, "svd_solver is 'lapack', but it must be one of None"),
         (made, {"mask_var": None, "use_highly_variable": True}, ValueError, "are both given"),
-        (made, {"n_comps": 21}, ValueError, "n_components is 21, but X has only 20 column"),
+        (made, {"n_comps": 21}, ValueError, "n_components=21 .* 1 and .*=20 "),
+        (made, {"n_comps": 0}, ValueError, "n_components=0 .* 1 and .*=20 "),
+        (made()[:30].copy, {"n_comps": 35, "mask_var": None}, ValueError, "=35 .*=30 "),
+        (made, {"n_comps": 0.9}, TypeError, "n_comps is 0.9"),
+        (made, {"layer": "cnt"}, ValueError, "layer is 'cnt'.*'counts'"),
+        (made, {"obsm": "X_no"}, ValueError, "obsm is 'X_no'"),
+        (made, {"obsm": "a", "layer": "counts"}, ValueError, "layer is 'counts' and obsm is 'a'"),
+        (made, {"obsm": "a", "mask_var": CHOSEN}, ValueError, "`mask_var` .* `obsm`"),
+        (made, {"rng": 3, "random_state": 4}, TypeError, "rng and random_state"),
+        (made, {"key_added": "a/b"}, ValueError, "key_added is 'a/b'"),
+        (made, {"dtype": "float31"}, TypeError, "float31"),
+        (made, {"mask_var": np.array([CHOSEN])}, ValueError, "mask_var"),
+        (ROWS.copy, {"obsm": "a"}, ValueError, "obsm"),
+        (
+            lambda: lazily(sparse.csr_matrix).rechunk((30, 10)),
+            {},
+            ValueError,
+            r"4 chunks .*rechunk\({1: -1}\)",
+        ),
+        (lambda: np.ones(9), {}, ValueError, r"\(9,\)"),
         (ROWS.copy, {"mask_var": "a"}, ValueError, "mask_var is 'a', but a matrix has no var"),
         (ROWS.copy, {"layer": "a"}, ValueError, "layer and copy are for an AnnData"),
         (lambda: "none.h5ad", {"copy": True}, ValueError, "copy is True, but none.h5ad is a file"),
@@ -189,3 +213,174 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
 def test_what_does_not_fit_is_refused_in_one_sentence(data, options, error, said):
     with pytest.raises(error, match=said):
         pp.pca(data(), **options)
+
+
+def test_an_array_of_obsm_is_decomposed_with_all_of_its_columns():
+    adata = made()
+    adata.obsm["counts"] = ROWS[:, :12]
+    pp.pca(adata, 4, obsm="counts", key_added="few")
+    alone = pp.pca(anndata.AnnData(ROWS[:, :12]), 4, copy=True)
+    np.testing.assert_array_equal(adata.obsm["few"], alone.obsm["X_pca"])
+    np.testing.assert_array_equal(adata.uns["few"]["components"], alone.varm["PCs"])
+    assert (adata.uns["few"]["params"]["obsm"], adata.uns["few"]["params"]["mask_var"]) == ("counts", None)
+    assert "few" not in adata.varm
+
+
+def test_components_and_variances_of_a_matrix_are_returned_on_demand():
+    adata = made()
+    pp.pca(adata, 4, mask_var=None)
+    for X in (ROWS, ROWS.toarray().tolist(), adata.to_df()):
+        coordinates, components, ratios, variances = pp.pca(X, 4, return_info=True)
+        np.testing.assert_allclose(components.T, adata.varm["PCs"], atol=1e-5)
+        np.testing.assert_allclose(ratios, adata.uns["pca"]["variance_ratio"], rtol=1e-5)
+        np.testing.assert_allclose(variances, adata.uns["pca"]["variance"], rtol=1e-5)
+        np.testing.assert_allclose(coordinates, adata.obsm["X_pca"], atol=1e-4)
+    assert pp.pca(adata, 4, return_info=True) is None
+
+
+def test_one_of_two_seeds_is_taken_in_every_form(monkeypatch):
+    monkeypatch.setattr("dspectral.pp.GRAM_COLUMNS", 30)
+    monkeypatch.setattr("dspectral.decomposition.spectrum.GRAM_COLUMNS", 30)
+    X = lazily(sparse.csr_matrix)
+    seeds = (7, np.int64(7), np.random.default_rng(7), np.random.SeedSequence(7))
+    first, *others = (pp.pca(X, 3, rng=seed).compute() for seed in seeds)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize(
+    ("X", "centered", "solver", "category"),
+    [
+        (ROWS, True, "randomized", UserWarning),
+        (ROWS, True, "lobpcg", FutureWarning),
+        (ROWS, True, "covariance_eigh", None),
+        (ROWS, False, "full", UserWarning),
+        (ROWS, False, "randomized", None),
+        (ROWS.toarray(), True, "tsqr", UserWarning),
+        (ROWS.toarray(), True, "full", None),
+        (da.from_array(ROWS.toarray(), chunks=(40, 40)), True, "arpack", UserWarning),
+        (da.from_array(ROWS.toarray(), chunks=(40, 40)), False, "tsqr", None),
+        (lazily(sparse.csr_array), True, "auto", UserWarning),
+        (lazily(sparse.csr_array), True, "covariance_eigh", None),
+    ],
+)
+def test_a_solver_that_scanpy_ignores_is_warned_of(X, centered, solver, category):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = pp.pca(X, 3, svd_solver=solver, zero_center=centered)
+    assert [one.category for one in caught] == ([] if category is None else [category])
+    assert all(f"svd_solver={solver!r}" in str(one.message) for one in caught)
+    np.testing.assert_array_equal(found, pp.pca(X, 3, zero_center=centered))
+
+
+def test_a_mask_has_no_missing_values(tmp_path):
+    pd, adata = pytest.importorskip("pandas"), made()
+    adata.var["maybe"] = pd.array([None, *[True] * 39], dtype="boolean")
+    adata.var["known"] = pd.array(CHOSEN, dtype="boolean")
+    adata.var["kinds"] = pd.Categorical(CHOSEN)
+    adata.var["none"] = pd.Categorical([None, *CHOSEN[1:]])
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    for data in (adata, tmp_path / "cells.h5ad"):
+        for name in ("maybe", "none"):
+            with pytest.raises(ValueError, match=f"{name}.* 1 missing"):
+                pp.pca(data, 3, mask_var=name)
+    with pytest.raises(ValueError, match="1 missing"):
+        pp.pca(ROWS, 3, mask_var=adata.var["maybe"])
+    expected = pp.pca(ROWS, 3, mask_var=CHOSEN)
+    for mask in ("known", "kinds", CHOSEN.tolist(), adata.var["known"]):
+        np.testing.assert_array_equal(pp.pca(adata, 3, mask_var=mask, copy=True).obsm["X_pca"], expected)
+    pp.pca(tmp_path / "cells.h5ad", 3, mask_var="kinds")
+    np.testing.assert_allclose(anndata.read_h5ad(tmp_path / "cells.h5ad").obsm["X_pca"], expected, atol=1e-5)
+
+
+def test_cells_without_x_name_their_layers():
+    adata = anndata.AnnData(shape=(90, 40))
+    adata.layers["counts"] = ROWS
+    with pytest.raises(ValueError, match=r"no X.*'counts'"):
+        pp.pca(adata, 3)
+    pp.pca(adata, 3, layer="counts")
+    np.testing.assert_array_equal(adata.obsm["X_pca"], pp.pca(ROWS, 3))
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_raw_is_a_layer_of_objects_and_files_where_it_has_the_variables(kind, tmp_path, monkeypatch):
+    adata = made()
+    adata.raw = anndata.AnnData(3 * ROWS)
+    path = tmp_path / f"cells.{kind}"
+    adata.write_h5ad(path) if kind == "h5ad" else adata.write_zarr(path)
+    pp.pca(adata, 3, layer="raw")
+    pp.pca(path, 3, layer="raw")
+    back = anndata.read_h5ad(path) if kind == "h5ad" else anndata.read_zarr(path)
+    check(adata, mask=CHOSEN, factor=3)
+    check(back, mask=CHOSEN, factor=3)
+    few = adata[:, :25].copy()
+    path = tmp_path / f"few.{kind}"
+    few.write_h5ad(path) if kind == "h5ad" else few.write_zarr(path)
+    monkeypatch.setattr("dspectral.pp.SketchedPCA.fit", None)  # all is refused before a fit
+    for data in (few, path):
+        with pytest.raises(ValueError, match=r"'raw'.*\(90, 40\).* 25 variables"):
+            pp.pca(data, 3, layer="raw")
+
+
+def test_files_that_take_no_results_are_refused_before_the_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("dspectral.pp.SketchedPCA.fit", None)
+    path = tmp_path / "cells.h5ad"
+    made().write_h5ad(path)
+    with h5py.File(path, "r"), pytest.raises(StoreError, match=r"cells\.h5ad.*close it"):
+        pp.pca(path, 3)
+    with pytest.raises(StoreError, match=r"no AnnData file at .*missing"):
+        pp.pca(tmp_path / "missing" / "cells.h5ad", 3)
+    usage = SimpleNamespace(free=100)
+    monkeypatch.setattr("dspectral.store.anndata_files.shutil.disk_usage", lambda path: usage)
+    with pytest.raises(OSError, match=r"1560 bytes.*100.*cells.h5ad"):
+        pp.pca(path, 3, mask_var=None)
+
+
+def test_a_folder_that_takes_no_results_is_refused_before_the_fit(tmp_path, monkeypatch):
+    made().write_zarr(tmp_path / "cells.zarr")
+    monkeypatch.setattr("dspectral.pp.SketchedPCA.fit", None)
+
+    async def refuse(self, key, value):
+        raise PermissionError(13, "Permission denied", key)
+
+    monkeypatch.setattr("dspectral.store.location.LocalFiles.set", refuse)
+    with pytest.raises(PermissionError, match="obsm"):
+        pp.pca(tmp_path / "cells.zarr", 3)
+
+
+def test_what_numpy_would_walk_for_ever_is_refused():
+    cells = anndata.experimental.AnnCollection([made(), made()], join_vars="inner", index_unique="-")
+    for call in (lambda: pp.pca(cells, 3), lambda: pp.pca(cells[:], 3), lambda: SketchedPCA(3).fit(cells)):
+        with pytest.raises(TypeError, match="AnnCollection"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        ROWS.toarray().astype(np.float16),
+        ROWS.toarray().astype(bool),
+        ROWS.astype(np.uint8),
+        sparse.csc_array(ROWS),
+        sparse.coo_matrix(ROWS).tocsr(),
+        np.asfortranarray(ROWS.toarray()),
+    ],
+    ids=["float16", "bool", "uint8", "csc_array", "coo", "by column"],
+)
+@pytest.mark.filterwarnings("ignore:.*names are not unique:UserWarning")
+def test_types_and_orders_of_entries_change_no_component(X):
+    expected = pp.pca(X.astype(np.float64), 3, mask_var=CHOSEN)
+    adata = anndata.AnnData(X)
+    adata.var_names, adata.obs_names = ["same"] * 40, ["cell"] * 90  # names need not be unique
+    pp.pca(adata, 3, mask_var=CHOSEN)
+    np.testing.assert_allclose(adata.obsm["X_pca"], expected, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:Setting element:UserWarning")
+def test_a_view_takes_results_as_a_copy_and_leaves_its_parent():
+    adata = made()
+    view = adata[10:80]
+    pp.pca(view, 3)
+    assert "pca" not in adata.uns
+    np.testing.assert_array_equal(view.obsm["X_pca"], pp.pca(ROWS[10:80], 3, mask_var=CHOSEN))
+    assert view.uns["dspectral"]["pca"]["n_passes"] == 1

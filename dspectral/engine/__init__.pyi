@@ -19,9 +19,12 @@ from .row_blocks import Blocks as Blocks
 from .row_blocks import Stream as Stream
 from .row_blocks import bytes_said as bytes_said
 from .row_blocks import dense_rows as dense_rows
+from .row_blocks import holds_several as holds_several
+from .row_blocks import is_backed as is_backed
 from .row_blocks import is_lazy as is_lazy
 from .row_blocks import is_small as is_small
 from .row_blocks import lazy_rows as lazy_rows
+from .row_blocks import matrix_of as matrix_of
 from .row_blocks import refuse_other_containers as refuse_other_containers
 from .row_blocks import row_numbers as row_numbers
 from .row_blocks import say_bytes as say_bytes

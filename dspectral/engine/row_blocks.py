@@ -33,6 +33,8 @@ IN_MEMORY = "in_memory"
 """Annotation of an array whose blocks are views of rows in memory."""
 SAID = "bytes_of_blocks"
 """Annotation of an array's layer that says how large its blocks are."""
+ARRAYS = "__array__", "__array_interface__", "__array_struct__"
+"""Attributes by which an object hands its numbers to NumPy."""
 ROWS_OF = "rows_of"
 """Annotation that says which store has the same rows in the same order."""
 
@@ -88,6 +90,23 @@ def holds_several(X: object) -> bool:
     return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
 
 
+def matrix_of(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
+    """Return a matrix of an AnnData object, by default X; layer "raw" is raw.X where no layer has this name."""
+    kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
+    if name is None and adata.X is not None:
+        return adata.X
+    if layer == "raw" and layer not in named and adata.raw is not None:
+        return adata.raw.X
+    if name is None or name not in named:
+        what = (
+            "the AnnData has no X"
+            if name is None
+            else f"{kind} is {name!r}, but the AnnData has none of this name"
+        )
+        raise ValueError(f"{what}: pass {kind}= one of {', '.join(map(repr, named)) or 'those that you add'}")
+    return named[name].to_numpy() if hasattr(named[name], "to_numpy") else named[name]
+
+
 def refuse_other_containers(X: object, name: str = "X") -> None:
     """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
     kind = type(X).__name__
@@ -110,6 +129,15 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
         raise TypeError(
             f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
             "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
+        )
+    # NumPy walks all else that can be indexed as a sequence, for ever where no index is out of range.
+    if hasattr(type(X), "__getitem__") and not (
+        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, way) for way in ARRAYS)
+    ):
+        parts = f"anndata.concat({name}.adatas)" if hasattr(X, "adatas") else "an array made from it"
+        raise TypeError(
+            f"{name} is a {kind}, but must be an array, a SciPy sparse matrix, a data frame, a Dask array or a store: "
+            f"pass {parts}"
         )
     if hasattr(X, "chunks") and hasattr(X, "shape"):
         raise TypeError(

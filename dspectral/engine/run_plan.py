@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import dask.array as da
 from dask.delayed import Delayed
 
 from dspectral.engine.blas import blas_in_one_thread
@@ -28,7 +27,7 @@ from dspectral.engine.memory import (
     memory_here,
     memory_of,
 )
-from dspectral.engine.row_blocks import holds_several, is_backed, is_in_memory, is_lazy
+from dspectral.engine.row_blocks import dense_rows, holds_several, is_backed, matrix_of
 from dspectral.engine.summary import Need, bytes_of
 from dspectral.html import card, size_of
 
@@ -235,8 +234,7 @@ def _matrix_of(data: Any) -> Any:
     """Return the matrix ``X`` of an AnnData, in memory or on disk, and all else as it is."""
     if not holds_several(data):
         return data
-    X = data.X
-    return X if is_lazy(X) or is_in_memory(X) else da.from_array(X, chunks=("auto", -1), name=False)
+    return dense_rows(matrix_of(data))
 
 
 def _bytes_on_disk(given: Iterable[Any]) -> int | None:

@@ -186,8 +186,11 @@ def place_elements(place: "AnnData | Location", elements: Mapping[str, Any]) -> 
         return
     elements = {path: collect_rows(value) if is_lazy(value) else value for path, value in elements.items()}
     for path, value in elements.items():
-        group, _, inner = path.partition("/")
-        getattr(place, group)[inner] = value
+        group, *inner, name = path.split("/")
+        values = getattr(place, group)
+        for key in inner:
+            values = values.setdefault(key, {})
+        values[name] = value
     if place.isbacked and place.file["/"].file.mode == "r+":
         write_into(place.file["/"], elements)
 
@@ -198,17 +201,30 @@ def var_column(place: "AnnData | Location", name: str) -> Any:
 
 
 def chosen_variables(
-    place: "AnnData | Location", mask_var: ArrayLike | str | None
+    place: "AnnData | Location | None", mask_var: ArrayLike | str | None
 ) -> NDArray[np.bool_] | None:
     """Return which variables an estimator was fitted on."""
     if mask_var is None:
         return None
+    if place is None and isinstance(mask_var, str):
+        raise ValueError(f"mask_var is {mask_var!r}, but a matrix has no var: give an array of bool")
     found = var_column(place, mask_var) if isinstance(mask_var, str) else mask_var
     if found is None:
-        raise ValueError(f"mask_var is {mask_var!r}, but var has no column of this name")
+        raise ValueError(
+            f"mask_var is {mask_var!r}, but var has no column of this name. Did not find `adata.var[{mask_var!r}]`. "
+            "Add the column, or pass an array of bool"
+        )
+    n_missing = int(np.sum(found.isna())) if hasattr(found, "isna") else 0
+    if n_missing:
+        raise ValueError(
+            f"{f'mask_var {mask_var!r}' if isinstance(mask_var, str) else 'mask_var'} has {n_missing} missing values "
+            "(NA), but they must be True or False: fill them first, as by fillna(False)"
+        )
     values = np.asarray(found)
-    if not np.array_equal(values, values.astype(bool)):
-        raise ValueError(f"mask_var has the values {values[:3]} ..., but they must be True or False")
+    if values.ndim != 1 or not all(value in (True, False) for value in values.tolist()):
+        raise ValueError(
+            f"mask_var has the values {values[:3]} ..., but they must be True or False: Mask array must be boolean."
+        )
     return values.astype(bool)
 
 

@@ -1,14 +1,18 @@
-"""A CSR matrix in a file of AnnData, opened as a store: slices of it are read, nothing is converted."""
+"""A sparse matrix in a file of AnnData, opened as a store: blocks of its rows are read, nothing is converted."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.panels import cut_runs
-from dspectral.store.anndata_files import element, opened, variable_names
+from dspectral.store.anndata_files import element, matrix_path, opened, variable_names
 from dspectral.store.columns import VARIABLES, Columns, named_columns
 from dspectral.store.facts import anndata_card
 from dspectral.store.location import Location, StoreError
@@ -17,10 +21,17 @@ from dspectral.types import CSRRows
 
 BLOCK_BYTES = 32 << 20
 """Most bytes of a block in memory, unless one row is longer."""
+COLUMN_BLOCK_BYTES = 64 << 20
+"""The same of a matrix that is stored by columns, all of which are read for each block."""
+RUN = 1 << 20
+"""Entries of a matrix that is stored by columns which are in memory together while a block is read."""
 
 
 class RowSlice(NamedTuple):
-    """Rows ``start`` to ``stop - 1`` of a matrix, read as one block, with their entries ``first`` to ``last - 1``."""
+    """Rows ``start`` to ``stop - 1`` of a matrix, read as one block, with their entries ``first`` to ``last - 1``.
+
+    Entries are counted in the order of the rows, also of a matrix that is stored by columns.
+    """
 
     start: int
     stop: int
@@ -44,10 +55,14 @@ class AnnDataCounts(SummedInPass):
     n_columns : int
         Number of columns.
     path : str, default="X"
-        The matrix in the file: ``"X"``, ``"layers/NAME"`` or ``"raw/X"``.
+        The matrix in the file: ``"X"``, ``"layers/NAME"``, ``"obsm/NAME"`` or ``"raw/X"``.
+    by_column : bool, default=False
+        Whether it is stored by columns (CSC).
 
     Notes
     -----
+    Each block of a matrix that is stored by columns takes a pass over all of its entries, a million at a time.
+
     The first of ``column_sums``, ``document_frequency`` and ``energy`` takes one pass, which finds all three.
     """
 
@@ -56,6 +71,7 @@ class AnnDataCounts(SummedInPass):
     nnz: int
     n_columns: int
     path: str = "X"
+    by_column: bool = False
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -69,7 +85,8 @@ class AnnDataCounts(SummedInPass):
     def pieces(self) -> Pieces:
         """The sources of its blocks."""
         n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
-        return Pieces(partial(read_slice, self.where, path=self.path), self.slices, n_bytes)
+        read = read_slice_by_columns if self.by_column else read_slice
+        return Pieces(partial(read, self.where, path=self.path), self.slices, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -89,24 +106,86 @@ class AnnDataCounts(SummedInPass):
 
 
 def open_anndata(
-    where: Location, block_bytes: int = BLOCK_BYTES, *, layer: str | None = None
+    where: Location, block_bytes: int | None = None, *, layer: str | None = None, path: str | None = None
 ) -> AnnDataCounts:
-    """Open a matrix of an AnnData file; its row pointers are read, which take 4 or 8 bytes a row."""
+    """Open a matrix of an AnnData file: read its row pointers, or count the entries of rows if stored by columns."""
     with opened(where) as root:
-        path = _path_of(root, where, layer)
+        path = path or matrix_path(root, layer)
+        if path is None:
+            raise StoreError(f"there is no layer {layer!r} in {where.url}: {_layers(root)}")
         name = _named(where, path)
-        n_rows, n_columns = map(int, _csr_attributes(root, path, name)["shape"])
+        kind, (n_rows, n_columns) = _kind_and_shape(root, path, name)
+        by_column = kind == "csc_matrix"
         # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
         indptr = np.asarray(_part(root, path, "indptr", name)[:])
-    if len(indptr) != n_rows + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
-        raise StoreError(f"{name}: indptr does not fit its {n_rows} rows; write it again")
-    if not n_rows:
-        raise StoreError(f"{name} has no rows")
+        n_pointers = (n_columns if by_column else n_rows) + 1
+        if len(indptr) != n_pointers or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+            raise StoreError(
+                f"{name}: indptr does not fit its {n_pointers - 1} {'columns' if by_column else 'rows'}; write it again"
+            )
+        if not n_rows:
+            raise StoreError(f"{name} has no rows")
+        if by_column:
+            indptr = _row_pointers(_part(root, path, "indices", name), int(indptr[-1]), n_rows, name)
+    block_bytes = block_bytes or (COLUMN_BLOCK_BYTES if by_column else BLOCK_BYTES)
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
         for start, stop in cut_runs(np.diff(indptr), block_bytes // ENTRY_BYTES)
     )
-    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path)
+    if by_column and len(slices) > 1:
+        warn(
+            f"{name} is stored by columns: each of its {len(slices)} blocks of rows reads all of it. Write it as a "
+            "csr_matrix to have each entry read once",
+            stacklevel=2,
+        )
+    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path, by_column)
+
+
+def _row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> NDArray[np.int64]:
+    """Return the row pointers of a matrix that is stored by columns, shape (n_rows + 1,)."""
+    lengths = np.zeros(n_rows, dtype=np.int64)
+    for first in range(0, nnz, RUN):
+        rows = np.asarray(indices[first : min(first + RUN, nnz)])
+        if not 0 <= rows.min(initial=0) <= rows.max(initial=0) < n_rows:
+            raise StoreError(f"{name}: indices do not fit its {n_rows} rows")
+        lengths += np.bincount(rows, minlength=n_rows)
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
+    """Read rows of a matrix that is stored by columns, as `read_slice` does, in a pass over all of its entries."""
+    rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
+    n_entries, filled = piece.last - piece.first, 0
+    rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
+    data = np.empty(n_entries, dtype=np.float32)
+    with _named_errors(rows_of), opened(where) as root:
+        indptr = np.asarray(_part(root, path, "indptr", rows_of)[:])
+        numbers, values = _part(root, path, "indices", rows_of), _part(root, path, "data", rows_of)
+        # Invariant: the entries of this block among the first `first` of the matrix fill the arrays up to `filled`.
+        for first in range(0, int(indptr[-1]), RUN):
+            run = slice(first, min(first + RUN, int(indptr[-1])))
+            of_run = np.asarray(numbers[run])
+            chosen = np.flatnonzero((of_run >= piece.start) & (of_run < piece.stop))
+            to = slice(filled, filled + len(chosen))
+            if to.stop > n_entries or piece.n_columns + 1 != len(indptr):
+                raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
+            rows[to] = of_run[chosen] - piece.start
+            data[to] = _single(np.asarray(values[run])[chosen], rows_of)
+            columns[to] = np.searchsorted(indptr, first + chosen, side="right") - 1
+            filled = to.stop
+    if filled != n_entries:
+        raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
+    shape = (piece.stop - piece.start, piece.n_columns)
+    block = sparse.csr_array((data, (rows, columns)), shape=shape)  # sums duplicates
+    block.eliminate_zeros()
+    return block
+
+
+def open_backed(X: Any) -> Any:
+    """Open a matrix that AnnData holds on disk by columns, in HDF5, as a store; return all else as it is."""
+    if getattr(X, "format", None) != "csc" or not hasattr(getattr(X, "group", None), "file"):
+        return X
+    return open_anndata(Location.of(X.group.file.filename), path=X.group.name.strip("/"))
 
 
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
@@ -114,15 +193,10 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
     # The chunks that hold these entries are read and no others: a chunk that two blocks share is read twice.
-    try:
-        with opened(where) as root:
-            indptr = np.asarray(_part(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
-            indices = np.asarray(_part(root, path, "indices", rows_of)[entries])
-            data = np.asarray(_part(root, path, "data", rows_of)[entries]).astype(np.float32)
-    except StoreError:
-        raise
-    except (ValueError, RuntimeError, OSError) as error:
-        raise StoreError(f"{rows_of}: {error}") from error
+    with _named_errors(rows_of), opened(where) as root:
+        indptr = np.asarray(_part(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
+        indices = np.asarray(_part(root, path, "indices", rows_of)[entries])
+        data = _single(np.asarray(_part(root, path, "data", rows_of)[entries]), rows_of)
     # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
@@ -135,17 +209,34 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     return rows
 
 
-def _path_of(root: Any, where: Location, layer: str | None) -> str:
-    """Return where a matrix lies in the file."""
-    if layer is None:
-        return "X"
+def _single(data: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Return entries in single precision, as all stores hold them; refuse integers that it does not hold."""
+    if data.dtype.kind in "iu":
+        large = data[(data > 2**24) | (data < -(2**24))] if data.dtype.itemsize > 2 else data[:0]
+        lost = large[large.astype(np.float32).astype(np.longdouble) != large.astype(np.longdouble)]
+        if len(lost):
+            raise StoreError(
+                f"{name}: {lost[0]} does not fit single precision, in which sparse rows are read and integers are "
+                "exact up to 16777216: scale the matrix, or write it dense"
+            )
+    return data.astype(np.float32)
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Name the rows that Zarr or HDF5 cannot read in the body."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except (ValueError, RuntimeError, OSError) as error:
+        raise StoreError(f"{name}: {error}") from error
+
+
+def _layers(root: Any) -> str:
+    """Name the layers of a file."""
     names = sorted(root["layers"].keys()) if "layers" in root else []
-    if layer in names:
-        return f"layers/{layer}"
-    if layer == "raw" and "raw/X" in root:
-        return "raw/X"
-    there = f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
-    raise StoreError(f"there is no layer {layer!r} in {where.url}: {there}")
+    return f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
 
 
 def _named(where: Location, path: str) -> str:
@@ -154,21 +245,29 @@ def _named(where: Location, path: str) -> str:
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
 
 
-def _csr_attributes(root: Any, path: str, name: str) -> dict[str, Any]:
-    """Return the attributes of a matrix, which must be CSR."""
+def _kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
+    """Return the encoding of a matrix, which must be sparse, and its shape."""
     found = element(root, path)
-    attributes = {} if found is None else dict(found.attrs)
+    attributes: dict[str, Any] = {} if found is None else dict(found.attrs)
+    # AnnData 0.6 wrote h5sparse_format and h5sparse_shape.
     kind = attributes.get(
-        "encoding-type", "not there" if found is None else "of no encoding that AnnData writes"
+        "encoding-type", attributes.get("h5sparse_format", "of no encoding that AnnData writes")
     )
-    if kind != "csr_matrix":
+    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    kind = f"{kind}_matrix" if kind in ("csr", "csc") else kind
+    if found is None:
+        raise StoreError(
+            f"{name} is not there, but must be a csr_matrix, csc_matrix or dense array: {_layers(root)}"
+        )
+    if kind not in ("csr_matrix", "csc_matrix"):
         layer = path.removeprefix("layers/")
         place = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"
         raise StoreError(
             f"{name} is {kind}, but must be a csr_matrix: "
             f"set {place} = scipy.sparse.csr_matrix({place}) and write it again"
         )
-    return attributes
+    n_rows, n_columns = map(int, attributes.get("shape", attributes.get("h5sparse_shape", ())))
+    return kind, (n_rows, n_columns)
 
 
 def _part(root: Any, path: str, part: str, name: str) -> Any:

@@ -1,9 +1,12 @@
 """Files and objects of AnnData, in Zarr or HDF5: opened, written whole, or some elements where the file lies."""
 
+import errno
 import json
+import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -65,14 +68,41 @@ def element(root: Any, path: str) -> Any:
     return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
 
 
-def dense_matrix(where: Location, layer: str | None) -> Any:
-    """Return a dense layer, by default X, as a Dask array of shape (n_obs, n_vars), or None where it is not dense."""
+@dataclass(frozen=True)
+class DenseMatrix:
+    """A dense matrix of an AnnData file, which is opened for each block: an array as Dask takes it."""
+
+    where: Location
+    path: str
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    ndim = 2
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read rows into memory."""
+        with opened(self.where) as root:
+            return np.asarray(root[self.path][index])
+
+
+def dense_matrix(where: Location, layer: str | None, *, path: str | None = None) -> da.Array | None:
+    """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars), or None where it is not dense."""
     with opened(where) as root:
-        found = element(root, "X" if layer is None else f"layers/{layer}")
-        if not hasattr(found, "dtype"):
+        path = path or matrix_path(root, layer)
+        found: Any = None if path is None else element(root, path)
+        if path is None or not hasattr(found, "dtype"):
             return None
-        tall = min(found.shape[0], max(1, CHUNK_BYTES // max(1, found.shape[1] * found.dtype.itemsize)))
-        return optional_module("anndata.experimental").read_elem_lazy(found, chunks=(tall, -1))
+        matrix = DenseMatrix(where, path, found.shape, np.dtype(found.dtype))
+    tall = min(matrix.shape[0], max(1, CHUNK_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize)))
+    rows: da.Array = da.from_array(matrix, chunks=(max(1, tall), -1), asarray=False)
+    return rows
+
+
+def matrix_path(root: Any, layer: str | None) -> str | None:
+    """Return the path of a matrix in a file, None if the file has no such layer; AnnData 0.6 wrote ``raw.X``."""
+    if layer is None:
+        return "X"
+    paths = (f"layers/{layer}", *(("raw/X", "raw.X") if layer == "raw" else ()))
+    return next((path for path in paths if path in root), None)
 
 
 def reconsolidate(where: Location) -> None:
@@ -134,7 +164,7 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
                 f"{where.url} is a store of dspectral and no file of AnnData: dspectral.io.write_anndata(store, path) "
                 "writes one"
             )
-        if "obs" not in root or "var" not in root:
+        if not has_axes(root):
             raise StoreError(f"{where.url} has no obs and var: it is not a file that AnnData wrote")
         n_obs, n_vars = (_length(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
@@ -153,9 +183,30 @@ def variable_names(where: Location, matrix: str = "X") -> Any:
 
 def read_element(where: Location, path: str) -> Any:
     """Read an element of an AnnData file into memory."""
+    parent, _, name = path.rpartition("/")
     with opened(where) as root:
+        table = element(root, parent)
+        if hasattr(table, "dtype"):  # of AnnData 0.6, with a field for each column
+            return table[:][name] if name in table.dtype.names else None
         found = element(root, path)
         return None if found is None else optional_module("anndata").io.read_elem(found)
+
+
+def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> None:
+    """Open a file for writing and make the groups of elements of ``n_bytes``, before these are computed."""
+    system, path = where.system()
+    if is_local(system) and system.exists(path):
+        free = shutil.disk_usage(path).free
+        if free < n_bytes:
+            said = (
+                f"{n_bytes} bytes of results do not fit the {free} that are free: free some and call it again"
+            )
+            raise OSError(errno.ENOSPC, said, where.url)
+    with opened(where, write=True) as root:
+        for name in groups:
+            group = _group(root, name)
+            if not is_hdf5(where):
+                group.update_attributes({})  # writes its metadata again
 
 
 def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
@@ -173,7 +224,7 @@ def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
 def write_into(root: Any, elements: Mapping[str, Any]) -> None:
     """Write elements that are in memory into an open file of AnnData."""
     for path, value in elements.items():
-        group, _, name = path.partition("/")
+        group, _, name = path.rpartition("/")
         with _zarr_settings():
             optional_module("anndata").io.write_elem(_group(root, group), name, value)
 
@@ -194,7 +245,7 @@ def _zarr_settings() -> Iterator[None]:
 
 def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
     """Write a Dask array of dense blocks, shape (n, k)."""
-    group, _, name = path.partition("/")
+    group, _, name = path.rpartition("/")
     n_rows, width = rows.shape
     with opened(where, write=True) as root:
         parent = _group(root, group)
@@ -223,15 +274,30 @@ def _computed(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
         yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
 
 
-def _group(root: Any, name: str) -> Any:
+def _group(root: Any, path: str) -> Any:
     """Return a group of elements, made if the file has none."""
-    if name not in root:
-        root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
-    return root[name]
+    for name in path.split("/"):
+        table: Any = element(root, name)
+        if hasattr(table, "dtype"):  # of AnnData 0.6, with a field for each array
+            table = table[:]
+            del root[name]
+        if name not in root:
+            root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
+        root = root[name]
+        for field in table.dtype.names if isinstance(table, np.ndarray) else ():
+            optional_module("anndata").io.write_elem(root, field, table[field])
+    return root
+
+
+def has_axes(root: Any) -> bool:
+    """Report whether a file has ``obs`` and ``var``, as each that AnnData wrote."""
+    return "obs" in root and "var" in root
 
 
 def _length(frame: Any) -> int:
     """Return the number of rows of a data frame in a file."""
+    if hasattr(frame, "dtype"):  # a table of AnnData 0.6
+        return int(frame.shape[0])
     index = frame[frame.attrs["_index"]]
     # Strings that may be missing are a group of values and mask.
     return int((index if hasattr(index, "shape") else index["values"]).shape[0])

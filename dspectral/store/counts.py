@@ -297,6 +297,8 @@ def open_store(
     if store is not None:
         _check_tokenizer(store.provenance, tokenizer, where.url)
         return replace(store, blocks=blocks_left(store.blocks, without, where.url), left_out=tuple(without))
+    if {"obs", "var"} <= {*where.names()}:  # of AnnData 0.6, which named no encoding
+        return open_anndata(where, layer=layer)
     if CORPUS_KEY in attributes:
         raise StoreError(
             f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"
