@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import get_tags
 
 from dspectral import engine
@@ -132,8 +133,10 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     rows : store, sparse matrix, Dask array, ndarray or Coordinates, shape (n_rows, n_columns)
         Rows to search, out of core: a store or sparse ones, which the model transforms block by block as they are read;
         or dense coordinates, also those that :func:`write_coordinates` has saved.
-    query : str, int, ndarray, or list of str or of int
-        A text, counted as those of the store were; the number of a row; a point of shape (n_coordinates,); or several.
+    query : str, int, ndarray, sparse or Dask array, store, or list of these
+        A text, counted as those of the store were; the number of a row; a point of shape (n_coordinates,); a sparse row
+        or a row of a store, of which the model gives the coordinates; or several. Sparse rows are weighted as those of
+        the fit, or counts, which are whole numbers.
     n : int, default=10
         Number of rows to find for each query.
 
@@ -163,20 +166,59 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     """
     n = check_integer("n", n, at_least=1)
     points = _points(model, rows, rows)
+    query = _as_rows(model, points, query)
+    if is_sparse(query) or isinstance(query, OpenedCounts):
+        queries = _unit(np.asarray(_as_computed(_points(model, rows, query))))
+        return _nearest(rows, points, queries, [-1] * len(queries), n)
     several = not isinstance(query, str | int | np.integer) and np.ndim(query) != (
         1 if isinstance(query, np.ndarray) else 0
     )
     asked = list(query) if several else [query]
     own = [int(one) if isinstance(one, int | np.integer) else -1 for one in asked]
     queries = _unit(_queries(model, rows, points, asked))
+    lists = _nearest(rows, points, queries, own, n)
+    return lists if several else lists[0]
+
+
+def _nearest(
+    rows: Any, points: Any, queries: NDArray[np.float32], own: list[int], n: int
+) -> list[list[Neighbor]]:
+    """Find the rows nearest to each query but for its own row, in one pass."""
     of = partial(Nearest.of, queries=queries, n=n + 1)
     found = engine.summarize(points, engine.row_numbers(points), of=of, name="nearest")
     lists = [
         [Neighbor(row, cosine) for row, cosine in zip(*near, strict=True) if row != this][:n]
         for this, near in zip(own, zip(found.rows.tolist(), found.cosines.tolist(), strict=True), strict=True)
     ]
-    lists = _with_documents(rows, lists)
-    return lists if several else lists[0]
+    return _with_documents(rows, lists)
+
+
+def _as_rows(model: Any, points: Any, query: Any) -> Any:
+    """Return a query of rows as CSR or a store, points as an ndarray, texts as a list, all others as they are."""
+    if isinstance(query, list) and query and all(is_sparse(row) for row in query):
+        query = sparse.vstack([row.reshape((1, -1)) for row in query])
+    query = _as_computed(query)
+    if hasattr(query, "to_numpy"):
+        query = query.to_numpy()
+    if isinstance(query, np.ndarray) and query.dtype.kind in "OUT":
+        return query.tolist()
+    if not is_sparse(query) and not isinstance(query, OpenedCounts):
+        return query
+    if is_sparse(query):
+        query = sparse.csr_array(query.reshape((1, -1)) if query.ndim == 1 else query)
+    width = getattr(model, "n_features_in_", query.shape[1])
+    if model is not None and query.shape[1] == width:
+        return query
+    if query.shape[1] != points.shape[1] or not is_sparse(query):
+        raise ValueError(
+            f"query has {query.shape[1]} columns, but it must have {points.shape[1]}, as coordinates have"
+            + ("" if model is None else f", or {width}, as the rows that the model takes have")
+        )
+    return query.toarray()
+
+
+def _as_computed(X: Any) -> Any:
+    return X.compute() if engine.is_lazy(X) and not isinstance(X, OpenedCounts) else X
 
 
 def _with_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:
@@ -245,7 +287,12 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
                 "the model was fitted on rows of another weighting than rows.tfidf(): give it in a Pipeline behind its "
                 "TfidfWeighting"
             )
-        X = X.weighted(weighting) if isinstance(X, OpenedCounts) else weighting.apply(X)
+        if isinstance(X, OpenedCounts):
+            X = X.weighted(weighting)
+        elif np.all(
+            X.data == np.round(X.data)
+        ):  # counts, or rows of one word, whose direction no weight changes
+            X = weighting.apply(X)
     return transform(X)
 
 

@@ -2,7 +2,9 @@
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
 from dspectral import (
@@ -81,3 +83,46 @@ def test_another_weighting_is_refused(store):
     svd = TruncatedSVD(2).fit(store.weighted(TfidfWeighting(tf="sublinear").fit(store)))
     with pytest.raises(ValueError, match="Pipeline"):
         nearest(svd, store, 0)
+
+
+def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
+    counts, weighted = store.counts.compute(), store.tfidf().compute()
+    for model in models(store):
+        first = model.steps[0][0] if hasattr(model, "steps") else ""
+        if first == "ngramhashing":  # takes texts alone
+            continue
+        plain = (
+            hasattr(model, "steps") or isinstance(model, Topics) or getattr(model, "weighting_", None) is None
+        )
+        for row in (4, 11):
+            known = nearest(model, store, row, n=4)
+            rows = counts[[row]] if plain else weighted[[row]]
+            lazy = (store.counts if plain else store.tfidf())[row : row + 1]
+            kinds = [
+                sparse.csr_matrix(rows),
+                sparse.csc_array(rows),
+                sparse.coo_matrix(rows),
+                lazy,
+                [rows],
+                store[row],
+            ]
+            for query in [*kinds, *([] if plain else [counts[[row]]])]:
+                (found,) = nearest(model, store, query, n=5)
+                assert row in [near.row for near in found] or found[-1].cosine > 0.999
+                others = [near.cosine for near in found if near.row != row][:4]
+                np.testing.assert_allclose(others, [near.cosine for near in known], atol=1e-5)
+    two = nearest(models_first := TruncatedSVD(3).fit(store), store, counts[:2], n=2)
+    assert len(two) == 2
+    with pytest.raises(ValueError, match=r"query has 7 columns, but it must have 3.*or \d+"):
+        nearest(models_first, store, sparse.csr_array(np.ones((1, 7))))
+
+
+def test_points_are_taken_from_frames_and_sparse_coordinates(store):
+    model = TruncatedSVD(3).fit(store)
+    points = np.asarray(model.transform(store.counts.compute()))
+    expected = [near.row for near in nearest(None, points, points[5], n=3)]
+    for query in (sparse.csr_array(points[5:6]), pd.DataFrame(points[5:6]), da.from_array(points[5:6])):
+        assert [near.row for near in nearest(None, points, query, n=3)[0]] == expected
+    assert [near.row for near in nearest(None, points, pd.Series(points[5]), n=3)] == expected
+    texts = nearest(model, store, np.array(["cats purr", "dogs bark"]), n=1)
+    assert len(texts) == 2

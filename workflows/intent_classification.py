@@ -33,8 +33,8 @@ from dspectral.store import CountStore
 
 from ._form import form
 from ._parts.intent_scores import Labelled, Scores, Task
-from ._parts.labelled_documents import name_of
-from ._parts.labelled_texts import read_tsv
+from ._parts.labelled_documents import name_of, not_learned, note_not_learned
+from ._parts.labelled_texts import read_one_label
 
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
 """What cross-validation chooses from for each method, and for the counts alone also one penalty more."""
@@ -46,12 +46,14 @@ def main(argv: list[str] | None = None) -> None:
     """Learn, classify, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        train, test = read_labelled(arguments.train), read_labelled(arguments.test)
+        (train, others), (test, unlabelled) = (read_labelled(arguments, side) for side in ("train", "test"))
+        missed = not_learned(([intent] for intent in test.intents.tolist()), train.intents.tolist())
+        note_not_learned(run, missed, len(unlabelled))
         # Files are often sorted by intent, which what is learned from their text must not know.
         train = train.at(np.random.default_rng(arguments.seed).permutation(len(train.texts)))
         with TemporaryDirectory(prefix="dspectral-") as scratch:
             with run.measure("count the unlabelled text"):
-                store = unlabelled_store(arguments, train.texts, f"{scratch}/unlabelled.zarr")
+                store = unlabelled_store(arguments, [*train.texts, *others], f"{scratch}/unlabelled.zarr")
             classify(run, Task(name_of(arguments.train), train, test, store))
 
 
@@ -59,8 +61,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("intent_classification", __doc__)
     add = parser.add_argument
-    add("--train", required=True, metavar="TSV", help="labelled sentences: a header with text and intent")
-    add("--test", required=True, metavar="TSV", help="the same, to be classified")
+    about = "labelled sentences: fields text and intent, jsonl, CSV, TSV or Parquet"
+    add("--train", required=True, metavar="FILE", help=about)
+    add("--test", required=True, metavar="FILE", help="the same, to be classified")
+    add("--label", metavar="FIELD", help="with the intent (default: intent, or label where there is none)")
     about = "text, one sentence a line; also .gz, URLs (default: none)"
     add("--unlabeled", nargs="*", default=[], metavar="FILE", help=about)
     about = "word vectors in word2vec's text or binary format (default: learned here)"
@@ -185,10 +189,15 @@ def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str)
     return store
 
 
-def read_labelled(path: str) -> Labelled:
-    """Read a TSV with a header that has the columns text and intent."""
-    rows = read_tsv(path, ("text", "intent"))
-    return Labelled([row["text"] for row in rows], np.asarray([row["intent"] for row in rows]))
+def read_labelled(arguments: argparse.Namespace, side: str) -> tuple[Labelled, list[str]]:
+    """Read the sentences of a side that have an intent, and the texts of those that have none."""
+    path: str = getattr(arguments, side)
+    texts, intents = read_one_label(path, [arguments.label] if arguments.label else ["intent", "label"])
+    given = [row for row, intent in enumerate(intents) if intent is not None]
+    if not given:
+        raise ValueError(f"no sentence of {path} has an intent")
+    labelled = Labelled([texts[row] for row in given], np.asarray([intents[row] for row in given]))
+    return labelled, [text for text, intent in zip(texts, intents, strict=True) if intent is None]
 
 
 def drawn(intents: NDArray[Any], n: int | None, seed: int) -> NDArray[np.int64]:

@@ -21,7 +21,15 @@ from dspectral.text import inverse_document_frequency
 from ._form import form
 from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import labelled_documents
-from ._parts.labelled_documents import indicator, labels_that_count, most_frequent, name_of, written
+from ._parts.labelled_documents import (
+    indicator,
+    labels_that_count,
+    most_frequent,
+    name_of,
+    not_learned,
+    note_not_learned,
+    written,
+)
 from ._parts.lsi_methods import (
     FINE,
     LOCAL,
@@ -88,9 +96,11 @@ def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
     rows = store.weighted(weighting).compute()
     run.passes += 1
     n_train = len(sides[0].labels)
+    # Labels that are not learned are columns behind the others, of the test side alone.
+    missed = not_learned(sides[1].labels, classes)
     documents = [
-        Documents(part, indicator(side.labels, classes))
-        for part, side in zip((rows[:n_train], rows[n_train:]), sides, strict=True)
+        Documents(rows[:n_train], indicator(sides[0].labels, classes)),
+        Documents(rows[n_train:], indicator(sides[1].labels, [*classes, *missed])),
     ]
     exclusive = all(len(labels) == 1 for side in sides for labels in side.labels)
     run.note(
@@ -98,6 +108,7 @@ def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
         f"{'one' if exclusive else 'one or more'} a document; {rows.nnz / np.prod(rows.shape):.2%} of the weights "
         "are not zero"
     )
+    note_not_learned(run, missed, sides[1].n_unlabelled)
     return Task(documents[0], exclusive, similarity, arguments.seed), documents[1]
 
 

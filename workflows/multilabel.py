@@ -9,12 +9,15 @@ from the same passes, as `default`, with penalties that are given, `low-rank` is
 """
 
 import argparse
+import json
 from itertools import product
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 import dspectral
 from dspectral import MomentMultiLabelClassifier
@@ -25,7 +28,7 @@ from dspectral.store import CountStore
 from ._form import form
 from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import labelled_documents
-from ._parts.labelled_documents import name_of
+from ._parts.labelled_documents import name_of, note_not_learned
 from ._parts.multilabel_baselines import LowRank, OneVsRest
 from ._parts.multilabel_stores import parted, stores
 
@@ -61,6 +64,7 @@ def main(argv: list[str] | None = None) -> None:
             f"{train.n_rows} training and {test.n_rows} test documents, {train.n_columns} words, "
             f"{train.n_labels} labels"
         )
+        note_missed(run, train, test, scratch)
         choose = Chooser(run, train, scratch)
         scored = []
         for method in arguments.methods:
@@ -131,6 +135,22 @@ def made(arguments: argparse.Namespace, method: str, n_states: int, settings: di
         random_state=arguments.seed,
         **settings,
     )
+
+
+def note_missed(run: form.Run, train: CountStore, test: CountStore, scratch: str) -> None:
+    """Note the labels that test documents have and no training document."""
+    width = width_of(train, test)
+    known, own = (np.pad(found, (0, width - len(found))) for found in map(label_totals, (train, test)))
+    path = Path(scratch, "labels.json")
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    names = kept.get("names", list(map(str, range(width))))
+    missed = {names[i]: int(own[i]) for i in np.flatnonzero((own > 0) & (known == 0)).tolist()}
+    note_not_learned(run, missed, kept.get("n_unlabelled", 0))
+
+
+def width_of(train: CountStore, test: CountStore) -> int:
+    """Return the number of labels of both sides."""
+    return max(train.n_labels or 0, test.n_labels or 0)
 
 
 class Chooser:
@@ -207,11 +227,18 @@ def learn(
 
 def scores(model: Any, train: CountStore, test: CountStore) -> dict[str, float]:
     """Score the ranking of all labels of every test document, block by block."""
-    propensities = label_propensities(label_totals(train), train.n_rows)
+    n_labels = width_of(train, test)
+    totals = label_totals(train)
+    propensities = label_propensities(np.pad(totals, (0, n_labels - len(totals))), train.n_rows)
     parts: dict[str, list[NDArray[np.float64]]] = {}
     for i in range(test.n_blocks):
-        ranked = model.decision_function(test.counts.blocks[i].compute())
-        for metric, values in of_block(ranked, test.labels.blocks[i].compute(), propensities).items():
+        ranked = np.asarray(model.decision_function(test.counts.blocks[i].compute()))
+        # Labels that training lacks are ranked behind all others.
+        least = ranked.min(axis=1, keepdims=True, initial=0.0) - 1.0
+        ranked = np.hstack([ranked, np.repeat(least, n_labels - ranked.shape[1], axis=1)])
+        truth = test.labels.blocks[i].compute()
+        truth = sparse.csr_array((truth.data, truth.indices, truth.indptr), shape=(truth.shape[0], n_labels))
+        for metric, values in of_block(ranked, truth, propensities).items():
             parts.setdefault(metric, []).append(values)
     every = {metric: np.concatenate(values) for metric, values in parts.items()}
     possible = float(np.nansum(every.pop("possible")))

@@ -10,6 +10,7 @@ fitting. Of several `--views` of past and future the best is chosen on a fifth o
 
 import argparse
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form import form
 from ._form.plots import at_integers, from_zero, new_plot
+from ._parts.labelled_documents import not_learned, note_not_learned
 from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
@@ -51,6 +53,8 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         tasks = recordings(run) if arguments.wav else tables(arguments)
+        for task in tasks:
+            note_not_learned(run, not_learned(task.test.labels, chain(*task.train.labels)))
         with run.measure("compile"):  # so that no method's CPU seconds count it
             for method in methods(arguments, arguments.views[0]):
                 model = method.make(0)

@@ -29,7 +29,7 @@ from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 
 from ._form import form
 from ._form.plots import new_bars
-from ._parts.labelled_documents import name_of
+from ._parts.labelled_documents import name_of, not_learned, note_not_learned
 from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
 from ._parts.text_classifiers import (
     DEGREE,
@@ -77,6 +77,10 @@ def main(argv: list[str] | None = None) -> None:
             return
         test = read_texts(arguments.test, **zero) if arguments.test else None
         parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
+        if test:
+            note_not_learned(
+                run, not_learned(([label] for label in test.labels.tolist()), texts.labels.tolist())
+            )
         classify(run, parts, cross_validated=test is None)
 
 
@@ -84,9 +88,16 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("tmpca_classification", __doc__)
     add = parser.add_argument
-    add("--train", required=True, metavar="TSV", help="a header with text and label, perhaps cv_fold")
     add(
-        "--test", metavar="TSV", help="the same, to be classified (default: cross-validate the training file)"
+        "--train",
+        required=True,
+        metavar="FILE",
+        help="fields text and label, perhaps cv_fold; jsonl, CSV, TSV or Parquet",
+    )
+    add(
+        "--test",
+        metavar="FILE",
+        help="the same, to be classified (default: cross-validate the training file)",
     )
     add("--label", default="label", metavar="COLUMN", help="of what a text is classified as")
     add("--folds", type=form.positive, default=10, metavar="F", help="where the file names none")

@@ -17,7 +17,7 @@ from dspectral.engine.row_blocks import slices_of
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.inputs.sequences import in_memory_blocks
 from dspectral.linalg.sparse_products import canonical_rows
-from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_missing, is_sparse
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """A label for each document, or an indicator matrix with a column for each class."""
@@ -64,12 +64,14 @@ def label_array(y: Any) -> Any:
         labels = column_or_1d(labels, warn=True)
     if labels.ndim != 1:
         return np.asarray(y)
+    if labels.dtype.kind in "OU" and any(isinstance(label, str) and not label for label in labels.tolist()):
+        raise ValueError("a class is an empty string: a document without a class has the label None")
     if labels.dtype.kind != "O":
         return labels
     # A member of an enumeration that is a string stands for its value; NumPy would cut its name.
     values = [str.__str__(label) if isinstance(label, str) else label for label in labels.tolist()]
     known = [label for label in values if label is not None]
-    if any(type(label).__name__ in ("NAType", "NaTType") or _is_nan(label) for label in known):
+    if any(is_missing(label) or _is_infinite(label) for label in known):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
     if len({isinstance(label, str) for label in known}) > 1:
         raise ValueError("classes are numbers and strings at once: give labels of one kind")
@@ -81,7 +83,7 @@ def label_array(y: Any) -> Any:
     return labels
 
 
-def _is_nan(label: object) -> bool:
+def _is_infinite(label: object) -> bool:
     return isinstance(label, Real) and not math.isfinite(label)
 
 

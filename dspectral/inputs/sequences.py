@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, is_lazy
 from dspectral.store.location import Location
-from dspectral.types import LabelledSentences, Sentences, is_sparse
+from dspectral.types import LabelledSentences, Sentences, is_missing, is_sparse
 
 T = TypeVar("T", bound=Sized)
 
@@ -197,7 +197,13 @@ def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -
         try:
             # Distinct values, in the order of first appearance: a set of strings has another order in each run.
             for value in dict.fromkeys(plain(sequence)):
-                numbers.setdefault(value, len(numbers))
+                if value not in numbers:
+                    if is_missing(value) or (kind == "label" and value == ""):
+                        raise ValueError(
+                            f"sequence {i} has the {kind} {value!r}, a missing one, but each token must have a {kind}: "
+                            "leave such sequences out, or give missing ones a name"
+                        )
+                    numbers[value] = len(numbers)
         except TypeError:
             raise TypeError(f"sequence {i} has a {kind} that is not hashable: {HINT}") from None
     return numbers

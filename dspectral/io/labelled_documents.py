@@ -1,19 +1,23 @@
 """Texts and their labels, one after the other: records, and 20 Newsgroups and Reuters-21578 as they are packed."""
 
 import html
-import json
+import math
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from os import PathLike
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 import fsspec
+import numpy as np
 
 from dspectral.engine.fits import expand_path
 from dspectral.engine.keeping import refuse_endless
-from dspectral.store.from_text.readers import numbered_lines
-from dspectral.store.location import is_local
+from dspectral.store.from_text.lines import MISSING
+from dspectral.store.from_text.readers import read_records
+from dspectral.store.location import check_name, is_local
+from dspectral.types import is_missing
 
 LONGEST_FILE = 64 << 20
 """Most bytes of a post or of a file of articles."""
@@ -41,18 +45,23 @@ def read_labelled_records(
     *,
     text: Sequence[str] = ("text",),
     label: str = "label",
+    missing: Literal["error", "empty", "skip"] = "empty",
     storage_options: dict[str, Any] | None = None,
 ) -> Iterator[LabelledText]:
-    r"""Read records of jsonl or TSV files.
+    r"""Read records of jsonl, CSV, TSV or Parquet files.
 
     Parameters
     ----------
     path : str or path-like
-        Local path or fsspec URL of a .jsonl or .tsv file, also .gz, .bz2 or .zst.
+        Local path, folder, pattern or fsspec URL of files as :func:`dspectral.build_store` reads them.
     text : sequence of str, default=("text",)
-        Fields that are the text, one line under the other; one that is null counts as empty.
+        Fields that are the text, one line under the other; of several one that is null counts as empty.
     label : str, default="label"
-        Field with the label: a string, or, in jsonl, a list of strings.
+        Field with the label: a string, a number or a boolean, or, in jsonl and Parquet, a list of these. A label has
+        the same name in every format: 1, 1.0 and "1" are ``"1"``, true and "true" are ``"True"``. A document whose
+        label is null, NaN or empty has none.
+    missing : {"error", "empty", "skip"}, default="empty"
+        Treatment of a record all of whose texts are null, as for :func:`dspectral.build_store`.
     storage_options : dict, optional
         Options of the file system.
 
@@ -64,7 +73,7 @@ def read_labelled_records(
     Raises
     ------
     ValueError
-        If the ending is unknown, or a line is no record with these fields in UTF-8; it is named.
+        If the format is unknown, or a line is no record with these fields in UTF-8; it is named.
 
     Examples
     --------
@@ -73,18 +82,56 @@ def read_labelled_records(
     >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
-    path, text = expand_path(path), (text,) if isinstance(text, str) else text
-    name = re.sub(r"\.(gz|bz2|zst)$", "", path.lower())
-    if not name.endswith((".jsonl", ".tsv")):
-        raise ValueError(f"{path} ends in neither .jsonl nor .tsv (and .gz, .bz2 or .zst)")
-    lines = numbered_lines(path, storage_options)
-    header = next(lines, (1, ""))[1].split("\t") if name.endswith(".tsv") else None
-    for number, line in lines:
+    check_name("missing", missing, ("error", "empty", "skip"))
+    text = (text,) if isinstance(text, str) else tuple(text)
+    for place, record in read_records(path, (*text, label), storage_options or {}):
         try:
-            record = _parse_json(line) if header is None else _split_row(line, header)
-            yield _document_of(record, text, label)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
+            parts = [_text_in(record, field) for field in text]
+            if not any(part is not None for part in parts) and missing != "empty":
+                if missing == "skip":
+                    continue
+                raise ValueError(f"field {text[0]!r} holds no text; {MISSING}")  # noqa: TRY301
+            labels = _labels_in(record, label)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        yield LabelledText("\n".join(part or "" for part in parts), labels)
+
+
+def label_name(value: Any) -> str | None:
+    """Return the name of a label, one for each value however it is written; None where there is no label.
+
+    >>> [label_name(value) for value in ("tea", 1, 1.0, "1.0", True, "true", "", float("nan"))]
+    ['tea', '1', '1', '1', 'True', 'True', None, None]
+    """
+    if is_missing(value):
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"a label is {value}, but it must be a string, a number or a boolean")
+    if not isinstance(value, str | int | float | Decimal):
+        raise ValueError(f"a label is {value!r:.60}, but it must be a string, a number or a boolean")  # noqa: TRY004
+    name = re.sub(r"^([+-]?[0-9]+)\.0*$", r"\1", str(value))
+    if not name.strip():
+        return None
+    return name.capitalize() if name.lower() in ("true", "false") else name
+
+
+def _text_in(record: dict[str, Any], field: str) -> str | None:
+    value = record[field]
+    if not isinstance(value, str) and not is_missing(value):
+        raise ValueError(f"field {field!r} holds {value!r:.60}, not a string")
+    return None if is_missing(value) else str(value)
+
+
+def _labels_in(record: dict[str, Any], field: str) -> tuple[str, ...]:
+    # One label and a list of one are the same; a list may be empty, a text without labels.
+    value = record[field]
+    several = isinstance(value, list | tuple)
+    names = [label_name(one) for one in (value if several else [value])]
+    if several and None in names:
+        raise ValueError(f"field {field!r} holds {value!r:.60}, a list with a label that is missing")
+    return tuple(name for name in names if name is not None)
 
 
 def read_newsgroups(
@@ -183,40 +230,6 @@ def _content(system: fsspec.AbstractFileSystem, path: str) -> str:
     if len(data) > LONGEST_FILE:
         raise ValueError(f"{path}: a file of more than {LONGEST_FILE:,} bytes, the longest that is read")
     return data.decode("latin-1")
-
-
-def _parse_json(line: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"expected a JSON object, not {line[:60]}")  # noqa: TRY004  the file is wrong, not a caller
-    return record
-
-
-def _split_row(line: str, header: list[str]) -> dict[str, Any]:
-    fields = line.split("\t")
-    if len(fields) != len(header):
-        raise ValueError(f"{len(fields)} column(s), but the header has {len(header)}")
-    return dict(zip(header, fields, strict=True))
-
-
-def _document_of(record: dict[str, Any], text: Sequence[str], label: str) -> LabelledText:
-    missing = [field for field in (*text, label) if field not in record]
-    if missing:
-        raise ValueError(f"no field {missing[0]!r}, but {', '.join(record)}")
-    parts = [record[field] or "" for field in text]  # null counts as empty
-    for field, part in zip(text, parts, strict=True):
-        if not isinstance(part, str):
-            raise ValueError(f"field {field!r} holds {json.dumps(part)[:60]}, not a string")  # noqa: TRY004
-    # One label and a list of one are the same; a list may be empty, a text without labels.
-    labels = record[label] if isinstance(record[label], list) else [record[label]]
-    if not all(isinstance(one, str) for one in labels):
-        raise ValueError(
-            f"field {label!r} holds {json.dumps(record[label])[:60]}, not a string or a list of strings"
-        )
-    return LabelledText("\n".join(parts), tuple(labels))
 
 
 def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:

@@ -70,7 +70,7 @@ def ends_word(byte: np.uint8) -> bool:
 MOST_COLUMNS = 2**31 - 1
 """Most columns and labels of a matrix: their numbers are int32."""
 ERRORS = {
-    1: "a label is not a whole number of 0 or more",
+    1: "a label is not a whole number of 0 or more; svmlight alone may have -1, beside +1",
     2: "a column is not a whole number",
     3: "a column has no value: 'column:value' is needed",
     4: "a value is not a finite number",
@@ -123,6 +123,7 @@ def parse_lines(
         raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
     columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
+    _number_classes(piece, names, lines, label_indptr, allowed=skip_empty)
     _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
     _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
     rows = _matrix(values.astype(np.float32), columns, indptr, n_columns)
@@ -130,6 +131,18 @@ def parse_lines(
     # A label that is given twice was added up to 2, but a row has a label or has it not.
     labels.data[:] = 1
     return ParsedLines(rows, labels)
+
+
+def _number_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
+    """Make classes of -1 and +1 the labels 0 and 1; refuse -1 beside other labels, or where it is no class."""
+    if names.min(initial=0) == 0:
+        return
+    wrong = np.flatnonzero(np.abs(names) != 1 if allowed else names < 0)
+    if len(wrong):
+        line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
+        beside = f": {names[wrong[0]]} stands in a file with labels of -1" if allowed else ""
+        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[1]}{beside}")
+    names[names < 0] = 0
 
 
 def _check_width(
@@ -148,6 +161,7 @@ def _matrix(values: NDArray[np.float32], columns: Numbers, indptr: Numbers, widt
     shape = (len(indptr) - 1, width or int(columns.max(initial=-1)) + 1)
     matrix = sparse.csr_array((values, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)
     matrix.sum_duplicates()
+    matrix.eliminate_zeros()  # a column of 0 says that there is a document, and no more
     return matrix
 
 
@@ -199,10 +213,13 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
         return 0, at, n_names
     first = n_names
     while True:
-        at += int(text[at] == PLUS)
+        negative = text[at] == MINUS
+        at += int(negative or text[at] == PLUS)
         if not is_digit(text[at]):
             return (0, start, first) if text[start] == SMALL_Q else (1, start, first)
         number, at = whole_number(text, at)
+        if negative and number != 1:
+            return 1, start, first
         if text[at] == COLON:
             return (0, start, first) if n_names == first else (1, start, first)
         if text[at] == POINT:  # 1.0 is a whole number
@@ -211,7 +228,7 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
                 at += 1
         if number >= MOST_COLUMNS:
             return 6, start, first
-        names[n_names] = number
+        names[n_names] = -1 if negative else number
         n_names += 1
         if text[at] != COMMA:
             break

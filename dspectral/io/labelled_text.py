@@ -134,7 +134,8 @@ def build_labelled_store(
     format : {"extreme", "svmlight"}, default="extreme"
         Format of the text. ``"extreme"``: a first line ``documents columns labels``, then a line a document,
         ``label,label,... column:value column:value ...``; a line may lack labels, columns or both.
-        ``"svmlight"``: no first line; empty lines and comments are no documents.
+        ``"svmlight"``: no first line; empty lines and comments are no documents, and a document without entries and
+        labels is a first column of 0, as it is written. Classes of -1 and +1 are labels 0 and 1.
     n_columns, n_labels : int, optional
         Widths of the two matrices; by default those of the first lines, or of the text, which is read once more.
     zero_based : bool, default=True
@@ -266,7 +267,8 @@ def write_labelled_text(
             file.write(f"{rows.shape[0]} {rows.shape[1]} {labels.shape[1]}\n")
         for i in range(rows.numblocks[0]):
             block, names = rows.blocks[i].compute(), labels.blocks[i].compute()
-            file.writelines(_lines(_as_csr(block), _as_csr(names != 0), first))
+            empty = f" {first}:0\n" if format == "svmlight" else " \n"
+            file.writelines(_lines(_as_csr(block), _as_csr(names != 0), first, empty))
 
 
 def _as_csr(block: Rows) -> CSRRows:
@@ -278,8 +280,11 @@ def _as_csr(block: Rows) -> CSRRows:
     return rows
 
 
-def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
-    """Yield the lines of a block; each number that occurs in it is formatted once, as few do."""
+def _lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:
+    """Yield the lines of a block, ``empty`` for a document without entries and labels.
+
+    Each number that occurs in the block is formatted once, as few do.
+    """
     # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back.
     different, inverse = np.unique(rows.data, return_inverse=True)
     if not np.isfinite(different).all():
@@ -291,7 +296,8 @@ def _lines(rows: CSRRows, labels: CSRRows, first: int) -> Iterator[str]:
     for i in range(rows.shape[0]):
         mine = range(rows.indptr[i], rows.indptr[i + 1])
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in mine)
-        yield ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
+        line = ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
+        yield line if line != " \n" else empty
 
 
 def _write(

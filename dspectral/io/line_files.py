@@ -1,5 +1,6 @@
 """Text files of a token or a word a line: sentences with tags, and the paths of Brown clusters."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
@@ -12,6 +13,7 @@ import fsspec
 from fsspec.utils import infer_compression
 
 from dspectral.engine.fits import expand_path
+from dspectral.inputs.parameters import check_integer
 from dspectral.store.from_text.readers import numbered_lines
 from dspectral.store.location import named_when_full
 
@@ -33,6 +35,9 @@ def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Itera
     finally:
         if local:
             Path(aside).unlink(missing_ok=True)
+
+
+_NUMBER = re.compile("[0-9]+")
 
 
 class TaggedSentences(NamedTuple):
@@ -64,8 +69,9 @@ def read_conll(
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2; UTF-8.
     word_column, tag_column : int, default=1 and 2
-        Numbers of the two columns, from 1 on: 2 and 4 in the files of Universal Dependencies, whose comments
-        (lines that begin with ``#`` and hold no tab) and words of several tokens (``1-2``) are left out.
+        Numbers of the two columns, from 1 on: 2 and 4 in the files of Universal Dependencies. Comments, which are lines
+        that begin with ``#`` and hold no tab, are left out. Where the first column is neither of the two and numbers
+        the tokens of a sentence, so are words of several tokens (``1-2``) and tokens of no word (``2.1``).
     storage_options : dict, optional
         Options of the file system.
 
@@ -77,7 +83,8 @@ def read_conll(
     Raises
     ------
     ValueError
-        If a line has too few columns, an empty word or no UTF-8 (it is named), or there is no sentence.
+        If a line has too few columns, an empty word or tag, or no UTF-8 (it is named), if the words are the numbers of
+        a file of Universal Dependencies, or there is no sentence.
 
     Examples
     --------
@@ -87,32 +94,61 @@ def read_conll(
     >>> read_conll("memory://two.conll")
     TaggedSentences(words=[['the', 'cat'], ['yes']], tags=[['DET', 'NOUN'], ['X']])
     """
-    if word_column < 1 or tag_column < 1:
-        raise ValueError(f"word_column is {word_column} and tag_column {tag_column}, but columns begin at 1")
-    least = max(word_column, tag_column)
+    for name, column in (("word_column", word_column), ("tag_column", tag_column)):
+        if check_integer(name, column) < 1:
+            raise ValueError(f"{name} is {column}, but columns begin at 1")
+    least, width = max(word_column, tag_column), 0
     found = TaggedSentences([], [])
-    words: list[str] = []
-    tags: list[str] = []
-    # `words` and `tags` are those of the sentence that is being read; an empty line closes it, or the end of the file.
+    rows: list[list[str]] = []
+    # `rows` are those of the sentence that is being read; an empty line closes it, or the end of the file.
     for number, line in chain(numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
-            if words:
-                found.words.append(words)
-                found.tags.append(tags)
-            words, tags = [], []
-        elif len(fields) >= least and fields[word_column - 1]:
-            if word_column == 1 or fields[0].isdigit():  # else a token of no word of its own: 1-2, 2.1
-                words.append(fields[word_column - 1])
-                tags.append(fields[tag_column - 1])
+            kept = rows if 1 in (word_column, tag_column) else _without_ranges(rows)
+            if width == _WIDTH and word_column == 1 and len(rows) > 1 and _is_numbered(rows):
+                raise ValueError(
+                    f"{path} holds the numbers of tokens in column 1, as files of Universal Dependencies do: give "
+                    "word_column=2, and tag_column=4 or 5"
+                )
+            if kept:
+                found.words.append([row[word_column - 1] for row in kept])
+                found.tags.append([row[tag_column - 1] for row in kept])
+            rows = []
+        elif len(fields) >= least and fields[word_column - 1] and fields[tag_column - 1]:
+            rows.append(fields)
+            width = len(fields)
         elif len(fields) > 1 or not line.startswith("#"):
             raise ValueError(
-                f"{path}, line {number} is {line!r:.60}, but it must have {least} columns, with a word in "
-                f"column {word_column}"
+                f"{path}, line {number} is {line!r:.60} of {len(fields)} column(s) between tabs, but it must have "
+                f"{least} columns, with a word in column {word_column} and a tag in column {tag_column}"
             )
     if not found.words:
         raise ValueError(f"{path} holds no sentence")
     return found
+
+
+_WIDTH = 10
+"""Columns of a file of Universal Dependencies."""
+
+
+def _is_numbered(rows: list[list[str]]) -> bool:
+    """Report whether column 1 of a sentence numbers its tokens, with ranges (``1-2``) and empty tokens (``2.1``)."""
+    # `last` is the number of the token before; a range begins at the next one, an empty token stands behind one.
+    last = next((int(row[0]) for row in rows if _NUMBER.fullmatch(row[0])), 1) - 1
+    stop = last
+    for row in rows:
+        first, sign, rest = re.match(r"(\d*)([-.]?)(.*)", row[0], re.DOTALL).groups()  # type: ignore[union-attr]
+        if not _NUMBER.fullmatch(first) or (sign and not _NUMBER.fullmatch(rest)) or (rest and not sign):
+            return False
+        if int(first) != last + (sign != ".") or (sign == "-" and int(rest) < int(first)):
+            return False
+        last, stop = last + (not sign), int(rest) if sign == "-" else stop
+    return stop <= last
+
+
+def _without_ranges(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows of a sentence that are its words."""
+    return [row for row in rows if row[0].isdigit()] if _is_numbered(rows) else rows
 
 
 def write_brown_paths(

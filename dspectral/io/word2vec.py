@@ -1,6 +1,7 @@
 """Text and binary formats of word2vec."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from typing import IO, Any, Literal, TypeAlias
 from warnings import warn
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine.fits import expand_path
 from dspectral.io.line_files import written_whole
+from dspectral.store.from_text.lines import whole_lines
 from dspectral.store.from_text.sources import format_of
 from dspectral.store.from_text.streams import open_bytes
 from dspectral.store.location import ERRORS, check_name
@@ -18,6 +20,7 @@ from dspectral.types import FloatArray
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
 READ_BYTES = 1 << 20
 """Bytes of a binary file that are read at once."""
+_SOME_WORDS = 1 << 12
 LONGEST_HEAD, LONGEST_WORD = 1 << 10, 1 << 20
 """Most bytes of the first line, and of a word."""
 
@@ -29,14 +32,15 @@ def read_word2vec(
     errors: Literal["strict", "replace"] = "strict",
     storage_options: dict[str, Any] | None = None,
 ) -> tuple[list[str], NDArray[np.float32]]:
-    r"""Read word vectors.
+    r"""Read word vectors in the formats of word2vec, or of GloVe, whose files have no first line of counts.
 
     Parameters
     ----------
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     binary : bool, optional
-        Whether the format is the binary one; by default if the file's name ends in .bin.
+        Whether the format is the binary one; by default if the file's name ends in .bin, unless the first vector shows
+        that it is not, or is.
     errors : {"strict", "replace"}, default="strict"
         Whether a word that is not UTF-8, as in files of word2vec's own tool, is an error, or its bytes become U+FFFD.
     storage_options : dict, optional
@@ -52,8 +56,8 @@ def read_word2vec(
     Raises
     ------
     ValueError
-        If the first line is not "words dimensions", a word is not UTF-8, a vector is not of numbers, or the file
-        ends early or goes on; the line or the word is named.
+        If the first line is neither "words dimensions" nor a word and its numbers, a word is not UTF-8, a vector is not
+        of numbers, or the file ends early or goes on; the line or the word is named.
 
     Notes
     -----
@@ -70,33 +74,48 @@ def read_word2vec(
     """
     check_name("errors", errors, ERRORS)
     path = expand_path(path)
-    binary = _is_binary(path) if binary is None else binary
-    with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
-        head = file.readline(LONGEST_HEAD).split()
-        if len(head) != 2 or not all(part.isdigit() for part in head):
+    compression, options = format_of(path)[1], storage_options or {}
+    binary = _holds_bytes(path, compression, options) if binary is None else binary
+    with open_bytes(path, compression, options) as file:
+        lines = iter(()) if binary else _raw_lines(file, path)
+        first = file.readline(LONGEST_HEAD) if binary else next(lines, b"")
+        head, n_words = first.split(), 0
+        if _are_counts(head):
+            n_words, n_dimensions = map(int, head)
+        elif not binary and len(head) > 2 and _numbers(head[1:]) is not None:
+            n_dimensions, lines = len(head) - 1, chain([first], lines)
+        else:
             raise ValueError(
-                f"{path}: the first line must be the numbers of words and of dimensions, not {head!r:.60}"
+                f"{path}: the first line must be the numbers of words and of dimensions, or a word and its numbers, "
+                f"not {head!r:.60}"
             )
-        n_words, n_dimensions = map(int, head)
-        read: Callable[..., Iterator[Entry]] = _read_binary if binary else _read_text
+        n_known = n_words if len(head) == 2 else None
+        read = (
+            _read_binary(file, path, n_words, n_dimensions)
+            if binary
+            else (_read_text(lines, path, n_known, n_dimensions))
+        )
         # A vector is written where the next new word stands: a repeated word's is overwritten, and nothing is copied.
         try:
-            vectors = np.empty((n_words, n_dimensions), dtype=np.float32)
+            vectors = np.empty((_SOME_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
         except (ValueError, MemoryError) as error:
             raise ValueError(
                 f"{path}: the first line promises {n_words} words of {n_dimensions} numbers, more than memory holds"
             ) from error
         words: dict[str, None] = {}
         n_read = 0
-        for i, (raw, vector) in enumerate(read(file, path, n_words, n_dimensions)):
+        for i, (raw, vector) in enumerate(read):
             word, n_read = _decode(raw, path, i + 1, errors), i + 1
             if word not in words:
+                if len(words) == len(vectors):  # how many there are no first line has said
+                    vectors.resize((2 * len(vectors), n_dimensions), refcheck=False)
                 with np.errstate(over="ignore"):  # what is beyond float32 is refused at the end, by its word
                     vectors[len(words)] = vector
                 words[word] = None
     if n_read > len(words):
         warn(f"{path}: {n_read - len(words)} word(s) are there again; the first of each counts", stacklevel=2)
-    found, vectors = list(words), vectors[: len(words)]
+    vectors.resize((len(words), n_dimensions), refcheck=False)
+    found = list(words)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise ValueError(f"{path}: the vector of {found[bad[0]]!r:.60} has NaN, infinity or beyond 3.4e38")
@@ -170,25 +189,59 @@ def _decode(raw: bytes, path: str, number: int, errors: str) -> str:
         ) from error
 
 
-def _read_text(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
-    """Yield each line's word and numbers."""
-    # From the right: words of other tools may hold blanks.
-    for i in range(n_words):
-        # As many bytes as a line can have whose numbers are as long as float64 may be, and no more of another file.
-        line = file.readline(LONGEST_WORD + 32 * n_dimensions)
+def _holds_bytes(path: str, compression: str | None, options: dict[str, Any]) -> bool:
+    """Report whether vectors are binary: by the name, unless the first vector shows the other format."""
+    with open_bytes(path, compression, options) as file:
+        head, line = file.readline(LONGEST_HEAD).split(), file.readline(LONGEST_WORD)
+    n_numbers = int(head[1]) if _are_counts(head) else 0
+    is_text = n_numbers > 0 and line.endswith(b"\n") and _numbers(line.split()[1:][-n_numbers:]) is not None
+    return _is_binary(path) and not is_text if b"\0" not in line else n_numbers > 0
+
+
+def _are_counts(head: list[bytes]) -> bool:
+    """Report whether the first line is the numbers of words and of dimensions."""
+    return len(head) == 2 and all(part.isdigit() and len(part) < 20 for part in head)
+
+
+def _numbers(fields: list[bytes]) -> list[float] | None:
+    """Return the numbers that some fields are, None where one is none."""
+    try:
+        return [float(field) for field in fields]
+    except ValueError:
+        return None
+
+
+def _raw_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends, whatever bytes its words are."""
+    for piece in whole_lines(file, path):
+        yield from piece.data.splitlines(keepends=True)
+
+
+def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensions: int) -> Iterator[Entry]:
+    """Yield each line's word and numbers; without a number of words those of all lines."""
+    # `number` is that of the line before, `n_read` how many vectors were read.
+    number, n_read = (0 if n_words is None else 1), 0
+    while n_words is None or n_read < n_words:
+        line = next(lines, b"")
+        number, n_read = number + 1, n_read + 1
+        if n_words is None and not line:
+            return
+        if n_words is None and not line.strip():
+            continue
+        # From the right: words of other tools may hold blanks.
         word, *fields = line.rstrip().rsplit(b" ", n_dimensions)
-        try:
-            vector = [float(field) for field in fields]
-        except ValueError:
-            vector = []
-        if len(vector) != n_dimensions:
-            raise ValueError(f"{path}, line {i + 2}: expected a word and {n_dimensions} numbers")
+        if len(fields) != n_dimensions:
+            word, *fields = line.rstrip().rsplit(None, n_dimensions) or [b""]
+        vector = _numbers(fields)
+        if vector is None or len(vector) != n_dimensions:
+            raise ValueError(f"{path}, line {number}: expected a word and {n_dimensions} numbers")
         if not line.endswith(b"\n"):  # its last number may have lost digits
             raise ValueError(
-                f"{path} ends in line {i + 2} without a line end, as if it were cut: end the line"
+                f"{path} ends in line {number} without a line end, as if it were cut: end the line"
             )
         yield word, vector
-    _refuse_more(file, b"", path, n_words)
+    if any(line.strip() for line in lines):
+        raise ValueError(f"{path} has more than the {n_words} words that its first line promises")
 
 
 def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:

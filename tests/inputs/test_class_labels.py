@@ -232,3 +232,24 @@ def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_li
 def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
     assert cut([[1, 2], [], [3], [4, 5, 6]], 2) == [[[1, 2]], [[], [3], [4, 5, 6]]]
     assert cut([], 2) == [[]]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, ""])
+def test_a_missing_tag_is_refused_and_named(missing):
+    with pytest.raises(ValueError, match=r"sequence 1 has the label .*missing"):
+        as_labelled([["a"], ["b", "c"]], [["X"], ["Y", missing]])
+    if not isinstance(missing, str):
+        with pytest.raises(ValueError, match=r"sequence 0 has the token .*missing"):
+            as_labelled([["a", missing]], [["X", "Y"]])
+
+
+def test_numbered_tags_are_alike_whatever_holds_them():
+    for tags in ([1, 2], [1.0, 2.0], np.array([1, 2]), [np.int64(1), np.float32(2)]):
+        found = as_labelled([["a"], ["b", "c"]], [[1], tags])
+        assert found.labels == [1, 2]
+
+
+@pytest.mark.parametrize("make", [list, np.array, pd.Series, lambda y: np.array(y, dtype=object)])
+def test_an_empty_string_is_no_class(make):
+    with pytest.raises(ValueError, match="empty string"):
+        class_rows(make(["a", "", "b"]), 3)

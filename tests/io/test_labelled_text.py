@@ -183,3 +183,30 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path, X, Y, options, sa
     if len(X) == 2 and Y is not None:
         with pytest.raises(ValueError, match=said):
             write_counts(X, str(tmp_path / "a"), labels=Y)
+
+
+@pytest.mark.parametrize("format", ["svmlight", "extreme"])
+@pytest.mark.parametrize("zero_based", [True, False])
+def test_every_pair_of_row_and_labels_comes_back(tmp_path, format, zero_based):  # noqa: A002
+    rows = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 2.5], [0, 3, 1]], dtype=np.float32)
+    labels = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=np.float32)
+    X, y = np.repeat(rows, 4, axis=0), np.tile(labels, (4, 1))
+    path, given = str(tmp_path / "a.svm"), {"format": format, "zero_based": zero_based}
+    write_labelled_text(sparse.csr_array(X), path, sparse.csr_array(y), **given)
+    store = build_labelled_store(path, str(tmp_path / "s"), n_columns=3, n_labels=2, **given)
+    np.testing.assert_array_equal(store.counts.compute().toarray(), X)
+    np.testing.assert_array_equal(store.labels.compute().toarray(), y)
+
+
+def test_classes_of_minus_one_and_one_are_two_labels(tmp_path):
+    path = tmp_path / "a.svm"
+    for end in ("\n", "\r\n", "\r"):
+        path.write_bytes(f"-1 0:1{end}+1 1:2{end}1 0:3{end}-1.0{end}".encode())
+        store = build_labelled_store(
+            str(path), f"memory://classes/{ord(end[0])}{len(end)}", format="svmlight"
+        )
+        assert store.labels.compute().toarray().tolist() == [[1, 0], [0, 1], [0, 1], [1, 0]]
+    for wrong in ("0 0:1", "2 0:1", "-2 0:1", "-1,0 0:1"):
+        path.write_text(f"-1 0:1\n{wrong}\n")
+        with pytest.raises(ValueError, match="line 2: a label is not a whole number"):
+            build_labelled_store(str(path), str(tmp_path / "wrong"), format="svmlight")

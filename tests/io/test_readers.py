@@ -4,6 +4,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dspectral import read_word2vec, write_word2vec
@@ -92,14 +93,31 @@ BAD = [
     ("a.jsonl", '{"text": 3, "label": "b"}\n', labelled, "field 'text' holds 3, not a string"),
     (
         "a.jsonl",
-        '{"text": "a", "label": [1]}\n',
+        '{"text": "a", "label": [1, null]}\n',
         labelled,
-        r"field 'label' holds \[1\], not a string or a list",
+        r"line 1: field 'label' holds \[1, None\], a list with a label that is missing",
     ),
-    ("a.jsonl", "\n", labelled, "line 1: not JSON"),
+    (
+        "a.jsonl",
+        '{"text": "a", "label": {"b": 1}}\n',
+        labelled,
+        "line 1: a label is {'b': 1}, but it must be",
+    ),
+    ("a.jsonl", '{"text": "a", "label": Infinity}\n', labelled, "line 1: a label is inf, but it must be"),
     ("a.tsv", "text\tlabel\na\n", labelled, "line 2: 1 column.s., but the header has 2"),
-    ("a.tsv", "text\tintent\na\tb\n", labelled, "no field 'label', but text, intent"),
-    ("a.csv", "text,label\n", labelled, "neither .jsonl nor .tsv"),
+    ("a.tsv", "text\tintent\na\tb\n", labelled, "no column 'label', .* but text, intent"),
+    ("a.csv", "text,intent\n", labelled, "no column 'label', .* but text, intent"),
+    ("a.xml", "<text>a</text>\n", labelled, "a.xml has no column 'text'"),
+    (
+        "a.conllu",
+        "1\ta\n".replace("a", "\t".join("abcdefghi")) * 1 + "2" + "\tx" * 9,
+        read_conll,
+        "word_column=2",
+    ),
+    ("a.conll", "a\tX\nb\t\n", read_conll, r"line 2 is .* a tag in column 2"),
+    ("a.conll", "a X\n", read_conll, r"line 1 is .* of 1 column\(s\) between tabs"),
+    ("a.conll", "a\tX\n", lambda path: read_conll(path, word_column=-1), "word_column is -1, but columns"),
+    ("a.conll", "a\tX\n", lambda path: read_conll(path, word_column=3), r"must have 3 columns"),
     ("a.sgm", HEAD + article() + article().replace("</REUTERS>", ""), reuters, "line 11: " + CUT_SHORT),
     ("a.sgm", HEAD + article().replace("</REUTERS>", "") + article(), reuters, "line 2: " + CUT_SHORT),
     ("a.sgm", article().replace("LEWISSPLIT", "SPLIT"), reuters, "does not say LEWISSPLIT and TOPICS"),
@@ -180,3 +198,61 @@ def test_universal_dependencies_are_read_without_comments_and_words_of_several_t
     )
     found = read_conll(str(path), word_column=2, tag_column=4)
     assert found == ([["de", "le", "chat"]], [["ADP", "DET", "NOUN"]])
+
+
+WORDS = [["3", "cats", "purr"], ["1-2", "of", "2.1"], ["1"]]
+LEMMAS = [["3", "cat", "1"], ["1-2", "2", "2.1"], ["1"]]
+
+
+@pytest.mark.parametrize("columns", ["lemma word tag", "word lemma tag", "tag lemma word", "lemma tag word"])
+def test_words_are_read_from_any_column_whatever_stands_in_the_others(tmp_path, columns):
+    names = columns.split()
+    sentences = [
+        "".join(
+            "\t".join({"word": word, "lemma": lemma, "tag": "X"}[name] for name in names) + "\n"
+            for word, lemma in zip(*pair, strict=True)
+        )
+        for pair in zip(WORDS, LEMMAS, strict=True)
+    ]
+    (tmp_path / "a.tsv").write_text("\n".join(sentences))
+    where = {"word_column": names.index("word") + 1, "tag_column": names.index("tag") + 1}
+    assert read_conll(tmp_path / "a.tsv", **where).words == WORDS
+
+
+def test_numbers_of_tokens_are_told_from_lemmas_that_are_numbers(tmp_path):
+    path = tmp_path / "a.conllu"
+    path.write_text(
+        "1-2\tdu\tX\n1\tde\tX\n2\tle\tX\n\n8\tab\tX\n8.1\tcd\tX\n9\tef\tX\n\n1\tx\tX\n1-2\ty\tX\n"
+    )
+    assert read_conll(path, word_column=2, tag_column=3).words == [["de", "le"], ["ab", "ef"], ["x", "y"]]
+
+
+ROWS = [("hot tea", 1), ("cold milk", 2), ("no label", None), ("ice", 1)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet", "floats.csv", "floats.parquet", "json"])
+def test_labels_have_one_name_in_every_format(tmp_path, kind):
+    frame = pd.DataFrame(ROWS, columns=["text", "label"])  # whole numbers beside a missing one are floats
+    if "floats" not in kind:
+        frame["label"] = frame["label"].astype("Int64")
+    path = tmp_path / f"a.{kind}"
+    if kind.endswith("parquet"):
+        frame.to_parquet(path)
+    elif kind.startswith("json"):
+        path.write_text(frame.to_json(orient="records", lines=True))
+    else:
+        frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    found = list(read_labelled_records(path))
+    assert found == [("hot tea", ("1",)), ("cold milk", ("2",)), ("no label", ()), ("ice", ("1",))]
+
+
+def test_booleans_and_blank_lines_and_missing_texts_of_labelled_records(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": true}\n\n{"text": null, "label": "false"}\n')
+    (tmp_path / "a.csv").write_text("text;label\r\ra;True\r\n\r\n;FALSE\n")
+    for name in ("a.jsonl", "a.csv"):
+        path = tmp_path / name
+        assert list(read_labelled_records(path)) == [("a", ("True",)), ("", ("False",))]
+    path = tmp_path / "a.jsonl"
+    assert list(read_labelled_records(path, missing="skip")) == [("a", ("True",))]
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 3: field 'text' holds no text; missing="):
+        list(read_labelled_records(path, missing="error"))

@@ -121,3 +121,29 @@ def test_paths_of_no_tree_are_refused(code, said, tmp_path):
     (tmp_path / "paths").write_text(f"01\tb\t1\n{code}\ta\t1\n10\ta\t1\n")
     with pytest.raises(ValueError, match=f"paths: {said}"):
         read_brown_paths(str(tmp_path / "paths"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("head", ["", "3 2\n", "3\t2\n"])
+def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, monkeypatch):
+    monkeypatch.setattr("dspectral.io.word2vec._SOME_WORDS", 1)
+    lines = f"{head}the 0.5 -1e-2\n. . 1 2\n7\t3\t4 \n"
+    (tmp_path / "v.txt").write_bytes(lines.replace("\n", end).encode() + b"\n" * (not head))
+    words, vectors = read_word2vec(str(tmp_path / "v.txt"))
+    assert words == ["the", ". .", "7"]
+    np.testing.assert_allclose(vectors, [[0.5, -0.01], [1, 2], [3, 4]])
+
+
+def test_a_file_without_a_first_line_is_refused_where_a_line_differs(tmp_path):
+    for line in ("b 1\n", "b 1 x\n", "1 2\n"):
+        (tmp_path / "v.txt").write_text(f"a 1 2\n{line}")
+        with pytest.raises(ValueError, match="line 2: expected a word and 2 numbers"):
+            read_word2vec(str(tmp_path / "v.txt"))
+
+
+def test_the_first_vector_tells_the_format_where_the_name_misleads(tmp_path):
+    vectors = np.array([[1.0, 0.0], [2.0, 0.5]], dtype=np.float32)
+    write_word2vec(str(tmp_path / "v.vec"), ["a", "b"], vectors, binary=True)
+    write_word2vec(str(tmp_path / "v.bin"), ["a", "b"], vectors, binary=False)
+    for name in ("v.vec", "v.bin"):
+        np.testing.assert_array_equal(read_word2vec(str(tmp_path / name))[1], vectors)

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +16,19 @@ from dspectral.store import CountStore
 
 from .._form import form
 
-FILES = "jsonl or TSV, .sgm files of Reuters-21578, or a folder for each label"
+FILES = "jsonl, CSV, TSV or Parquet, .sgm files of Reuters-21578, or a folder for each label"
+
+
+SHOWN = 10
+"""Labels that a note names."""
 
 
 class Side(NamedTuple):
-    """Training or test documents: the path of their text, as jsonl, and the labels of each."""
+    """Training or test documents: the path of their text, as jsonl, the labels of each, and how many have none."""
 
     path: str
     labels: list[tuple[str, ...]]
+    n_unlabelled: int = 0
 
 
 def add_fields(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +36,9 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     fields = "with the text, if there are fields"
     add("--text", nargs="+", default=["text"], metavar="FIELD", help=fields)
-    label = "with the label, or (in jsonl) a list of them"
+    label = "with the label, or (in jsonl and Parquet) a list of them"
     add("--label", default="label", metavar="FIELD", help=label)
-    add("--min-documents", type=form.positive, default=2, metavar="N", help="leave out labels with fewer")
+    add("--min-documents", type=form.positive, default=2, metavar="N", help="do not learn labels with fewer")
     terms = "most frequent terms that are kept"
     add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
 
@@ -65,17 +70,45 @@ def labels_that_count(arguments: argparse.Namespace) -> list[str]:
 def written(
     arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabelled: bool = False
 ) -> Side:
-    """Write a side's text as jsonl, and return its labels; documents without a label that counts if asked for."""
-    kept, known = [], set(labels)
+    """Write a side's text as jsonl, and return its labels; documents without a label if asked for.
+
+    Of the training side labels that do not count are left out. Of the test side they stay: they cannot be found, and
+    are errors.
+    """
+    kept, known, n_unlabelled = [], set(labels), 0
     with Path(path).open("w", encoding="utf-8") as file:
         for one in read(arguments, side):
-            own = tuple(label for label in dict.fromkeys(one.labels) if label in known)
+            n_unlabelled += not one.labels
+            own = tuple(label for label in dict.fromkeys(one.labels) if side == "test" or label in known)
             if own or unlabelled:
                 file.write(json.dumps({"text": one.text}) + "\n")
                 kept.append(own)
-    if not any(kept):
+    if not any(known.intersection(own) for own in kept):
         raise ValueError(f"no document of {getattr(arguments, side)} has a label that the training side has")
-    return Side(path, kept)
+    return Side(path, kept, n_unlabelled)
+
+
+def not_learned(labels: Iterable[Iterable[str]], learned: Iterable[str]) -> Counter[str]:
+    """Return the labels of test documents that were not learned, and how many documents have each.
+
+    >>> not_learned([("tea",), ("ice", "tea"), ()], ["tea"])
+    Counter({'ice': 1})
+    """
+    known = set(learned)
+    return Counter(sorted(label for own in labels for label in own if label not in known))
+
+
+def note_not_learned(run: form.Run, missed: Mapping[str, int], n_unlabelled: int = 0) -> None:
+    """Note the labels of test documents that no method can find, and test documents without a label."""
+    if missed:
+        named = ", ".join(f"{label} {count}" for label, count in list(missed.items())[:SHOWN])
+        more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
+        run.note(
+            f"{len(missed)} label(s) of test documents are unseen in training, or in too few documents to be learned, "
+            f"and count as errors: {named}{more}"
+        )
+    if n_unlabelled:
+        run.note(f"{n_unlabelled} test document(s) without a label are not scored")
 
 
 def most_frequent(store: CountStore, n_terms: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 from unicodedata import category, normalize
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
+
+from dspectral.io import read_labelled_records
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _MARKS = "\u200c\u200d" + "".join(chr(c) for c in range(0x20000) if category(chr(c))[0] == "M")
@@ -79,14 +82,35 @@ def read_tsv(path: str, columns: Collection[str]) -> list[dict[str, str]]:
     return rows
 
 
+def read_one_label(path: str, labels: Sequence[str]) -> tuple[list[str], list[str | None]]:
+    """Read texts, and the label of each from the first of some fields that the file has, None where it is missing."""
+    try:
+        records = list(read_labelled_records(path, label=labels[0]))
+    except ValueError:
+        if len(labels) == 1:
+            raise
+        with suppress(ValueError):  # what the first field lacks is the sentence
+            return read_one_label(path, labels[1:])
+        raise
+    for number, record in enumerate(records):
+        if len(record.labels) > 1:
+            raise ValueError(
+                f"record {number} of {path} has several labels in {labels[0]!r}, but must have one"
+            )
+    return [text for text, _ in records], [own[0] if own else None for _, own in records]
+
+
 def read_texts(path: str, *, label: str = "label", zero_digits: bool = False) -> Texts:
-    """Read a TSV with a header that has the columns text and ``label``, perhaps also cv_fold."""
-    rows = read_tsv(path, ("text", label))
-    if not rows:
-        raise ValueError(f"{path} has a header, but no text")
-    folds = np.array([row["cv_fold"] for row in rows]) if "cv_fold" in rows[0] else None
-    words = [words_of(row["text"], zero_digits=zero_digits) for row in rows]
-    return Texts(words, np.array([row[label] for row in rows]), folds)
+    """Read texts with a label each, perhaps also cv_fold; those without a label are left out."""
+    texts, labels = read_one_label(path, [label])
+    given = [row for row, own in enumerate(labels) if own is not None]
+    if not given:
+        raise ValueError(f"{path} has a header, but no text with a label")
+    folds = None
+    with suppress(ValueError):  # the file has no folds
+        folds = np.array(read_one_label(path, ["cv_fold"])[1], dtype=str)[given]
+    words = [words_of(texts[row], zero_digits=zero_digits) for row in given]
+    return Texts(words, np.array([labels[row] for row in given]), folds)
 
 
 def splits(texts: Texts, n_folds: int, seed: int) -> Iterator[Split]:

@@ -114,7 +114,12 @@ def scores(
 
 
 def scored(found: NDArray[np.float64], members: sparse.csr_array, *, exclusive: bool) -> F1Scores:
-    """Compare classes: the best where a document has one, else all with a score above 0."""
+    """Compare classes: the best where a document has one, else all with a score above 0.
+
+    Classes of `members` behind those that have scores are found for no document.
+    """
+    unknown = np.full((len(found), members.shape[1] - found.shape[1]), -np.inf)
+    found = np.hstack([found, unknown])
     true: Any = members.toarray().argmax(axis=1) if exclusive else members
     predicted: Any = found.argmax(axis=1) if exclusive else sparse.csr_array(found > 0)
     averages = (f1_score(true, predicted, average=name, zero_division=0.0) for name in F1Scores._fields)

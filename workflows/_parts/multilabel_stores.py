@@ -1,6 +1,8 @@
 """Stores of labelled documents for the workflow on many labels: of files, and of some of a store's documents."""
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -12,7 +14,7 @@ from dspectral import VocabularySettings, Weighting, build_store, write_counts
 from dspectral.io import build_labelled_store
 from dspectral.store import CountStore
 
-from .labelled_documents import Side, indicator, labels_that_count, most_frequent, written
+from .labelled_documents import Side, indicator, labels_that_count, most_frequent, not_learned, written
 
 
 def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
@@ -23,16 +25,25 @@ def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, Cou
     train = build_labelled_store(arguments.train, f"{scratch}/train.zarr", **settings)
     if arguments.test is None:
         return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
-    width = {"n_columns": train.n_columns, "n_labels": train.n_labels}  # as the training file has them
+    # Columns are those of the training file; a label that it lacks cannot be found, and is an error.
+    width = {"n_columns": train.n_columns}
     return train, build_labelled_store(arguments.test, f"{scratch}/test.zarr", **settings, **width)
 
 
 def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
-    """Count the words of both sides, of the training side's most frequent terms and its labels."""
+    """Count the words of both sides, of the training side's most frequent terms and its labels.
+
+    Labels of the test side that are not learned are columns behind the others; `labels.json` in the scratch names all,
+    and says how many test documents have none.
+    """
     names = labels_that_count(arguments)
     settings: Any = {"unit": "field", "field": "text"}
     sides = ["train"] if arguments.test is None else ["train", "test"]
-    texts = [written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabelled=True) for side in sides]
+    # Test documents without a label cannot be scored.
+    texts = [
+        written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabelled=side == "train")
+        for side in sides
+    ]
     path = f"{scratch}/text.zarr"
     store = build_store(texts[0].path, path, vocabulary=VocabularySettings(), **settings)
     kept = Weighting(columns=most_frequent(store, arguments.terms))
@@ -41,6 +52,9 @@ def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore,
         return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
     n_train = store.n_rows
     store = build_store(texts[1].path, path, vocabulary=VocabularySettings(), append=True, **settings)
+    names = [*names, *not_learned(texts[1].labels, names)]
+    known = {"names": names, "n_unlabelled": texts[1].n_unlabelled}
+    Path(f"{scratch}/labels.json").write_text(json.dumps(known), encoding="utf-8")
     return train, labelled(store, kept, texts[1], names, f"{scratch}/test.zarr", start=n_train)
 
 

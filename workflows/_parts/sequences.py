@@ -69,6 +69,10 @@ def read_table(path: str) -> Side:
                 raise ValueError(
                     f"{path}, line {number} has {len(fields)} column(s), but {max(2, width)} are expected"
                 )
+            if not fields[-1].strip():
+                raise ValueError(
+                    f"{path}, line {number} is {line!r:.60}, but its last column must hold a label"
+                )
             rows[-1].append(fields if width == 2 else frame(fields, path, number))
     rows = [sequence for sequence in rows if sequence]
     if not rows:

@@ -1,6 +1,6 @@
 """Parquet columns of text; pyarrow is the optional extra ``dspectral[text]``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,20 @@ def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool =
         if not (_holds_strings(kind) or (numbers and _arrow().types.is_integer(kind))):
             raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
         return int(file.num_row_groups)
+
+
+def parquet_records(
+    url: str, group: int, fields: Sequence[str], options: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place and some fields of each row of a row group."""
+    with _open(url, options) as file:
+        names, row = file.schema_arrow.names, 0
+        if lacking := [field for field in fields if names.count(field) != 1]:
+            raise ValueError(f"{url} has no column {lacking[0]!r}, or several, but {', '.join(names)}")
+        for batch in file.iter_batches(row_groups=[group], columns=list(fields), batch_size=_ROWS):
+            for number, record in enumerate(batch.to_pylist(), start=row):
+                yield f"{url}, row group {group}, row {number}", record
+            row += batch.num_rows
 
 
 def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterator[Documents]:

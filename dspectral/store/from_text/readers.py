@@ -11,6 +11,7 @@ from dspectral.engine.fits import expand_path
 from dspectral.store.from_text.lines import (
     DEFAULTS,
     PIECE_BYTES,
+    Longest,
     Piece,
     Reading,
     as_utf8,
@@ -18,12 +19,21 @@ from dspectral.store.from_text.lines import (
     whole_file,
     whole_lines,
 )
-from dspectral.store.from_text.parquet import read_row_group
-from dspectral.store.from_text.records import csv_texts, json_texts, past_header, tsv_texts
-from dspectral.store.from_text.sources import Span, format_of
+from dspectral.store.from_text.parquet import parquet_records, read_row_group
+from dspectral.store.from_text.records import (
+    csv_records,
+    csv_texts,
+    is_blank,
+    json_texts,
+    parse_json,
+    past_header,
+    tsv_texts,
+)
+from dspectral.store.from_text.sources import Span, format_of, plan_spans
 from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
 from dspectral.types import Documents, IntArray
 
+_WHOLE = 1 << 60
 OFFSET_BYTES = 8
 """Bytes of the offset of a document."""
 
@@ -105,17 +115,77 @@ def numbered_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
     path = expand_path(path)
-    with open_bytes(path, format_of(path)[1], storage_options or {}) as file:
+    yield from _numbered(path, format_of(path)[1], storage_options or {})
+
+
+def _numbered(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    with open_bytes(url, compression, options) as file:
         number = 1
-        for piece in whole_lines(file, path):
-            try:
-                text = piece.data.decode()
-            except UnicodeDecodeError as error:
-                what = f"not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
-                raise piece.error(error.start, what) from error
-            for line in text.removesuffix("\n").split("\n"):
+        for piece in whole_lines(file, url):
+            for line in _decoded(piece).removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
+
+
+def _decoded(piece: Piece) -> str:
+    try:
+        return piece.data.decode()
+    except UnicodeDecodeError as error:
+        what = f"not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
+        raise piece.error(error.start, what) from error
+
+
+def read_records(
+    path: str | PathLike[str], fields: Sequence[str], options: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place and some fields of each record of files of any format, in their order."""
+    reading = Reading(field=fields[0], text_field=fields[-1], storage_options=options, block_bytes=_WHOLE)
+    for span in (file for whole in plan_spans(path, reading) for file in whole.files()):
+        if span.format == "parquet":
+            records = parquet_records(span.url, span.start, fields, options)
+        else:
+            records = _records_of_text(span, options)
+        for place, record in records:
+            if lacking := [field for field in fields if field not in record]:
+                raise ValueError(f"{place}: no field {lacking[0]!r}, but {', '.join(map(str, record))}")
+            yield place, record
+
+
+def _records_of_text(span: Span, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if span.format == "csv":
+        with open_bytes(span.url, span.compression, options) as file:
+            pieces = whole_lines(file, span.url, keep_returns=True)
+            rows = csv_records(pieces, span.url, span.delimiter, Longest().of_records)
+            yield from _named((f"{span.url}, line {line}", row) for line, row in rows if not is_blank(row, 0))
+        return
+    lines = (
+        (f"{span.url}, line {number}", line)
+        for number, line in _numbered(span.url, span.compression, options)
+        if line.strip(" ")
+    )
+    if span.format == "tsv":
+        yield from _named((place, line.split("\t")) for place, line in lines)
+        return
+    for place, line in lines:
+        try:
+            record = parse_json(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"expected a JSON object, not {line[:60]}")  # noqa: TRY004, TRY301
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{place}: {error}") from error
+        yield place, record
+
+
+def _named(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield rows behind the header by its names."""
+    header: list[str] = []
+    for place, row in rows:
+        if not header:
+            header = row
+        elif len(row) != len(header):
+            raise ValueError(f"{place}: {len(row)} column(s), but the header has {len(header)}")
+        else:
+            yield place, dict(zip(header, row, strict=True))
 
 
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:

@@ -392,7 +392,12 @@ def _with_column(whole: Span, reading: Reading) -> tuple[Span, int]:
     # The sentence shows the header cut in the most pieces: that is likely to be the right way.
     names = max(headers, key=len)
     remedy = "; delimiter= says what its fields are cut by" if len(tried) > 1 and len(names) == 1 else ""
-    raise ValueError(f"{whole.url} has no column {whole.field!r}, or several, but {', '.join(names)}{remedy}")
+    if any(sign in "".join(names) for sign in "\ufffd\0"):
+        raise ValueError(
+            f"{whole.url}, line {line}: not UTF-8, or whatever encoding= names: name another, such as 'utf-16'"
+        )
+    lacking = next((name for name in wanted if names.count(name) != 1), whole.field)
+    raise ValueError(f"{whole.url} has no column {lacking!r}, or several, but {', '.join(names)}{remedy}")
 
 
 def _header(whole: Span, options: dict[str, Any]) -> tuple[list[str], int]:
