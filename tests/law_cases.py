@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.moments import AllRows, GramProduct, Moments
+from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
 from dspectral.methods.hmm.inference import HiddenMarkov
@@ -151,9 +151,14 @@ def case(kind, streams, most_bytes, /, name="", **parameters):
 
 CASES = [
     case(Moments, (rows,), lambda n: 8 * (D * D + D)),
+    case(Moments, (rows,), lambda n: 8 * (D * D + D), " centered", center=True),
+    case(RowFactor, (rows,), lambda n: 8 * (D * D + D)),
     case(AllRows, (csr,), lambda n: 12 * n * D + 4 * n),
     case(GramProduct, (rows,), lambda n: 8 * (2 * D + D), factor=np.ones((D, 2))),
     case(GramProduct, (csr,), lambda n: 8 * (2 * D + D), " of CSR", factor=np.ones((D, 2))),
+    case(
+        GramProduct, (rows,), lambda n: 8 * (2 * D + D + 2), " centered", factor=np.ones((D, 2)), center=True
+    ),
     case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),
     case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), size=5),
     case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), " centered", size=5, center=True),
@@ -226,5 +231,8 @@ CASES = [
         OfPartitions, (rows,), lambda block: OfPartitions(tuple(block)), lambda n: 8 * n * D, "OfPartitions"
     ),
 ]
-SKETCHES = (FrequentDirections, LocalSpaces)
-"""Summaries whose merge is within a bound of the whole, or lists what it is given, and does not equal the whole."""
+SKETCHES = (FrequentDirections, LocalSpaces, RowFactor)
+"""Summaries whose merge is within a bound of the whole, or lists what it is given, and does not equal the whole.
+
+Of a triangular factor the signs of rows, and all of those below the rank, depend on the cuts.
+"""

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from numbers import Integral, Real
 from typing import Any, Self
 from warnings import warn
 
@@ -32,12 +33,23 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, FloatArray, RowsLike
 
-_GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram")
+_GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
-_EXACT = ("arpack", "full", "covariance_eigh")
+_EXACT = ("arpack", "covariance_eigh")
 """scikit-learn's names of solvers that are exact: here ``"auto"``, whose Krylov solver then reads to this tolerance."""
 _EXACT_TOL = 1e-5
+MOST_SHARED = 64
+"""Components among which a share of the variance is looked for where a sketch is all that rows leave."""
 _NORMALIZERS = ("auto", "QR", "LU", "none")
+
+
+def _is_share(n_components: object) -> bool:
+    """Report whether a number of components is a share of the variance."""
+    return (
+        isinstance(n_components, Real)
+        and not isinstance(n_components, Integral)
+        and 0 < float(n_components) < 1
+    )
 
 
 def _can_grow(estimator: "Decomposition") -> bool:
@@ -69,17 +81,22 @@ class Decomposition(
     _scikit_solver: str = "auto"
     _n_iter: int | None = None
 
-    def _plan(self, dtype: DTypeLike) -> Plan:
-        exact = self._scikit_solver in _EXACT
-        solver, n_passes, size, k = self.solver, self.n_passes, self.sketch_size, self.n_components
+    def _plan(self, dtype: DTypeLike, *, grows: bool = False) -> Plan:
+        """Return what is asked for, in one pass if rows are to be added later."""
+        exact = self._scikit_solver in _EXACT or self.solver == "full"
+        # Sums of small integers of NumPy overflow.
+        numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
+        numbers = tuple(int(x) if isinstance(x, np.integer) else x for x in numbers)
+        (n_passes, size, k), solver = numbers, self.solver
         # Each product is made orthonormal, whichever way is asked for.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
-        tol = _EXACT_TOL if exact and not self.tol else self.tol
+        tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
         if n_passes is None:
             n_passes = MOST_PASSES if tol else self._n_passes
             if self._n_iter is not None:
                 n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
-        if self.n_oversamples is not None and size is None and isinstance(k, int):
+        n_passes = 1 if grows else n_passes
+        if self.n_oversamples is not None and size is None and isinstance(k, Integral):
             width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
             size = width * (1 if tol else max(1, n_passes - 1))
         return Plan(
@@ -118,7 +135,8 @@ class Decomposition(
         Warns
         -----
         UserWarning
-            If X has fewer than ``n_components`` independent directions: the other components are zero.
+            If X has fewer than ``n_components`` independent directions, as far as the solver tells them from rounding:
+            the other components are zero.
         ConvergenceWarning
             If more than ``tol`` of the energy may be lost.
         """
@@ -153,15 +171,17 @@ class Decomposition(
         CallbackSupportMixin.set_callbacks(self, *callbacks)
         return self
 
-    def _fit(self, X: RowsLike) -> Self:
-        """Find the components, whoever is told."""
+    def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
+        """Find the components, in one pass if rows are to be added later."""
         X = checked_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
-        plan = self._plan(X.dtype)
+        plan = self._plan(X.dtype, grows=grows)
         if self.n_components is None:
             plan = plan._replace(n_components=min(X.shape))
-        if isinstance(self.n_components, float) and 0 < self.n_components < 1:
-            self._set_share(X, plan, self.n_components)
+        if grows:
+            plan = plan._replace(solver=chosen_solver(plan, X.shape[1]))
+        if _is_share(self.n_components):
+            self._set_share(X, plan, self.n_components, grows=grows)
         else:
             self._set(spectrum(X, plan))
         if 0 < plan.tol < self.certificate_.lost:
@@ -173,23 +193,37 @@ class Decomposition(
             )
         return self
 
-    def _set_share(self, X: CheckedRows, plan: Plan, share: float) -> None:
-        """Find as few components as explain a share of the variance: 32, then twice as many, until they do."""
-        most, n_passes = min(X.shape), 0
-        k = most if chosen_solver(plan, X.shape[1]) == "gram" else min(32, most)
+    def _set_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> None:
+        """Find as few components as explain a share of the variance: 32, then twice as many, until they do.
+
+        Rows that are added to others later are read once, and a sketch of them has a fixed size.
+        """
+        most, n_passes, finds_all = min(X.shape), 0, chosen_solver(plan, X.shape[1]) in ("gram", "full")
+        if grows and not finds_all:
+            most = min(most, plan.sketch_size or MOST_SHARED)
+        k = most if finds_all or grows else min(32, most)
         while True:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "n_components is", UserWarning)
                 found = spectrum(X, plan._replace(n_components=k), is_last=k == most)
-            self._set(found)
             n_passes += found.n_passes
-            reached = np.cumsum(self.explained_variance_ratio_)
-            if k == most or reached[-1] > share:
+            self._set(found)
+            if k == most or np.sum(self.explained_variance_ratio_) > share:
                 break
             k = min(2 * k, most)
+        self._set_share_of(found._replace(n_passes=n_passes))
+
+    def _set_share_of(self, found: Spectrum) -> None:
+        """Keep as few components of a spectrum as explain the share of the variance together."""
+        self._set(found)
+        reached = np.cumsum(self.explained_variance_ratio_)
         # Where rounding leaves even all of them below the share, those that are directions.
-        n = min(int(np.searchsorted(reached, share, side="right")) + 1, max(1, int(np.sum(found.values > 0))))
-        self._set(found._replace(axes=found.axes[:n], values=found.values[:n], n_passes=n_passes))
+        n = min(
+            int(np.searchsorted(reached, self.n_components, side="right")) + 1,
+            max(1, int(np.sum(found.values > 0))),
+        )
+        axes, values, variances = found.axes[:n], found.values[:n], found.variances[:n]
+        self._set(found._replace(axes=axes, values=values, variances=variances))
 
     @available_if(_can_grow)
     @engine.emits_events
@@ -211,21 +245,32 @@ class Decomposition(
         Raises
         ------
         ValueError
-            If X has another number of columns, or the fitted solver takes more than one pass.
+            If X has another number of columns, or ``fit`` has read the rows more than once.
         """
         if not hasattr(self, "components_"):
-            return self.fit(X)
+            return self._fit(X, grows=True)
         X = checked_rows(self, X, reset=False)
-        if self.summary_ is None:
+        summary: Any = self.summary_
+        if summary is None:
+            name = "svd_solver" if "svd_solver" in self.get_params() else "solver"
             raise ValueError(
-                f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can "
-                "grow: fit with solver='frequent_directions' or 'gram' to add rows later"
+                f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can grow: "
+                f"begin with partial_fit, or fit with {name}='frequent_directions' or 'gram' to add rows later"
             )
-        plan = self._plan(self.components_.dtype)._replace(n_components=len(self.components_))
-        # Only the new rows are read; the old ones are in the summary.
+        plan, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
+        # Only the new rows are read; the old ones are in the summary, and say how those are summarized.
         engine.expect_passes(1)
-        more: Any = engine.summarize(X, of=summary_of(plan, self.solver_), name="sketch")
-        self._set(pad_components(of_summary(self.summary_.merge(more), plan), plan))
+        size = getattr(summary, "size", None)
+        of = summary_of(plan._replace(sketch_size=size), self.solver_, center=summary.center)
+        whole: Any = summary.merge(engine.summarize(X, of=of, name="sketch"))
+        most = min(n_rows, X.shape[1], size or n_rows)
+        if _is_share(self.n_components):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "n_components is", UserWarning)
+                self._set_share_of(of_summary(whole, plan._replace(n_components=most)))
+            return self
+        plan = plan if self.n_components is not None else plan._replace(n_components=most)
+        self._set(pad_components(of_summary(whole, plan), plan))
         return self
 
     def transform(self, X: RowsLike, *, out: str | None = None) -> Any:
@@ -291,7 +336,7 @@ class Decomposition(
     def _lengths(self) -> NDArray[np.float64]:
         """Standard deviations of the projections, 1 where they are rounding, shape (n_components,)."""
         deviations = np.sqrt(self.explained_variance_)
-        return np.where(deviations > 1e-8 * deviations.max(initial=0.0), deviations, 1.0)
+        return np.where(deviations > 0.0, deviations, 1.0)
 
     @property
     def _n_features_out(self) -> int:
@@ -314,19 +359,14 @@ class Decomposition(
         self.solver_ = found.solver
         self.n_passes_ = found.n_passes
         self.summary_ = found.summary
-        # Of squared singular values about the origin, n (v' mean)^2 is what the mean puts along a component v, and
-        # n |mean|^2 what it puts into the energy.
-        variances = found.values.copy()
-        total = found.energy
-        if not self.center:  # the spectrum is about the origin, a variance about the mean
-            variances -= found.n_rows * (found.axes @ found.mean) ** 2
-            total -= found.n_rows * float(found.mean @ found.mean)
-        self.explained_variance_ = np.maximum(variances, 0.0) / max(1, found.n_rows - self._ddof)
-        # A total below the rounding of the energy is zero: all rows are equal, and no direction explains anything.
-        varies = total > 1e-14 * max(1, found.n_rows) * found.energy
-        self.explained_variance_ratio_ = np.maximum(variances, 0.0) / total if varies else variances * 0.0
+        variances, degrees = np.maximum(found.variances, 0.0), max(1, found.n_rows - self._ddof)
+        self.explained_variance_ = variances / degrees
+        # Where all rows are equal but for rounding no direction explains anything.
+        self.explained_variance_ratio_ = (
+            variances / found.scatter if found.scatter > found.noise else 0.0 * variances
+        )
         rest = min(found.n_rows, found.axes.shape[1]) - len(found.axes)
-        left = max(0.0, total / max(1, found.n_rows - self._ddof) - float(self.explained_variance_.sum()))
+        left = max(0.0, found.scatter / degrees - float(self.explained_variance_.sum()))
         self.noise_variance_ = left / rest if rest > 0 else 0.0
 
 
@@ -353,6 +393,8 @@ class SketchedPCA(Decomposition):
         - ``"median_frequent_directions"``: the same with the shrink schedule of the paper's figure 1, which keeps
           half as many rows: for comparisons with the paper;
         - ``"gram"``: one pass, exact, ``8 d^2`` bytes a task for d columns;
+        - ``"full"``: one pass, exact also where singular values are far below the largest, by QR decompositions,
+          ``8 d^2`` bytes a task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` to 1e-5 for `tol`;
         - ``"nystrom"``: one pass, one random product; poor on the flat spectra of text;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
         - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory;
@@ -397,7 +439,7 @@ class SketchedPCA(Decomposition):
         Number of rows, those of ``partial_fit`` included.
     random_state_ : int
         Seed that was used.
-    summary_ : FrequentDirections, Moments or None
+    summary_ : FrequentDirections, Moments, RowFactor or None
         Summary to which ``partial_fit`` adds.
     n_features_in_ : int
         Number of columns.
@@ -568,8 +610,8 @@ class PCA(Decomposition):
     whiten : bool, default=False
         Whether ``transform`` divides by the standard deviation along each component.
     svd_solver : str, default="auto"
-        ``"randomized"`` is ``"auto"``; ``"full"``, ``"covariance_eigh"`` and ``"arpack"`` are it with 1e-5 for `tol`
-        where that is 0; all else as `solver` of :class:`SketchedPCA`.
+        ``"randomized"`` is ``"auto"``; ``"covariance_eigh"`` and ``"arpack"`` are it with 1e-5 for `tol` where that is
+        0; all else as `solver` of :class:`SketchedPCA`.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
     iterated_power : int or "auto", default="auto"

@@ -16,8 +16,18 @@ from dspectral.decomposition.block_sketches import (
 from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import check_range, energy_of, gram_of, total_of
-from dspectral.linalg.dense import eigh_descending, rounding_of_sums
+from dspectral.linalg.block_sums import (
+    dense_pieces,
+    energy_about,
+    energy_of,
+    gram_of,
+    in_range,
+    is_dense,
+    mean_of,
+    scatter_of_means,
+    total_of,
+)
+from dspectral.linalg.dense import eigh_descending, rounding_of_means, rounding_of_sums
 from dspectral.registry import saved
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
@@ -45,24 +55,17 @@ def sketch_block(
     # of rows; a sparse one is iterated on, as long as its spectrum lets the iteration keep the deterministic bound.
     n_rows, n_columns = rows.shape
     exact_side = max(EXACT_SIDE, 2 * capacity)
-    if is_sparse(rows):
-        if n_columns <= exact_side:
-            gram = gram_of(rows)
-            if mean is not None:
-                gram -= n_rows * np.outer(mean, mean)
-            return shrink_gram(gram, capacity, rows.dtype, n_terms=n_rows)
-        if n_rows <= exact_side:
-            return _sketch_few_sparse_rows(rows, capacity, mean)
-        for n_steps in STEPS:
-            found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
-            if _keeps_the_bound(found, rows, capacity, mean):
-                return found
-        return _in_pieces(rows, capacity, exact_side, mean)
-    if mean is not None:
-        rows = rows - mean.astype(rows.dtype)
     if n_columns <= exact_side:
-        return shrink_gram(gram_of(rows), capacity, rows.dtype, n_terms=n_rows)
-    return _in_pieces(rows, capacity, exact_side)
+        return shrink_gram(gram_of(rows, mean), capacity, rows.dtype, n_terms=n_rows)
+    if not is_sparse(rows) or is_dense(rows):
+        return _in_pieces(rows, capacity, exact_side, mean)
+    if n_rows <= exact_side:
+        return _sketch_few_sparse_rows(rows, capacity, mean)
+    for n_steps in STEPS:
+        found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
+        if _keeps_the_bound(found, rows, capacity, mean):
+            return found
+    return _in_pieces(rows, capacity, exact_side, mean)
 
 
 def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
@@ -85,7 +88,11 @@ def _in_pieces(rows: Rows, capacity: int, step: int, mean: NDArray[np.float64] |
     error = 0.0
     for start in range(0, rows.shape[0], step):
         piece = rows[start : start + step]
-        found = _sketch_few_sparse_rows(piece, capacity, mean) if is_sparse(piece) else Sketched(piece, 0.0)
+        if is_sparse(piece) and not is_dense(rows):
+            found = _sketch_few_sparse_rows(piece, capacity, mean)
+        else:  # the mean is taken off in double precision
+            (less,) = dense_pieces(piece, 0.0 if mean is None else mean, step)
+            found = Sketched(less.astype(rows.dtype, copy=False), 0.0)
         sketch, lost = shrink_stack([sketch, found.rows], capacity)
         error += lost + found.error
     return Sketched(np.array(sketch), error)
@@ -202,16 +209,21 @@ class FrequentDirections(NamedTuple):
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
-        energy, total = energy_of(rows), total_of(rows)
-        check_range(max(energy, 1.0), rows.dtype)  # a block may be small beside others
-        mean, of_mean = (total / max(1, n_rows) if center else None), 0.0
-        if mean is not None:
-            # Far from the origin little is left of the Gram matrix once the mean is taken off, but all of its rounding.
-            of_mean = rounding_of_sums(n_rows, energy)
-            # Where all rows are alike only rounding is left, which may be below 0.
-            energy = max(0.0, energy - n_rows * float(mean @ mean))
-        found = sketch_block(rows, capacity(size, shrink), mean=mean, seed=seed)
-        return cls(found.rows, size, shrink, n_rows, total, center, energy, found.error + of_mean)
+        energy, kept = energy_of(rows), capacity(size, shrink)
+        mean = mean_of(rows) if center else None
+        scatter = energy if mean is None else energy_about(rows, mean)
+        if not (in_range(energy, rows.dtype) and in_range(scatter, rows.dtype)):
+            rows = rows.astype(np.float64)
+        if mean is None:
+            found = sketch_block(rows, kept, seed=seed)
+            return cls(found.rows, size, shrink, n_rows, total_of(rows), center, energy, found.error)
+        # Of sparse rows far from the origin little is left of the Gram matrix once the mean is taken off, but all of
+        # its rounding; the mean is taken off dense ones before.
+        of_mean = rounding_of_means(scatter, energy) if is_dense(rows) else rounding_of_sums(n_rows, energy)
+        found = Sketched(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
+        if is_dense(rows) or scatter > of_mean:
+            found = sketch_block(rows, kept, mean=mean, seed=seed)
+        return cls(found.rows, size, shrink, n_rows, n_rows * mean, center, scatter, found.error + of_mean)
 
     def merge(self, *others: Self) -> Self:
         """Return a sketch of all rows, of the same size.
@@ -230,20 +242,23 @@ class FrequentDirections(NamedTuple):
         parts = [part for part in (self, *others) if part.n_rows]
         if len(parts) < 2:
             return parts[0] if parts else self
-        n_rows, total = sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts])
-        stack, energy = [part.sketch for part in parts], math.fsum(part.energy for part in parts)
+        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
+        n_rows, total = sum(sizes), np.add.reduce(totals)
+        dtype = np.result_type(*(part.sketch.dtype for part in parts))
+        stack = [part.sketch.astype(dtype, copy=False) for part in parts]
+        energy = math.fsum(part.energy for part in parts)
         if self.center:
-            mean = total / n_rows
             # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
-            scatter = np.stack([math.sqrt(part.n_rows) * (part.mean - mean) for part in parts])
+            scatter = scatter_of_means(sizes, totals)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
-            stack.append(scatter.astype(self.sketch.dtype))
+            stack.append(scatter.astype(dtype))
         found = shrink_stack(stack, capacity(self.size, self.shrink))
         error = math.fsum(part.error for part in parts) + found.error
         if self.center:
             # The scatter is rounded to the sketch's precision, and its means are off by what their sums are.
-            of_means = rounding_of_sums(n_rows, energy + n_rows * float(mean @ mean))
-            error += 8.0 * float(np.finfo(self.sketch.dtype).eps) * energy + of_means
+            of_means = rounding_of_means(energy, float(total @ total) / n_rows, n_rows)
+            of_means += rounding_of_sums(n_rows, energy)
+            error += 8.0 * float(np.finfo(dtype).eps) * energy + of_means
         return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 
     @property

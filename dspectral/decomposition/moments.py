@@ -1,5 +1,6 @@
 """Rows of a pass as sums (moments, products with the Gram matrix), or whole, with their exact singular vectors."""
 
+from collections.abc import Iterator
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple, Self
@@ -13,11 +14,34 @@ from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
 from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
 from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import check_range, energy_of, gram_of, total_of
-from dspectral.linalg.dense import SMALL, eigh_descending, orthonormal_axes, rounding_floor, rounding_of_sums
-from dspectral.linalg.panels import row_gram
+from dspectral.linalg.block_sums import (
+    dense_pieces,
+    energy_about,
+    energy_of,
+    gram_of,
+    in_range,
+    is_dense,
+    mean_of,
+    scatter_of_means,
+    total_of,
+)
+from dspectral.linalg.dense import (
+    GRADED,
+    SMALL,
+    eigh_descending,
+    noise_of_means,
+    orthonormal_axes,
+    rounding_floor,
+    rounding_of_means,
+    rounding_of_products,
+    rounding_of_sums,
+    svd_by_rotations,
+    triangle,
+)
+from dspectral.linalg.panels import along_columns, panels, row_gram
+from dspectral.linalg.sparse_products import tiles
 from dspectral.registry import saved
-from dspectral.types import FloatArray, Rows, is_sparse
+from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 
 @saved
@@ -32,17 +56,20 @@ class Moments(NamedTuple):
         Sum of the rows.
     gram : ndarray of float64, shape (d, d)
         Gram matrix ``A'A``. It takes ``8 d^2`` bytes: for d of some thousands at most.
+    center : bool
+        Whether the Gram matrix is that of the rows less their mean.
 
     Examples
     --------
-    >>> Moments.of(np.array([[1.0, 2.0]])).merge(Moments.of(np.array([[3.0, 4.0]])))
-    Moments(n_rows=2, total=array([4., 6.]), gram=array([[10., 14.],
-           [14., 20.]]))
+    >>> Moments.of(np.array([[1.0, 2.0]])).merge(Moments.of(np.array([[3.0, 4.0]]))).gram
+    array([[10., 14.],
+           [14., 20.]])
     """
 
     n_rows: int
     total: NDArray[np.float64]
     gram: NDArray[np.float64]
+    center: bool = False
 
     def _repr_html_(self) -> str:
         facts = [
@@ -52,21 +79,26 @@ class Moments(NamedTuple):
         return card("Moments", facts)
 
     @classmethod
-    def needs(cls, block: BlockSize) -> Need:
+    def needs(cls, block: BlockSize, **_settings: object) -> Need:
         """Return what the summary of a block needs: the Gram matrix, and another one while it is made."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
         return Need(summary, 2 * summary)
 
     @classmethod
-    def of(cls, rows: Rows) -> Self:
+    def of(cls, rows: Rows, *, center: bool = False) -> Self:
         """Summarize one block of shape (n, d); NaN and infinity are refused."""
         # Called because it refuses NaN and infinity; the energy itself is the trace of the Gram matrix.
         energy_of(rows)
-        return cls(rows.shape[0], total_of(rows), gram_of(rows))
+        if not center:
+            return cls(rows.shape[0], total_of(rows), gram_of(rows))
+        mean, gram = mean_of(rows), np.zeros((rows.shape[1],) * 2)
+        for piece in dense_pieces(rows, mean):
+            gram += piece.T @ piece
+        return cls(rows.shape[0], rows.shape[0] * mean, gram, center)
 
     @property
     def energy(self) -> float:
-        """Squared Frobenius norm of the rows."""
+        """Squared Frobenius norm of the rows, less their mean if ``center``."""
         return float(np.trace(self.gram))
 
     def merge(self, *others: Self) -> Self:
@@ -80,9 +112,78 @@ class Moments(NamedTuple):
         Returns
         -------
         Moments
-            Sum of each field.
+            Sum of each field, and of the scatter of means if ``center``.
         """
-        return add_fields(self, *others)
+        parts = [part for part in (self, *others) if part.n_rows]
+        if not self.center or len(parts) < 2:
+            return parts[0] if len(parts) == 1 and self.center else add_fields(self, *others)
+        n_rows, total, gram, _ = add_fields(*parts)
+        scatter = scatter_of_means([part.n_rows for part in parts], [part.total for part in parts])
+        return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
+
+
+@saved
+class RowFactor(NamedTuple):
+    """Number and sum of rows, and the triangular factor R of a QR decomposition of the rows less their mean.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    total : ndarray of float64, shape (d,)
+        Sum of the rows.
+    factor : ndarray of float64, shape (r, d), r <= d
+        Factor R: no squares are formed, so that small singular values keep their digits beside large ones.
+    """
+
+    n_rows: int
+    total: Doubles
+    factor: Doubles
+
+    @property
+    def center(self) -> bool:
+        """Whether the factor is of the rows less their mean: always."""
+        return True
+
+    @classmethod
+    def needs(cls, block: BlockSize) -> Need:
+        """Return what the summary of a block needs: the factor, and a piece of the rows below it, twice."""
+        summary = 8 * block.n_columns * (block.n_columns + 1)
+        return Need(summary, 4 * summary + (1 << 25))
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self:
+        """Summarize one block of shape (n, d); NaN and infinity are refused."""
+        energy_of(rows)
+        mean, factor = mean_of(rows), np.zeros((0, rows.shape[1]))
+        for piece in dense_pieces(rows, mean, rows.shape[1]):
+            factor = triangle(factor, piece)
+        return cls(rows.shape[0], rows.shape[0] * mean, factor)
+
+    @property
+    def energy(self) -> float:
+        """Squared Frobenius norm of the rows less their mean."""
+        return float(np.einsum("ij,ij->", self.factor, self.factor))
+
+    def merge(self, *others: Self) -> Self:
+        """Return the factor of all rows.
+
+        Parameters
+        ----------
+        *others : RowFactor
+            Factors of other rows.
+
+        Returns
+        -------
+        RowFactor
+            Factor of all factors, and of the scatter of means.
+        """
+        parts = [part for part in (self, *others) if part.n_rows]
+        if len(parts) < 2:
+            return parts[0] if parts else self
+        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
+        factor = triangle(*(part.factor for part in parts), scatter_of_means(sizes, totals))
+        return type(self)(sum(sizes), np.add.reduce(totals), factor)
 
 
 class GramProduct(NamedTuple):
@@ -96,16 +197,19 @@ class GramProduct(NamedTuple):
     energy : float
         Squared Frobenius norm of the rows.
     product : ndarray, shape (d, r)
-        Product, of Z's dtype.
+        Product, of Z's dtype; in double precision where that does not hold the squares of the rows.
+    along : ndarray of float64, shape (r,), or None
+        Sum of the rows times Z, if product and energy are those of the rows less their mean.
     """
 
     n_rows: int
     total: NDArray[np.float64]
     energy: float
     product: FloatArray
+    along: Doubles | None = None
 
     @classmethod
-    def needs(cls, block: BlockSize, *, factor: FloatArray) -> Need:
+    def needs(cls, block: BlockSize, *, factor: FloatArray, **_settings: object) -> Need:
         """Return what the summary of a block needs: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
         return Need(
@@ -116,10 +220,19 @@ class GramProduct(NamedTuple):
         )
 
     @classmethod
-    def of(cls, rows: Rows, *, factor: FloatArray) -> Self:
-        """Summarize one block; NaN and infinity are refused. Shapes: `rows` (n, d), `factor` (d, r)."""
+    def of(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
+        """Summarize one block; NaN and infinity are refused. Shapes: `rows` (n, d), `factor` (d, r).
+
+        With `center` the mean is taken off dense rows, and off sparse ones whose zeros are few, before they are
+        multiplied; off others the caller takes it.
+        """
         energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
-        check_range(max(energy, 1.0), factor.dtype)  # a block may be small beside others
+        if not in_range(energy, factor.dtype):
+            factor = factor.astype(np.float64)
+        if center and rows.shape[0] and is_dense(rows):
+            total = rows.shape[0] * (mean := mean_of(rows))
+            product = sparse_products.gram_in_tiles(rows, factor, mean)
+            return cls(rows.shape[0], total, energy_about(rows, mean), product, along_columns(total, factor))
         if is_sparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:
@@ -138,13 +251,30 @@ class GramProduct(NamedTuple):
         Returns
         -------
         GramProduct
-            Sum of each field.
+            Sum of each field, and of the scatter of means if all are about their means.
         """
-        return add_fields(self, *others)
+        parts = [part for part in (self, *others) if part.n_rows] or [self]
+        if len({part.product.dtype for part in parts}) > 1:
+            parts = [part._replace(product=part.product.astype(np.float64)) for part in parts]
+        along = [part.along for part in parts if part.along is not None]
+        if len(along) < len(parts):  # blocks of both kinds: few zeros make no large mean
+            return add_fields(*(part.about_origin() for part in parts))
+        if len(parts) == 1:
+            return parts[0]
+        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
+        whole = add_fields(*parts)
+        scatter, of_product = scatter_of_means(sizes, totals), scatter_of_means(sizes, along)
+        for panel in panels(len(whole.product)):
+            whole.product[panel] += scatter[:, panel].T @ of_product
+        return whole._replace(energy=whole.energy + float(np.einsum("ij,ij->", scatter, scatter)))
 
-
-GRADED = 1e3
-"""Ratio of squared singular values from which on rounding keeps axes from being orthogonal at once."""
+    def about_origin(self) -> Self:
+        """Return the summary of the rows as they are."""
+        if self.along is None:
+            return self
+        mean = self.total / self.n_rows
+        product = self.product + np.outer(mean, self.along).astype(self.product.dtype)
+        return self._replace(energy=self.energy + float(mean @ self.total), product=product, along=None)
 
 
 class AllRows(NamedTuple):
@@ -183,7 +313,9 @@ class Exact(NamedTuple):
     """Right singular vectors `axes` (k, d), by columns, and squared singular `values` (k,) of (centered) rows.
 
     `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the squared
-    singular values that are not among them.
+    singular values that are not among them; `rounding`: bound on what the values are off by; `variances` (k,),
+    `scatter`: squared norms along the axes, and of all, about the mean; `noise`: size at which `scatter` is rounding;
+    `resolution`: share of the largest singular value below which others may be rounding.
     """
 
     axes: FloatArray
@@ -191,53 +323,68 @@ class Exact(NamedTuple):
     mean: NDArray[np.float64]
     energy: float
     left: float
+    rounding: float
+    variances: Doubles
+    scatter: float
+    noise: float
+    resolution: float
+
+
+RESOLVED = 1e-6
+"""Share of the largest squared singular value down to which a Gram matrix is exact enough."""
+MOST_FILLED = 1 << 24
+"""Numbers of sparse rows, zeros included, up to which they are decomposed as dense ones if need be."""
 
 
 def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     """Return the leading right singular vectors of rows, up to their rank, exact but for rounding.
 
     With m the shorter of n and the columns that occur, ARPACK takes a few hundred products with both sides, or, where
-    m is at most 800 or ``4 k``, the m x m Gram matrix is decomposed. Memory: twice the rows, ``3 k`` numbers for each
-    row or column of the shorter side, and ``k`` for each of the longer. Shapes: `rows` (n, d), float32 or float64.
+    m is at most 800 or ``4 k``, the m x m Gram matrix is decomposed, and, where it does not resolve what is asked for,
+    a QR decomposition. Memory: twice the rows, ``3 k`` numbers for each row or column of the shorter side, and ``k``
+    for each of the longer. Shapes: `rows` (n, d), float32 or float64.
     """
-    mean, energy = total_of(rows) / max(1, rows.shape[0]), energy_of(rows)
-    of_sums = rounding_of_sums(rows.shape[0], energy)
+    n_rows, dense = rows.shape[0], is_dense(rows)
+    whole: Any = rows
+    mean, of_rows = mean_of(rows), energy_of(rows)
+    of_mean, scatter = n_rows * float(mean @ mean), energy_about(rows, mean)
+    # The mean is taken off dense rows before they are multiplied, and off the products of sparse ones.
+    early = rounding_of_means(scatter, of_mean) if center and dense else 0.0
+    noise = noise_of_means(n_rows, of_mean) if dense else rounding_of_sums(n_rows, of_rows)
+    energy, formed = (scatter, scatter if dense else of_rows) if center else (of_rows, of_rows)
     side = _ShorterSide(rows, mean if center else None)
-    energy = max(0.0, energy - rows.shape[0] * float(mean @ mean) * center)
-    m, k, dtype = side.length, min(k, side.length), rows.dtype
-    basis: FloatArray
-    if energy <= of_sums:
-        return Exact(np.zeros((0, rows.shape[1]), dtype=dtype), np.zeros(0), mean, energy, of_sums)
-    if m <= max(SMALL, 4 * k):
-        all_values, vectors = eigh_descending(side.times(np.eye(m)).astype(np.float64), min(m, k + 1))
-        basis, left = vectors[:, :k].astype(dtype), float(all_values[k:].sum())
+    k, is_small = min(k, side.length), side.length <= max(SMALL, 4 * k)
+    if is_small or dense or not in_range(of_rows, rows.dtype):
+        if not dense:
+            whole = rows.astype(np.float64)
+        elif not is_small:
+            (whole,) = dense_pieces(rows, mean if center else 0.0, n_rows)
+        side = _ShorterSide(whole, mean if center and (is_small or not dense) else None)
+    products = np.float64 if is_small else whole.dtype
+    rounding = early + rounding_of_products(n_rows, formed, products)
+    axes: FloatArray
+    if energy <= noise * center:
+        values, axes, left, floor = np.zeros(0), np.zeros((len(side.columns), 0)), energy, 0.0
+    elif is_small:
+        values, axes, left, floor = side.decomposed(k, min(k, n_rows - center), formed)
     else:
-        operator, random = LinearOperator((m, m), matvec=side.times, dtype=dtype), np.random.default_rng(seed)
-        # What it draws where rows have fewer directions; before SciPy 1.17 nobody could say.
-        drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
-        found = eigsh(operator, k=k, v0=random.standard_normal(m).astype(dtype), **drawn)
-        basis = np.ascontiguousarray(found[1])
-        left = largest_eigenvalue_bound(partial(side.outside, basis), m, seed, dtype)
-    # The basis spans eigenvectors up to the rounding of the rows, and squared lengths are off by its square: they are
-    # taken again, in double precision, from what the axes are made of anyway.
-    across = side.across(basis)
-    values, rotation = eigh_descending(row_gram(across.T))
-    floor = rounding_floor(values, dtype) * max(1.0, np.sqrt(rows.shape[0]) / 16.0)
-    rank = int(np.sum(values > floor))
-    values, rotation = values[:rank], rotation[:, :rank]
-    factor, back = (across, np.sqrt(values)) if side.by_rows else (basis, np.ones(rank))
-    axes = factor @ (rotation / back).astype(dtype)
-    if rank and values[0] > GRADED * values[-1]:
-        axes = orthonormal_axes(axes.T).T
+        values, axes, left, floor = side.iterated(k, seed, formed)
+    resolution = np.sqrt(min(1.0, floor / values[0])) if len(values) else 1.0
     # By columns, as products with rows read it; the first of the largest entries is positive.
-    tall = np.zeros((rows.shape[1], rank), dtype=dtype)
+    tall = np.zeros((rows.shape[1], len(values)), dtype=rows.dtype)
     high, low = axes.max(axis=0, initial=0.0), axes.min(axis=0, initial=0.0)
-    signs = np.where(high > -low, 1.0, -1.0).astype(dtype)
+    signs = np.where(high > -low, 1.0, -1.0).astype(rows.dtype)
     tied = np.flatnonzero(high == -low)  # a search for places takes a tenth of the whole: for these alone
-    peaks = np.abs(axes[:, tied]).argmax(axis=0)
-    signs[tied] = np.sign(axes[peaks, tied])
+    if len(tied):
+        signs[tied] = np.sign(axes[np.abs(axes[:, tied]).argmax(axis=0), tied])
     tall[side.columns] = axes * signs
-    return Exact(tall.T, values, mean, energy, left + floor + of_sums)
+    axes, variances = tall.T, values
+    if not center and dense:
+        variances = sum((np.square(y @ axes.T).sum(axis=0) for y in dense_pieces(rows, mean)), 0.0 * values)
+    elif not center:
+        variances = values - n_rows * (axes @ mean) ** 2
+    of_scatter = variances, scatter, noise, float(resolution)
+    return Exact(axes, values, mean, energy, left + rounding, rounding, *of_scatter)
 
 
 class _ShorterSide:
@@ -264,8 +411,77 @@ class _ShorterSide:
         self.inner = self.outer.T.tocsr() if is_sparse(rows) else self.outer.T
         if not self.by_rows:
             self.outer, self.inner = self.inner, self.outer
-        self.mean = None if mean is None else mean[self.columns].astype(rows.dtype)
+        self.shift = None if mean is None else mean[self.columns]
+        self.mean = None if self.shift is None else self.shift.astype(rows.dtype)
         self.along = 0.0 if self.mean is None else self.rows @ self.mean
+
+    def decomposed(self, k: int, wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
+        """Return squared singular values of a short side, singular vectors (c, r), the next value, and the least.
+
+        `wanted`: how many there can be; `formed`: energy of what sparse rows are before their mean is taken off.
+        """
+        values, vectors = eigh_descending(self._gram(), min(self.length, k + 1))
+        late = self.shift is not None and not is_dense(self.rows)
+        floor = rounding_floor(np.array([formed if late else values[0]]), np.float64)
+        floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
+        left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
+        squares = bool(wanted) and values[wanted - 1] > max(floor, RESOLVED * values[0])
+        squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MOST_FILLED
+        if not squares:
+            sizes, turned = svd_by_rotations(self._factor())
+            values, vectors, left = sizes**2, turned.T, float(np.sum(sizes[k : k + 1] ** 2))
+            rank, floor = min(k, len(values)), rounding_floor(sizes[:1], np.float64) ** 2
+        values, vectors = values[:rank], vectors[:, :rank]
+        if not self.by_rows:
+            return values, vectors, left, floor
+        sparsely = squares and not is_dense(self.rows)
+        across = (
+            self.across(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._tiles()])
+        )
+        # From the largest on, so that what a short one is off by is its own.
+        return values, np.linalg.qr(across / np.sqrt(values))[0], left, floor
+
+    def _tiles(self) -> Iterator[tuple[slice, FloatArray]]:
+        return tiles(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
+
+    def _gram(self) -> Doubles:
+        if not is_dense(self.rows):
+            return np.asarray(self.times(np.eye(self.length)))
+        if not self.by_rows:
+            return gram_of(self.rows, self.shift)
+        return sum((tile @ tile.T for _, tile in self._tiles()), np.zeros((self.length, self.length)))
+
+    def _factor(self) -> Doubles:
+        """Return the triangle of a QR decomposition of the longer side."""
+        factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
+        for piece in (
+            (tile.T for _, tile in self._tiles()) if self.by_rows else dense_pieces(self.rows, shift)
+        ):
+            factor = triangle(factor, piece)
+        return factor
+
+    def iterated(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
+        """Return what :meth:`decomposed` does, by ARPACK."""
+        dtype = self.rows.dtype
+        operator = LinearOperator((self.length,) * 2, matvec=self.times, dtype=dtype)
+        random = np.random.default_rng(seed)
+        # What it draws where rows have fewer directions; before SciPy 1.17 nobody could say.
+        drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
+        found = eigsh(operator, k=k, v0=random.standard_normal(self.length).astype(dtype), **drawn)
+        basis = np.ascontiguousarray(found[1])
+        left = largest_eigenvalue_bound(partial(self.outside, basis), self.length, seed, dtype)
+        # The basis spans eigenvectors up to the rounding of the rows, and squared lengths are off by its square: they
+        # are taken again, in double precision, from what the axes are made of anyway.
+        across = self.across(basis)
+        values, rotation = eigh_descending(row_gram(across.T))
+        floor = rounding_floor(values if self.mean is None else np.array([formed]), dtype)
+        rank = int(np.sum(values > floor * max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)))
+        values, rotation = values[:rank], rotation[:, :rank]
+        factor, back = (across, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
+        axes = factor @ (rotation / back).astype(dtype)
+        if rank and values[0] > GRADED * values[-1]:
+            axes = orthonormal_axes(axes.T).T
+        return values, axes, left, floor
 
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``C Y``; Y is a vector or a matrix."""

@@ -1,13 +1,14 @@
 """The spectrum of out-of-core rows: a recipe for each solver, all ending in the same few numbers.
 
 ``krylov`` and ``nystrom`` are here, over :class:`GramProduct` and :class:`KrylovSpace`; ``gram`` over :class:`Moments`,
-the sketches over :class:`FrequentDirections`, and ``in_memory`` in the file of its name.
+``full`` over :class:`RowFactor`, the sketches over :class:`FrequentDirections`, and ``in_memory`` over all rows. The
+mean is taken off dense rows before they are multiplied, also where it is not asked for, and then comes back as a row.
 """
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, Self, get_args
+from typing import Literal, NamedTuple, Self, TypeAlias, get_args
 from warnings import warn
 
 import numpy as np
@@ -15,30 +16,47 @@ from numpy.typing import DTypeLike, NDArray
 
 from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.moments import AllRows, GramProduct, Moments, exact_directions
+from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_directions
 from dspectral.html import card, number, share
 from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
-    eigh_descending,
     fixed_signs,
+    graded_eigenpairs,
+    noise_of_means,
     orthonormal_axes,
     principal_axes,
     rounding_floor,
+    rounding_of_means,
+    rounding_of_products,
     rounding_of_sums,
+    svd_by_rotations,
 )
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.panels import PANEL, alike, is_in_file, panels, tall_array
+from dspectral.linalg.panels import PANEL, alike, along_columns, is_in_file, panels, tall_array
+from dspectral.linalg.sparse_products import DENSE_SHARE
 from dspectral.registry import saved
-from dspectral.types import CheckedRows, FloatArray, HoldsRows, Rows
+from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
+
+Growing: TypeAlias = FrequentDirections | Moments | RowFactor
+"""What more rows can be added to."""
 
 Solver = Literal[
-    "auto", "frequent_directions", "median_frequent_directions", "gram", "nystrom", "krylov", "in_memory"
+    "auto",
+    "frequent_directions",
+    "median_frequent_directions",
+    "gram",
+    "full",
+    "nystrom",
+    "krylov",
+    "in_memory",
 ]
 SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10
+FINEST = 1e-12
+"""Resolution of solvers that form no squares, or a finer one."""
 MOST_PASSES = 12
 """Passes that a decomposition to a tolerance takes at most, unless it is told."""
 
@@ -79,17 +97,17 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
     """Return the solver for rows that are not small; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
     check_integer("n_passes", plan.n_passes, at_least=1, at_most=MOST_READS)
-    if plan.solver != "auto":
+    if plan.solver not in ("auto", "full"):
         return plan.solver
     if n_columns <= GRAM_COLUMNS:
-        return "gram"
+        return "full" if plan.solver == "full" else "gram"
     return "frequent_directions" if plan.n_passes == 1 and not plan.tol else "krylov"
 
 
 def solver_for(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
     """Return the solver of rows: where they are small ``"auto"`` works in memory, whoever computes."""
     solver = chosen_solver(plan, X.shape[1])
-    is_small = plan.solver == "auto" and solver != "gram" and engine.is_small(X)
+    is_small = plan.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
     return "in_memory" if is_small else solver
 
 
@@ -116,12 +134,17 @@ def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
     if solver not in ("krylov", "nystrom"):
         return passes_of(plan, solver)
     shape = X.shape[1], width_of(plan, solver, X.shape[1])
-    return passes_of(plan, solver) * engine.column_groups(X, product_with, shape, plan.dtype)
+    return passes_of(plan, solver) * engine.column_groups(X, product_with, shape, dtype_of_products(X, plan))
+
+
+def dtype_of_products(X: "CheckedRows | HoldsRows", plan: Plan) -> DTypeLike:
+    """Return the type that products are formed in: rows without many zeros may have large means, and take doubles."""
+    return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else plan.dtype
 
 
 def product_with(factor: FloatArray) -> Callable[..., GramProduct]:
     """Return the function of a pass that multiplies by a factor of shape (d, r)."""
-    return partial(GramProduct.of, factor=factor)
+    return partial(GramProduct.of, factor=factor, center=True)
 
 
 def width_of(plan: Plan, solver: str, n_columns: int) -> int:
@@ -152,7 +175,7 @@ def multiplied(
     """Multiply a matrix of shape (d, r), so many columns at a time, and return also how many products it took."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
         return multiply(Z), 1
-    product, starts = alike(Z, Z.shape[1]), range(0, max(1, Z.shape[1]), n_at_once)
+    product, along, starts = alike(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
     # Each column of a product has its own sums, over the rows in their order: the same bits in whatever group.
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
@@ -160,9 +183,10 @@ def multiplied(
         for panel in panels(len(Z), Z):
             factor[panel] = Z[panel, group]
         part = multiply(factor)
+        along += [] if part.along is None else [part.along]
         for panel in panels(len(Z), product):
             product[panel, group] = part.product[panel]
-    return part._replace(product=product), len(starts)
+    return part._replace(product=product, along=np.concatenate(along) if along else None), len(starts)
 
 
 def scale_of(energy: float, dtype: DTypeLike) -> float:
@@ -177,14 +201,14 @@ def scale_of(energy: float, dtype: DTypeLike) -> float:
     return 4.0 ** -round(math.log(energy, 4.0))
 
 
-def take_mean_off(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
-    """Turn ``A'A Z`` into ``(A'A - n mean mean') Z``, in place, by the sum of the rows, which each pass has anyway.
+def add_mean(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
+    """Turn ``C Z`` into ``(C + n mean mean') Z``, in place; for n below 0 it is taken off.
 
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
-    along = n_rows * sum(mean[panel] @ Z[panel] for panel in panels(len(Z), Z))
+    along = n_rows * along_columns(mean, Z)
     for panel in panels(len(Z), product):
-        product[panel] -= np.outer(mean[panel], along).astype(product.dtype)
+        product[panel] += np.outer(mean[panel], along).astype(product.dtype)
 
 
 @saved
@@ -229,7 +253,9 @@ class Spectrum(NamedTuple):
     """Leading right singular vectors of the (centered) rows, and how they were found.
 
     `axes` (k, d); `values` (k,): squared singular values, each at most the true one; `mean` (d,); `energy`: squared
-    Frobenius norm; `solver`: never ``"auto"``; `summary`: what more rows can be added to, after one pass.
+    Frobenius norm; `solver`: never ``"auto"``; `summary`: what more rows can be added to, after one pass; `variances`
+    (k,) and `scatter`: squared norms about the mean, along the axes and altogether; `noise`: size at which `scatter`
+    is rounding; `resolution`: share of the largest singular value below which others may be rounding.
     """
 
     axes: FloatArray
@@ -240,7 +266,11 @@ class Spectrum(NamedTuple):
     certificate: Certificate
     solver: str
     n_passes: int
-    summary: FrequentDirections | Moments | None
+    summary: Growing | None
+    variances: Doubles
+    scatter: float
+    noise: float
+    resolution: float
 
 
 def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) -> Spectrum:
@@ -260,9 +290,12 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) 
             return engine.summarize(X, of=product_with(Z), name="product")
 
         n_groups = n_reads // passes_of(plan, solver)
-        found = krylov_spectrum(multiply, X.shape[1], plan, solver, n_groups)
+        products = plan._replace(dtype=dtype_of_products(X, plan))
+        found = krylov_spectrum(multiply, X.shape[1], products, solver, n_groups)
+        found = found._replace(axes=found.axes.astype(plan.dtype, copy=False))
     else:
-        found = of_summary(engine.summarize(X, of=summary_of(plan, solver), name="sketch"), plan)
+        of = summary_of(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
+        found = of_summary(engine.summarize(X, of=of, name="sketch"), plan)
     return pad_components(found, plan)
 
 
@@ -271,69 +304,103 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     missing = plan.n_components - len(found.values)
     if missing <= 0:
         return found
+    finer = "" if found.resolution < FINEST else "; solver 'full' tells shorter ones from rounding"
     warn(
-        f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} "
-        "independent direction(s) above rounding: the other components are zero",
+        f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} independent "
+        f"direction(s) longer than {found.resolution:.0e} of the longest, as far as solver {found.solver!r} sees: the "
+        f"other components are zero{finer}",
         UserWarning,
         stacklevel=3,
     )
     # Zero rows project everything to zero: pipelines of a fixed width go on working.
     axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
-    return found._replace(axes=np.concatenate([found.axes, axes]), values=np.pad(found.values, (0, missing)))
+    values, variances = np.pad(found.values, (0, missing)), np.pad(found.variances, (0, missing))
+    return found._replace(axes=np.concatenate([found.axes, axes]), values=values, variances=variances)
 
 
-def summary_of(plan: Plan, solver: str) -> Callable[..., FrequentDirections | Moments]:
-    """Return the function that summarizes a block for a solver of one pass."""
+def summary_of(plan: Plan, solver: str, *, center: bool | None = None) -> Callable[..., Growing]:
+    """Return the function that summarizes a block, about its mean or not, for a solver of one pass."""
+    center = (
+        plan.center and solver != "gram" if center is None else center
+    )  # of sparse rows it is taken off the sums
+    if solver == "full":
+        return RowFactor.of
     if solver == "gram":
-        return Moments.of
+        return partial(Moments.of, center=center)
     return partial(
         FrequentDirections.of,
         size=plan.rows_of_sketch,
         shrink="median" if solver == "median_frequent_directions" else "full",
-        center=plan.center,
+        center=center,
         seed=plan.seed,
     )
 
 
-def of_summary(summary: FrequentDirections | Moments, plan: Plan) -> Spectrum:
+def of_summary(summary: Growing, plan: Plan) -> Spectrum:
     """Solve for the spectrum, given the summary of all rows."""
-    mean = summary.total / max(1, summary.n_rows)
-    if isinstance(summary, FrequentDirections):
-        check_range(summary.energy, summary.sketch.dtype)
-        axes, singular_values = principal_axes(summary.sketch, plan.n_components)
-        values, energy, error = singular_values**2, summary.energy, summary.error
-        solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
+    n_rows, k = summary.n_rows, plan.n_components
+    mean = summary.total / max(1, n_rows)
+    of_mean, early = n_rows * float(mean @ mean), summary.center
+    # Sum of (x - mean) (x - mean)' = sum of x x' - n mean mean': one pass, whatever the mean turns out to be.
+    added = int(early) - int(plan.center)
+    energy = max(0.0, summary.energy + added * of_mean)
+    scatter = summary.energy if early else max(0.0, summary.energy - of_mean)
+    noise = noise_of_means(n_rows, of_mean) if early else rounding_of_sums(n_rows, summary.energy)
+    as_row = math.sqrt(n_rows) * mean[None, :]
+    # The certificate holds also where all sums are rounded to one side; means are taken off large sums.
+    formed = max(energy, summary.energy)
+    error = rounding_of_products(n_rows, formed, np.float64) + rounding_of_means(scatter, of_mean) * early
+    # What sums of n products, rounded to either side, leave of a direction that is not there.
+    share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
+    late = share * summary.energy * (added < 0)
+    axes: FloatArray
+    if isinstance(summary, Moments):
+        gram = summary.gram + added * n_rows * np.outer(mean, mean) if added else summary.gram
+        dust = share * summary.gram.diagonal() if late else np.zeros(len(gram))
+        values, vectors = graded_eigenpairs(gram, k, share, late, dust)
+        axes, solver, resolution = np.ascontiguousarray(vectors.T), "gram", math.sqrt(share)
+        along = np.einsum("ij,ij->i", axes @ summary.gram, axes)
+    elif isinstance(summary, RowFactor):
+        rows = np.concatenate([summary.factor, as_row]) if added else summary.factor
+        singular_values, axes = svd_by_rotations(rows)
+        values, axes, solver, resolution = singular_values[:k] ** 2, axes[:k], "full", share
+        along = np.square(summary.factor @ axes.T).sum(axis=0)
     else:
-        # Sum of (x - mean) (x - mean)' = sum of x x' - n mean mean': one pass, whatever the mean turns out to be.
-        gram = summary.gram - summary.n_rows * np.outer(mean, mean) if plan.center else summary.gram
-        values, vectors = eigh_descending(gram, min(plan.n_components, len(gram)))
-        # What sums of n products, rounded to either side, leave of a direction that is not there.
-        noise = rounding_floor(values, np.float64) * max(1.0, math.sqrt(summary.n_rows) / 16.0)
-        # The certificate holds also where all of them are rounded to one side; means are taken off large sums.
-        error = rounding_floor(values, np.float64) + rounding_of_sums(summary.n_rows, summary.energy)
-        energy, solver = max(0.0, float(np.trace(gram))), "gram"
-        k = min(plan.n_components, int(np.sum(values > noise)))
-        axes, values = fixed_signs(np.ascontiguousarray(vectors[:, :k].T, dtype=plan.dtype)), values[:k]
-    certificate = Certificate.of(error, energy, plan.n_components * error)
-    return Spectrum(axes, values, summary.n_rows, mean, energy, certificate, solver, 1, summary)
+        axes, singular_values = principal_axes(
+            np.concatenate([summary.sketch, as_row]) if added > 0 else summary.sketch, k
+        )
+        values, error = singular_values**2, summary.error + error * (added > 0)
+        solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
+        resolution = math.sqrt(rounding_floor(np.ones(1), summary.sketch.dtype))
+        along = np.square(summary.sketch @ axes.T).sum(axis=0) if added > 0 else values
+    if late and len(values):
+        resolution = max(resolution, math.sqrt(min(1.0, late / values[0])))
+    variances = values if plan.center else along if early else values - n_rows * (axes @ mean) ** 2
+    axes = fixed_signs(axes.astype(plan.dtype, copy=False))
+    certificate = Certificate.of(error, energy, k * error)
+    about = variances, scatter, noise, resolution
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
 
 
 def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
-    """Decompose rows that are all here, in their precision; what was found can grow if one pass was asked for."""
-    n_rows = rows.shape[0]
+    """Decompose rows that are all here; what was found can grow if one pass was asked for."""
+    n_rows, k = rows.shape[0], plan.n_components
     same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
-    axes, values, mean, energy, left = exact_directions(
-        same, plan.n_components, center=plan.center, seed=plan.seed
-    )
-    summary = None
+    found = exact_directions(same, k, center=plan.center, seed=plan.seed)
+    axes, values, rounding, summary = found.axes, found.values, found.rounding, None
     if plan.n_passes == 1:
         sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
-        size, total = plan.rows_of_sketch, n_rows * mean
-        summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, energy, left)
-    of_mean = n_rows * float(mean @ mean) * plan.center
-    rounding = rounding_floor(values, plan.dtype) + rounding_of_sums(n_rows, energy + of_mean)
-    certificate = Certificate.of(left, energy, plan.n_components * rounding)
-    return Spectrum(axes, values, n_rows, mean, energy, certificate, "in_memory", 1, summary)
+        size, total, left = (
+            plan.rows_of_sketch,
+            n_rows * found.mean,
+            found.left + rounding_floor(values, plan.dtype),
+        )
+        summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, found.energy, left)
+    certificate = Certificate.of(found.left, found.energy, k * rounding)
+    about = found.variances, found.scatter, found.noise, found.resolution
+    return Spectrum(
+        axes, values, n_rows, found.mean, found.energy, certificate, "in_memory", 1, summary, *about
+    )
 
 
 def krylov_spectrum(
@@ -359,31 +426,47 @@ def krylov_spectrum(
         part, n_more = multiplied(multiply, space.newest, math.ceil(width / n_groups))
         n_done, n_reads = n_done + 1, n_reads + n_more
         mean = part.total / max(1, part.n_rows)
-        product = part.product
+        product, of_mean = part.product, part.n_rows * float(mean @ mean)
         part = part._replace(product=product[:0])
-        if plan.center:
-            take_mean_off(product, mean, part.n_rows, space.newest)
+        added = int(part.along is not None) - int(plan.center)
+        if added:
+            add_mean(product, mean, added * part.n_rows, space.newest)
+        energy = max(0.0, part.energy + added * of_mean)
         if n_done == 1:
-            check_range(part.energy, plan.dtype)
+            check_range(energy, np.float64)
             scale = scale_of(part.energy, plan.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
-        energy = part.energy - part.n_rows * float(mean @ mean) * plan.center
+        product = product.astype(plan.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
         if to_tol or not is_last:
             space = space.extend(product, graded=to_tol)
         if to_tol or is_last:
             best, most = space.bracket(k, -(-width // 3)) if to_tol else (space.close(product), None)
             values = best.values / scale
-            rounding = rounding_floor(values, plan.dtype) + rounding_of_sums(part.n_rows, part.energy)
+            formed = max(energy, part.energy)
+            rounding = rounding_of_products(part.n_rows, formed, plan.dtype)
+            rounding += rounding_of_means(part.energy, of_mean) * (part.along is not None)
             # What is left is positive semidefinite, so its trace bounds its norm.
             left = max(0.0, energy - math.fsum(values)) + rounding
             certificate = Certificate.of(left, energy, left)
             if most is not None:
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
                 certificate = Certificate.of(min(left, short.max()), energy, min(left, short.sum()))
-            if is_last or certificate.lost <= plan.tol or space.newest.shape[1] == 0:
+            if (
+                is_last
+                or certificate.lost * energy <= plan.tol * energy + rounding
+                or space.newest.shape[1] == 0
+            ):
                 break
-    k = min(k, len(values))
-    axes = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True))
-    return Spectrum(axes, values[:k], part.n_rows, mean, energy, certificate, solver, n_reads, None)
+    # Of means that were taken off large products only rounding may be left.
+    late = added < 0
+    floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
+    k = min(k, int(np.sum(values > floor)))
+    axes, n_rows = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)), part.n_rows
+    values, early = values[:k], part.along is not None
+    scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
+    variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
+    noise = noise_of_means(n_rows, of_mean) if early else rounding_of_sums(n_rows, part.energy)
+    about = variances, scatter, noise, math.sqrt(floor / values[0]) if k else 1.0
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)

@@ -19,6 +19,7 @@ from .row_blocks import Blocks as Blocks
 from .row_blocks import Stream as Stream
 from .row_blocks import bytes_said as bytes_said
 from .row_blocks import dense_rows as dense_rows
+from .row_blocks import has_few_zeros as has_few_zeros
 from .row_blocks import holds_several as holds_several
 from .row_blocks import is_backed as is_backed
 from .row_blocks import is_lazy as is_lazy

@@ -378,14 +378,27 @@ def _bytes_of_rows(array: da.Array) -> int | None:
     return None if said is None else sum(said)
 
 
+def _bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
+    """Return rows, their bytes as far as they are known before they are read, and whether their blocks are dense."""
+    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
+    is_lazy_array = isinstance(rows, da.Array)
+    n_bytes = bytes_in([rows]) if is_lazy_array else bytes_of(rows)
+    return rows, n_bytes, isinstance(rows._meta if is_lazy_array else rows, np.ndarray)  # noqa: SLF001
+
+
 def is_small(X: Stream) -> bool:
     """Report whether rows, lazy sparse ones only of a store, have few enough entries to be decomposed in memory."""
-    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
-    n_bytes = bytes_in([rows]) if isinstance(rows, da.Array) else bytes_of(rows)
-    is_dense = isinstance(rows._meta if isinstance(rows, da.Array) else rows, np.ndarray)  # noqa: SLF001
+    rows, n_bytes, is_dense = _bytes_and_kind(X)
     if is_dense and min(rows.shape) > SHORT:
         return False
     return n_bytes is not None and n_bytes <= in_memory_bytes()
+
+
+def has_few_zeros(X: Stream, share: float) -> bool:
+    """Report whether blocks are dense, or are known to store so large a share of their entries."""
+    rows, n_bytes, is_dense = _bytes_and_kind(X)
+    entries = share * rows.shape[0] * rows.shape[1]
+    return is_dense or (n_bytes is not None and n_bytes >= entries * (rows.dtype.itemsize + 4))
 
 
 def block_tasks(

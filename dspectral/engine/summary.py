@@ -94,6 +94,8 @@ def add_fields(*parts: T) -> T:
 
 def _sum(values: tuple[Any, ...]) -> Any:
     first = values[0]
+    if first is None or isinstance(first, bool):  # a setting, alike in all parts
+        return first
     # A summary inside a summary is a tuple too: its own merge must be looked for before its fields are added.
     if hasattr(first, "merge"):
         return first.merge(*values[1:])

@@ -1,13 +1,17 @@
 """Sums over the rows of one block: their total, their energy and their Gram matrix."""
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.linalg import sparse_products
-from dspectral.types import Rows, is_sparse
+from dspectral.types import Doubles, Rows, is_sparse
+
+PIECE_ENTRIES = 1 << 21
+"""Entries of a piece of rows in double precision: 16 MiB."""
 
 
 def total_of(rows: Rows) -> NDArray[np.float64]:
@@ -15,6 +19,50 @@ def total_of(rows: Rows) -> NDArray[np.float64]:
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
     return np.asarray(rows.sum(axis=0, dtype=np.float64))
+
+
+def is_dense(rows: Rows) -> bool:
+    """Report whether a block is dense, or sparse with so few zeros that products take it for dense."""
+    return not is_sparse(rows) or sparse_products.is_filled(rows)
+
+
+def dense_pieces(rows: Rows, shift: Doubles | float = 0.0, n_rows: int = 0) -> Iterator[Doubles]:
+    """Yield consecutive rows (m, d) in double precision, less a shift (d,), at least so many at a time.
+
+    Far from the origin the difference is exact or nearly so, and products that are formed of it keep its digits.
+    """
+    step = max(n_rows, PIECE_ENTRIES // max(1, rows.shape[1]), 1)
+    for start in range(0, rows.shape[0], step):
+        stop = min(start + step, rows.shape[0])
+        piece = (
+            sparse_products.row_slice(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
+        )
+        yield np.asarray(np.subtract(piece, shift, dtype=np.float64))
+
+
+def mean_of(rows: Rows) -> Doubles:
+    """Return the mean of the rows of a block in double precision, exact where all of a dense column are alike.
+
+    Shapes: `rows` (n, d); returns (d,).
+
+    >>> mean_of(np.full((3, 1), 0.1)) == 0.1
+    array([ True])
+    """
+    if not rows.shape[0] or not is_dense(rows):
+        return np.asarray(total_of(rows) / max(1, rows.shape[0]))
+    # Sums of differences from the first row: those of rows far from the origin would lose their last digits.
+    first = next(dense_pieces(rows[:1]))[0]
+    total = sum((piece.sum(axis=0) for piece in dense_pieces(rows, first)), np.zeros(rows.shape[1]))
+    return np.asarray(first + total / rows.shape[0])
+
+
+def scatter_of_means(sizes: Sequence[int], totals: Sequence[Doubles]) -> Doubles:
+    """Return ``sqrt(n_i) (mean_i - mean)`` of blocks: with it scatter about their means is that about the mean of all.
+
+    Shapes: `sizes` (b,), `totals` (b,) of (d,); returns (b, d).
+    """
+    mean = np.add.reduce(totals) / sum(sizes)
+    return np.stack([math.sqrt(n) * (total / n - mean) for n, total in zip(sizes, totals, strict=True)])
 
 
 def energy_of(rows: Rows) -> float:
@@ -29,11 +77,24 @@ def energy_of(rows: Rows) -> float:
     return energy
 
 
+def energy_about(rows: Rows, mean: Doubles) -> float:
+    """Return the squared Frobenius norm of rows less their mean, in double precision. Shapes: `rows` (n, d)."""
+    if is_dense(rows):
+        return math.fsum(float(np.vdot(piece, piece)) for piece in dense_pieces(rows, mean))
+    return float(max(0.0, energy_of(rows) - rows.shape[0] * float(mean @ mean)))
+
+
+def in_range(energy: float, dtype: DTypeLike) -> bool:
+    """Report whether products in a type hold rows of a squared Frobenius norm; a zero one is held."""
+    known = np.finfo(np.dtype(dtype))
+    return bool(not energy or 100.0 * float(known.tiny) <= energy <= float(known.max) / 100.0)
+
+
 def check_range(energy: float, dtype: DTypeLike) -> None:
     """Refuse rows of a squared Frobenius norm that products in their type cannot hold; a zero one is allowed."""
     known = np.finfo(np.dtype(dtype))
     least, most = 100.0 * float(known.tiny), float(known.max) / 100.0
-    if energy and not least <= energy <= most:
+    if not in_range(energy, dtype):
         raise ValueError(
             f"the squares of X sum up to {energy:.3g}, but products of {known.dtype} keep their digits from "
             f"{least:.0e} to {most:.0e}: give rows of float64, or scale them"
@@ -58,15 +119,19 @@ def refuse_not_finite(rows: Rows) -> None:
     raise ValueError(f"row {row}, column {column} is {values[bad[0]]}, but every entry must be finite")
 
 
-def gram_of(rows: Rows, step: int = 8192) -> NDArray[np.float64]:
-    """Return ``A'A`` in double precision. Shapes: `rows` (n, d); returns (d, d)."""
-    if is_sparse(rows):
-        return sparse_products.gram(rows)
+def gram_of(rows: Rows, mean: Doubles | None = None) -> NDArray[np.float64]:
+    """Return ``A'A`` in double precision, or that of the rows less their mean (d,).
+
+    The mean is taken off dense rows before they are multiplied, and off the product of sparse ones, by a rank-one
+    matrix. Shapes: `rows` (n, d); returns (d, d).
+    """
     gram = np.zeros((rows.shape[1],) * 2)
-    for start in range(0, len(rows), step):
-        piece = np.asarray(rows[start : start + step], dtype=np.float64)
-        gram += piece.T @ piece
-    return gram
+    if is_dense(rows) or not is_sparse(rows):
+        for piece in dense_pieces(rows, 0.0 if mean is None else mean):
+            gram += piece.T @ piece
+        return gram
+    gram = sparse_products.gram(rows)
+    return gram if mean is None else gram - rows.shape[0] * np.outer(mean, mean)
 
 
 def float_rows(rows: Rows) -> Rows:

@@ -1,23 +1,32 @@
 """Small dense linear algebra on tall or wide arrays, with a fixed sign convention.
 
-Every function works through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
+Most functions work through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
 side and no copy of it. The price is half the digits: directions whose singular value is below
-``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped.
+``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`svd_by_rotations` keeps all
+digits of a small factor.
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
+from scipy.linalg.lapack import dgejsv
 from scipy.sparse.linalg import svds
 
 from dspectral.linalg.panels import PANEL, alike, combine_rows, panels, room_for, row_gram
 from dspectral.linalg.sparse_products import add_transpose_times
-from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
+from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 MARGIN = 16.0
 """Rank is counted above this multiple of the rounding."""
+GRADED = 1e3
+"""Ratio of squared singular values, or of columns' lengths, from which on rounding is not alike for all."""
+LONGEST_SUM = 1 << 14
+"""Terms of the longest sums in single precision."""
+ROTATED = 1024
+"""Rows up to which a factor is decomposed by rotations: 4 times LAPACK's time, 5 s."""
 
 
 def eigh_descending(
@@ -49,6 +58,62 @@ def leading_eigenpairs(
     return values[:rank], vectors[:, :rank]
 
 
+def triangle(*parts: FloatArray) -> Doubles:
+    """Return the triangular factor of a QR decomposition of rows one under the other. Shapes: `*parts` (r_i, d)."""
+    return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
+
+
+def svd_by_rotations(factor: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the singular values of a small matrix, largest first, and its right singular vectors.
+
+    One-sided Jacobi rotations find small values to all digits beside large ones where rows or columns are graded
+    (Drmac and Veselic 2008); of more than 1,024 rows they would take minutes, and LAPACK's values are off by eps times
+    the largest. What falls to rounding is dropped. Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
+
+    >>> svd_by_rotations(np.array([[1e9, 0.0], [1.0, 1e-6]]))[0]
+    array([1.e+09, 1.e-06])
+    """
+    factor = factor[factor.any(axis=1)]
+    if len(factor) > factor.shape[1]:
+        factor = triangle(factor)
+    if not len(factor):
+        return np.zeros(0), factor
+    if len(factor) <= ROTATED:
+        values, vectors, _, scales, _, info = dgejsv(np.asfortranarray(factor.T), joba=2, jobv=3)
+        values, axes = values * (scales[0] / scales[1]), vectors.T
+    if len(factor) > ROTATED or info:
+        _, values, axes = np.linalg.svd(factor, full_matrices=False)
+    rank = int(np.sum(values > MARGIN * np.finfo(np.float64).eps * values[0]))
+    return values[:rank], axes[:rank]
+
+
+def graded_eigenpairs(
+    gram: Doubles, k: int, share: float, least: float, dust: Doubles
+) -> tuple[Doubles, Doubles]:
+    """Return at most k eigenpairs of a Gram matrix that are no rounding, also those of columns far shorter than others.
+
+    Rounding of a Gram matrix is relative to the lengths of both columns. Where fewer than k values are above a share of
+    the largest, and above the least, columns are scaled to length 1, what falls to rounding is dropped, and the factor
+    of what is left is scaled back and rotated. Shapes: `gram` (d, d), `dust` (d,): squared length up to which a column
+    is rounding; returns values (r,), vectors (d, r).
+    """
+    values, vectors = eigh_descending(gram, min(k, len(gram)))
+    rank = int(np.sum(values > max(share * values[0], least)))
+    if rank == len(values):
+        return values, vectors
+    lengths = np.sqrt(np.where(gram.diagonal() > dust, gram.diagonal(), 0.0))
+    above = np.flatnonzero(lengths)
+    if not len(above) or lengths.max() < GRADED * lengths[above].min():
+        return values[:rank], vectors[:, :rank]
+    scales = lengths[above]
+    inner, turns = eigh_descending(gram[np.ix_(above, above)] / np.outer(scales, scales))
+    kept = inner > share * inner[0]
+    sizes, axes = svd_by_rotations((turns[:, kept] * np.sqrt(inner[kept])).T * scales)
+    vectors = np.zeros((len(gram), min(k, len(sizes))))
+    vectors[above] = axes[:k].T
+    return sizes[:k] ** 2, vectors
+
+
 def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float = MARGIN) -> float:
     """Return the size below which an eigenvalue of a Gram matrix is rounding, not data."""
     return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
@@ -60,6 +125,30 @@ def rounding_of_sums(n_terms: int, energy: float) -> float:
     Higham 2002, section 3.1; sums of equal terms round to the same side again and again, and reach a third of it.
     """
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
+
+
+def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float:
+    """Bound the rounding of products with a Gram matrix of n rows that are formed and summed in a type.
+
+    In single precision no sum is longer than a piece of a block has rows.
+    """
+    n_terms = 8 * n_terms if dtype == np.float64 else min(n_terms, LONGEST_SUM)
+    return float((MARGIN + n_terms / 4.0) * np.finfo(np.dtype(dtype)).eps * energy)
+
+
+def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:
+    """Bound what a Gram matrix about the mean is off by, whose differences are rounded: ``|E| <= 2 |Y| |R| + |R|^2``.
+
+    `energy`: that of the rows about their mean, Y; `of_mean`: that of the means, of which R is the rounding; `n_terms`:
+    number of terms where the mean is a sum of sparse rows.
+    """
+    off = (MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(of_mean)
+    return 2.0 * math.sqrt(energy) * off + off * off
+
+
+def noise_of_means(n_rows: int, of_mean: float) -> float:
+    """Return the scatter about the mean that equal rows may have by rounding."""
+    return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * of_mean)
 
 
 def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:

@@ -38,6 +38,8 @@ EXHAUSTED = 60
 """Degree of polynomials where the space is invariant."""
 LOWER = (0.0, 0.5, 0.75, 0.9)
 """Where an interval begins, over its end."""
+SPREAD = 1e-4
+"""Ratio of the least to the largest value of a space from which on its approximation is squared after it is made."""
 GRID = 1.1
 """Ratio of the ends of intervals that are tried: no choice of the probes, so that their number can be counted."""
 
@@ -303,7 +305,17 @@ def _best_approximation(
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
-    values, vectors = leading_eigenpairs(root.T @ inner @ root, parts[0].dtype)
+    squares = root.T @ inner @ root
+    if len(values) and values[-1] < SPREAD * values[0]:
+        # Squares of products, over a small value, would be off by eps times the square of the largest over that one.
+        of_parts, squares = (
+            np.split(root, np.cumsum([part.shape[1] for part in parts])[:-1]),
+            np.zeros_like(squares),
+        )
+        for panel in panels(len(parts[0]), *parts):
+            rows = np.add.reduce([part[panel] @ w for part, w in zip(parts, of_parts, strict=True)])
+            squares += rows.T @ rows
+    values, vectors = leading_eigenpairs(squares, parts[0].dtype)
     return Approximation(values, root @ vectors, parts)
 
 

@@ -134,6 +134,11 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
     return total
 
 
+def along_columns(vector: NDArray[np.float64], Z: FloatArray) -> NDArray[np.float64]:
+    """Return ``v' Z`` in double precision without a copy of Z. Shapes: `vector` (d,), `Z` (d, r); returns (r,)."""
+    return sum((vector[panel] @ Z[panel] for panel in panels(len(Z), Z)), np.zeros(Z.shape[1]))
+
+
 def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     """Return ``coefficients @ S`` (m, d) for S the rows (r_i, d) of all parts, without stacking them."""
     n_columns = parts[0].shape[1]

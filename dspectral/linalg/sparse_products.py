@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.panels import cut_runs
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse
 
 WIDE = 32
 """Columns from which transposing a block pays."""
@@ -92,8 +92,7 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: Pieces | None = None) -> Float
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
     if is_filled(A):
-        add_gram_in_tiles(A, Z, out)
-        return out
+        return gram_in_tiles(A, Z)
     # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
     # asked for anew is mapped and cleared by the system page by page, each time.
     product = np.empty((min(_step(Z.shape[1] * Z.itemsize), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
@@ -109,15 +108,10 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
     """Return ``A' A`` as a dense matrix, in double precision.
 
     Each pair of entries of a row is multiplied once: half the sum of the squared row sizes, at about 1 ns each where a
-    row of the result and a piece of A fit the cache. Sums are in the order of the rows. A block whose zeros are few
-    goes through BLAS. Shapes: `A` (n, d); returns (d, d).
+    row of the result and a piece of A fit the cache. Sums are in the order of the rows. Shapes: `A` (n, d); returns
+    (d, d).
     """
     out = np.zeros((A.shape[1], A.shape[1]))
-    if is_filled(A):
-        for start in range(0, A.shape[0], TILE_ROWS):
-            tile = row_slice(A, start, min(start + TILE_ROWS, A.shape[0])).toarray().astype(np.float64)
-            out += tile.T @ tile
-        return out
     for start, stop in cut_runs(np.diff(A.indptr), GRAM_ENTRIES):
         piece = row_slice(A, start, stop)
         arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
@@ -183,30 +177,47 @@ def is_filled(A: CSRRows) -> bool:
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
 
 
-def add_gram_in_tiles(A: CSRRows, Z: FloatArray, out: FloatArray) -> None:
-    """Add ``A' (A Z)`` to ``out``. Shapes: `A` (n, d), `Z` (d, r), `out` (d, r)."""
+def gram_in_tiles(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
+    """Return ``A' (A Z)``, or that of the rows less their mean, which are made dense a tile at a time.
+
+    Shapes: `A` (n, d), `Z` (d, r), `mean` (d,); returns (d, r).
+    """
+    out = np.zeros_like(Z)
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
         product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
-        for columns, tile in _tiles(A, start, stop, Z.dtype):
+        for columns, tile in tiles(A, start, stop, Z.dtype, mean):
             product += tile @ Z[columns]
-        for columns, tile in _tiles(A, start, stop, Z.dtype):
+        for columns, tile in tiles(A, start, stop, Z.dtype, mean):
             out[columns] += tile.T @ product
+    return out
 
 
-def _tiles(
-    A: CSRRows, start: int, stop: int, dtype: np.dtype[np.floating[Any]]
+def tiles(
+    A: Rows, start: int, stop: int, dtype: DTypeLike, mean: Doubles | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites."""
-    n_rows, n_columns = stop - start, max(1, TILE_BYTES // (TILE_ROWS * dtype.itemsize))
-    data, indices = read_only(A.data), read_only(A.indices)
+    """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites.
+
+    A mean (d,) is taken off in double precision.
+    """
+    n_rows = stop - start
+    n_columns = max(1, TILE_BYTES // (max(TILE_ROWS, n_rows) * np.dtype(dtype).itemsize))
     # Invariant: entries of row i before `places[i - start]` are in tiles that were yielded.
-    places, ends = A.indptr[start:stop].astype(np.int64), A.indptr[start + 1 : stop + 1].astype(np.int64)
+    if is_sparse(A):
+        data, indices = read_only(A.data), read_only(A.indices)
+        places, ends = A.indptr[start:stop].astype(np.int64), A.indptr[start + 1 : stop + 1].astype(np.int64)
     room = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
         columns = slice(first, min(first + n_columns, A.shape[1]))
         tile = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
-        sparse_loops.fill_tile(data, indices, places, ends, first, tile)
+        if is_sparse(A):
+            sparse_loops.fill_tile(data, indices, places, ends, first, tile)
+        else:
+            tile[:] = A[start:stop, columns]
+        if mean is not None:
+            np.subtract(
+                tile if is_sparse(A) else A[start:stop, columns], mean[columns], out=tile, casting="same_kind"
+            )
         yield columns, tile
 
 

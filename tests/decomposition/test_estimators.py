@@ -263,7 +263,7 @@ def test_a_seed_gives_the_same_bits_and_another_an_answer_as_good(solver):
 def test_adding_rows_is_merging_and_agrees_with_a_fit_on_all(face, solver):
     model = face(4, solver=solver, sketch_size=12)
     first, second = ROWS[:110], ROWS[110:]
-    of = summary_of(model.fit(ROWS)._plan(np.float32), solver)
+    of = summary_of(model.fit(ROWS)._plan(np.float32), solver, center=True)  # of so few zeros
     merged = of(first).merge(of(second))
     grown = face(4, solver=solver, sketch_size=12).partial_fit(first)
     assert grown.n_samples_seen_ == 110
@@ -372,8 +372,9 @@ def test_float32_rows_of_any_size_are_decomposed_alike(solver, center, power):
     np.testing.assert_allclose(
         found.certificate_.relative, expected.certificate_.relative, rtol=1e-2, atol=1e-6
     )
-    with pytest.raises(ValueError, match=r"squares of X sum up to .*, but products of float32"):
-        clone(pca).fit(X * np.float32(2.0 ** (2 * power)))
+    # Squares beyond the range of float32 are formed in double precision.
+    far = clone(pca).fit(sparse.csr_array(X * np.float32(2.0 ** (2 * power))))
+    np.testing.assert_allclose(far.singular_values_ / 4.0**power, expected.singular_values_, rtol=1e-3)
 
 
 I = np.arange(1.0, 501.0)

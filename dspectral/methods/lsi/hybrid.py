@@ -23,7 +23,15 @@ from dspectral.decomposition.spectrum import (
     pad_components,
     passes_of,
 )
-from dspectral.engine import collect_rows, emits_events, expect_passes, map_rows, numbered, summarize
+from dspectral.engine import (
+    collect_rows,
+    emits_events,
+    expect_passes,
+    has_few_zeros,
+    map_rows,
+    numbered,
+    summarize,
+)
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import Classes, class_rows, labelled_streams, unit_class_rows
@@ -137,10 +145,15 @@ class DocumentProducts:
         self._sums: NDArray[np.float64] | None = None
         self.reads = 1 if similarity is None else 2
 
-    def gram(self) -> Moments:
+    def takes_doubles(self) -> bool:
+        """Report whether the rows alone are decomposed, and may have large means."""
+        alone = self._streams is None and self._similarity is None
+        return alone and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
+
+    def gram(self, *, center: bool = False) -> Moments:
         """Return ``R'K R`` itself, ``R'W R + alpha M'M`` for classes; a similarity would need all rows at once."""
         if self._streams is None:
-            return summarize(self._X, of=Moments.of, name="gram")
+            return summarize(self._X, of=partial(Moments.of, center=center), name="gram")
         of = partial(ClassGramProduct.of, alpha=self._alpha)
         part = summarize(self._streams.words, self._streams.labels, of=of, name="gram")
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
@@ -150,7 +163,7 @@ class DocumentProducts:
         if self._similarity is not None:
             return self._through_documents(self._similarity, Z)
         if self._streams is None:
-            return summarize(self._X, of=partial(GramProduct.of, factor=Z), name="product")
+            return summarize(self._X, of=partial(GramProduct.of, factor=Z, center=True), name="product")
         of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
         part = summarize(self._streams.words, self._streams.labels, of=of, name="product")
         if self._sums is None:  # the class sums of the first pass serve all later ones
@@ -182,8 +195,9 @@ def hybrid_spectrum(
     check_size(plan, shape[1])
     solver = chosen_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
     expect_passes(passes_of(plan, solver) * documents.reads)
+    doubles = root is None and documents.takes_doubles()
     if solver == "gram":
-        moments = documents.gram()
+        moments = documents.gram(center=doubles)
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
@@ -193,10 +207,12 @@ def hybrid_spectrum(
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:
             return documents.product(Z)
-        part = documents.product(root.times(Z))
+        part = documents.product(root.times(Z)).about_origin()
         return part._replace(product=root.transpose_times(part.product))
 
-    return krylov_spectrum(multiply, shape[1], plan, solver)
+    products = plan._replace(dtype=np.float64) if doubles else plan
+    found = krylov_spectrum(multiply, shape[1], products, solver)
+    return found._replace(axes=found.axes.astype(plan.dtype, copy=False))
 
 
 def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import total_of
+from dspectral.linalg.block_sums import gram_of, total_of
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
@@ -204,7 +204,7 @@ class Regression(NamedTuple):
         # Products of features in double: what inverts F'F multiplies its rounding.
         F, m = wide.astype(np.float64), own.shape[1]
         gram = np.empty((m + F.shape[1],) * 2)
-        gram[:m, :m] = sparse_products.gram(own)
+        gram[:m, :m] = gram_of(own)
         gram[:m, m:] = sparse_products.transpose_times(own, F)
         gram[m:, :m], gram[m:, m:] = gram[:m, m:].T, F.T @ F
         of_own = np.asarray((sparse.csr_array(Y.T) @ own).toarray(), dtype=wide.dtype)

@@ -1,0 +1,141 @@
+"""Rows far from the origin, of columns of very different sizes, and alike: values are right, or a warning says so."""
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspectral import PCA, SketchedPCA, TruncatedSVD, write_counts
+from dspectral.decomposition.moments import GramProduct, Moments
+
+RNG = np.random.default_rng(7)
+WAVES = RNG.standard_normal((120, 3)) * [9, 4, 2] @ RNG.standard_normal((3, 2500))
+KELVIN = (288.15 + RNG.uniform(-20, 20, 2500) + WAVES + 1e-2 * RNG.standard_normal((120, 2500))).astype(
+    np.float32
+)
+MIXED = np.c_[3e9 * RNG.standard_normal(200), RNG.standard_normal((200, 5)) * [5, 4, 3, 2, 1]]
+
+
+def variances(X, k, center=True):
+    """Squared singular values of rows in double precision, over n - 1."""
+    A = X.astype(np.float64)
+    A = A - A.mean(axis=0) if center else A
+    return np.linalg.svd(A, compute_uv=False)[:k] ** 2 / (len(X) - 1)
+
+
+@pytest.mark.parametrize("kind", ["memory", "dask", "CSR", "store"])
+@pytest.mark.parametrize("solver", ["auto", "krylov", "full"])
+def test_single_precision_far_from_the_origin_is_right(kind, solver):
+    X = {
+        "memory": lambda: KELVIN,
+        "dask": lambda: da.from_array(KELVIN, chunks=(50, -1)),
+        "CSR": lambda: sparse.csr_array(KELVIN),
+        "store": lambda: write_counts(sparse.csr_array(KELVIN), f"memory://kelvin-{solver}", block_rows=50),
+    }[kind]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PCA(3, svd_solver=solver).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, variances(KELVIN, 3), rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["auto", "krylov", "frequent_directions", "gram"])
+def test_values_beside_that_of_a_common_mean_are_not_zero(solver):
+    X = (50.0 + RNG.standard_normal((150, 2200 if solver != "gram" else 300))).astype(np.float32)
+    model = TruncatedSVD(3, solver=solver, sketch_size=140).fit(X)
+    truth = variances(X, 3, center=False) * 149
+    assert np.abs(model.singular_values_**2 - truth).max() <= model.certificate_.absolute
+    np.testing.assert_allclose(model.singular_values_, np.sqrt(truth), rtol=0.3 if "f" in solver else 1e-2)
+    along = (X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)) @ model.components_.T.astype(np.float64)
+    if solver == "gram":
+        np.testing.assert_allclose(model.explained_variance_, np.square(along).mean(axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+@pytest.mark.parametrize("solver", ["full", "auto", "frequent_directions", "krylov"])
+def test_seconds_since_an_epoch_are_decomposed_about_their_mean(offset, solver):
+    X = RNG.standard_normal((400, 8)) * np.arange(8, 0, -1)
+    model = PCA(3, svd_solver=solver).fit(X + offset)
+    np.testing.assert_allclose(model.explained_variance_, variances(X + offset, 3), rtol=1e-6)
+    assert model.certificate_.lost < 1e-4
+
+
+@pytest.mark.parametrize("solver", ["auto", "full", "in_memory"])
+@pytest.mark.parametrize("face", [PCA, TruncatedSVD])
+def test_columns_far_shorter_than_others_keep_their_values(face, solver):
+    model = face(6, **{"svd_solver" if face is PCA else "solver": solver}).fit(MIXED)
+    truth = np.sqrt(variances(MIXED, 6, center=face is PCA) * 199)
+    np.testing.assert_allclose(model.singular_values_, truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["krylov", "frequent_directions"])
+def test_what_a_solver_does_not_resolve_is_zero_and_said(solver):
+    with pytest.warns(
+        UserWarning, match=rf"only 1 independent direction.*6e-08 of the longest.*{solver}.*'full'"
+    ):
+        PCA(4, svd_solver=solver).fit(MIXED)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("solver", ["auto", "full", "in_memory", "krylov", "frequent_directions"])
+def test_equal_rows_explain_nothing(kind, solver):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PCA(2, svd_solver=solver, whiten=True).fit(kind(np.full((300, 5), 0.7)))
+    assert not model.explained_variance_ratio_.any()
+    assert np.abs(model.transform(np.full((1, 5), 0.7))).max() < 1e-6
+
+
+def test_blocks_are_multiplied_about_their_means_and_merged():
+    X, Z = 1e7 + RNG.standard_normal((30, 6)), RNG.standard_normal((6, 2))
+    A = X - X.mean(axis=0)
+    parts = [GramProduct.of(rows, factor=Z, center=True) for rows in (X[:10], X[10:], X[:0])]
+    found = parts[0].merge(*parts[1:])
+    np.testing.assert_allclose(found.product, A.T @ A @ Z, rtol=1e-6)
+    np.testing.assert_allclose(found.energy, np.square(A).sum(), rtol=1e-8)
+    np.testing.assert_allclose(found.about_origin().product, X.T @ X @ Z, rtol=1e-12)
+    few = GramProduct.of(sparse.csr_array(np.eye(6)), factor=Z, center=True)
+    np.testing.assert_allclose(found.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
+    moments = [Moments.of(rows, center=True) for rows in (X[:10], X[10:])]
+    np.testing.assert_allclose(moments[0].merge(moments[1]).gram, A.T @ A, atol=1e-5)
+
+
+@pytest.mark.parametrize("face", [PCA, TruncatedSVD, SketchedPCA])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("width", [40, 2100])
+def test_rows_that_come_bit_by_bit_are_a_fit_of_all_within_the_certificate(face, kind, width):
+    X = sparse.random_array((90, width), density=0.1, rng=3).toarray() + 3.0 * (kind is np.asarray)
+    model = face(4)
+    for start in (0, 20, 55):
+        model.partial_fit(kind(X[start : start + 35 if start else 20]))
+    truth = variances(X, 4, center=face is not TruncatedSVD) * 89
+    assert model.n_samples_seen_ == 90
+    assert np.abs(model.singular_values_**2 - truth).max() <= model.certificate_.absolute
+
+
+def test_a_share_of_the_variance_is_looked_for_again_when_rows_are_added():
+    first, rest = np.outer(RNG.standard_normal(20), RNG.standard_normal(12)), RNG.standard_normal((200, 12))
+    for share in (0.8, np.float32(0.8)):
+        start = first + 1e-3 * rest[:20]
+        model = PCA(share).partial_fit(start)
+        assert model.n_components_ == 1
+        assert model.partial_fit(rest).n_components_ == PCA(0.8).fit(np.r_[start, rest]).n_components_ > 5
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16])
+def test_integers_of_numpy_are_numbers_of_components(kind):
+    X = RNG.standard_normal((60, 40))
+    ours, theirs = (
+        TruncatedSVD(k, solver="krylov", n_iter=2, n_oversamples=1).fit(X).singular_values_
+        for k in (3, kind(3))
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_fit_that_left_nothing_to_add_to_names_an_argument_that_the_class_has():
+    X = RNG.standard_normal((50, 30))
+    models = PCA(2, svd_solver="in_memory", n_passes=3), TruncatedSVD(2, solver="in_memory")
+    for model, name in zip(models, ("svd_solver", "solver"), strict=True):
+        with pytest.raises(ValueError, match=f"fit with {name}='frequent_directions'"):
+            model.fit(X).partial_fit(X)
