@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -116,6 +116,12 @@ class LabelledSentences(NamedTuple):
     offsets: NDArray[np.int64]
 
 
+@has_arrays(
+    {
+        "data": Array("*", "u"),
+        "offsets": Array("*", "i", below="data", order="offsets"),
+    }
+)
 @saved
 class Documents(NamedTuple):
     """The raw UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""

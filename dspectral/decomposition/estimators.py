@@ -30,7 +30,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CheckedRows, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
@@ -56,6 +56,16 @@ def _can_grow(estimator: "Decomposition") -> bool:
     return estimator.solver in _GROWING
 
 
+@has_arrays(
+    {
+        "components_": Array("n_components_ n_features_in_"),
+        "singular_values_": Array("n_components_", at_least=0),
+        "explained_variance_": Array("n_components_", at_least=0),
+        "explained_variance_ratio_": Array("n_components_", at_least=0),
+        "mean_": Array("n_features_in_"),
+        "summary_.total": Array("n_features_in_", optional=True),
+    }
+)
 class Decomposition(
     FittedFactsMixin,
     TopTermsMixin,

@@ -28,7 +28,7 @@ from dspectral.linalg.block_sums import (
     total_of,
 )
 from dspectral.linalg.dense import eigh_descending, rounding_of_means, rounding_of_sums
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
@@ -115,6 +115,12 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float
     return Sketched(sketch, error)
 
 
+@has_arrays(
+    {
+        "sketch": Array("* d"),
+        "total": Array("d"),
+    }
+)
 @saved
 class FrequentDirections(NamedTuple):
     """A sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.

@@ -40,10 +40,16 @@ from dspectral.linalg.dense import (
 )
 from dspectral.linalg.panels import along_columns, panels, row_gram
 from dspectral.linalg.sparse_products import tiles
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 
+@has_arrays(
+    {
+        "total": Array("d"),
+        "gram": Array("d d"),
+    }
+)
 @saved
 class Moments(NamedTuple):
     """Number, sum and Gram matrix of rows.

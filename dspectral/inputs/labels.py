@@ -16,6 +16,7 @@ from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows, refuse_other_
 from dspectral.engine.row_blocks import slices_of
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.inputs.sequences import in_memory_blocks
+from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.linalg.sparse_products import canonical_rows
 from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_missing, is_sparse
 
@@ -153,9 +154,10 @@ def _of_labels(labels: NDArray[Any]) -> ClassRows:
 
 
 def _indicator(rows: Rows) -> CSRRows:
-    """Return ones where a block is not zero."""
-    marked: Any = rows != 0  # an array of bool of the same kind
-    found = sparse.csr_array(marked).astype(np.float64)
+    """Return a block of an indicator in double precision, without stored zeros; refuse what is neither 0 nor 1."""
+    block: Any = sparse.csr_array(rows) if is_sparse(rows) else rows
+    refuse_not_indicator(block)
+    found = sparse.csr_array(block != 0).astype(np.float64)
     found.eliminate_zeros()
     return found
 

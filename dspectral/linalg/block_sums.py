@@ -109,14 +109,28 @@ def refuse_not_finite(rows: Rows) -> None:
             return
     # A finite sum proves that each entry is finite; the converse is false, as large entries may overflow together.
     bad = np.flatnonzero(~np.isfinite(values))
-    if not len(bad):
-        return
+    if len(bad):
+        raise ValueError(f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite")
+
+
+def refuse_not_indicator(rows: Rows) -> None:
+    """Refuse labels that are neither 0 nor 1, and name the place. Shapes: `rows` (n, n_classes)."""
+    values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else np.ravel(rows)
+    if not (values.dtype == bool or np.isin(values, (0, 1)).all()):
+        entry = int(np.flatnonzero(~np.isin(values, (0, 1)))[0])
+        raise ValueError(
+            f"Unknown label type: {_name_entry(rows, entry)}, but an indicator matrix of labels holds 0 and 1 alone: "
+            "give a dense array of one label a document, or 1 where a document has the label"
+        )
+
+
+def _name_entry(rows: Rows, entry: int) -> str:
+    """Return the place and the value of an entry, counted along the rows, or as it is stored in a sparse block."""
     if is_sparse(rows):
-        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
-        column = int(rows.indices[bad[0]])
-    else:
-        row, column = divmod(int(bad[0]), rows.shape[1])
-    raise ValueError(f"row {row}, column {column} is {values[bad[0]]}, but every entry must be finite")
+        row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+        return f"row {row}, column {rows.indices[entry]} is {rows.data[entry]}"
+    row, column = divmod(entry, rows.shape[1])
+    return f"row {row}, column {column} is {rows[row, column]}"
 
 
 def gram_of(rows: Rows, mean: Doubles | None = None) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from dspectral import decomposition, methods, preprocessing
 from dspectral.linalg.sparse_products import csr_fault
+from dspectral.persistence.checks import check_arrays
 from dspectral.registry import ESTIMATORS, RECORDS
 from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
 from dspectral.store.columns import fitted_columns
@@ -175,7 +176,9 @@ def _decoded(record: Record, path: str, given: Sequence[type]) -> Any:
         )
     try:
         return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
-    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        if isinstance(error, StoreError) or record.where.url in str(error):
+            raise
         said = f"{type(error).__name__}: {error}"
         raise ValueError(f"the model at {path} holds what save does not write ({said:.200})") from error
 
@@ -312,6 +315,7 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         known = as_tokenizer(value, name)
         return None if known is None else known.name
     if record is not None:
+        check_arrays(value)
         fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
         return {"kind": "record", "class": record, "fields": fields}
     made_from = name_of(type(value))
@@ -327,6 +331,7 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         raise TypeError(
             f"{name} has {wrong[0]!r}, which no method of {made_from} sets: remove it, or keep it elsewhere"
         )
+    check_arrays(value, fitted=bool(fitted))  # what load would refuse is not written
     return {
         "kind": "estimator",
         "class": made_from,
@@ -355,6 +360,16 @@ class Decoder(NamedTuple):
     def items(self, node: dict[str, Any]) -> list[Any]:
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
+
+    def checked(self, made: Any, *, fitted: bool = True) -> Any:
+        """Return an object whose arrays fit each other."""
+        try:
+            check_arrays(made, fitted=fitted)
+        except ValueError as error:
+            raise ValueError(
+                f"the model at {self.record.where.url} does not fit together: {error}; save it again"
+            ) from error
+        return made
 
     def values(self, nodes: dict[str, JSON]) -> dict[str, Any]:
         """Return the values of named nodes."""
@@ -408,7 +423,7 @@ def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
             f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
             f"loaded: {', '.join(RECORDS)}"
         )
-    return RECORDS[node["class"]](**decoder.values(node["fields"]))
+    return decoder.checked(RECORDS[node["class"]](**decoder.values(node["fields"])))
 
 
 def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
@@ -431,7 +446,7 @@ def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     made.set_params(**parameters)
     if hasattr(kind, "_parameter_constraints"):
         made._validate_params()  # noqa: SLF001  it has no public name
-    return made
+    return decoder.checked(made, fitted=bool(attributes))
 
 
 def names_not_set(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:

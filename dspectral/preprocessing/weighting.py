@@ -11,7 +11,7 @@ from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, sum
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_option
 from dspectral.inputs.rows import SparseOutput, checked_rows
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.columns import mark_columns
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
@@ -28,6 +28,14 @@ Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
 
 
+@has_arrays(
+    {
+        "idf_": Array("n_features_in_", optional=True),
+        "document_frequency_": Array(
+            "n_features_in_", "i", at_least=0, below="n_documents_+1", optional=True
+        ),
+    }
+)
 @saved
 class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.

@@ -16,6 +16,7 @@ from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, ru
 from dspectral.engine.events import PassBegan
 from dspectral.engine.fits import FirstPass
 from dspectral.engine.row_blocks import in_blocks
+from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.store.arrays import digest_of
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.columns import check_columns, columns_of
@@ -47,7 +48,7 @@ def write_counts(
     store : str or path-like
         Local path or fsspec URL of the store to make.
     labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
-        Not zero where a row has the label; kept beside the rows, block by block.
+        1 or True where a row has the label, 0 elsewhere; kept beside the rows, block by block.
     block_rows : int, optional
         Number of rows of a block; by default a Dask array's chunks, or 64 MiB of an array in memory.
     signed : bool, default=False
@@ -184,9 +185,9 @@ def _write_rows(
         rows = rows.copy()
         rows.eliminate_zeros()
     if labels is not None:
-        labels = sparse.csr_array(
-            labels if is_sparse(labels) else labels != 0
-        ).copy()  # changed in place below
+        labels = sparse.csr_array(labels).copy() if is_sparse(labels) else labels  # changed in place below
+        refuse_not_indicator(labels)
+        labels = labels if is_sparse(labels) else sparse.csr_array(labels != 0)
         labels.sum_duplicates()
         labels.eliminate_zeros()
     return write_block(draft.where, draft.name(number), rows, labels=labels)

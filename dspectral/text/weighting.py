@@ -9,10 +9,15 @@ from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of
 from dspectral.linalg.sparse_products import scaled_to_length
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 
+@has_arrays(
+    {
+        "document_frequency": Array("d", "i", at_least=0, below="n_rows+1"),
+    }
+)
 @saved
 class DocumentFrequencies(NamedTuple):
     """Rows, and for each column the rows in which it is not zero, shape (d,)."""
@@ -41,6 +46,12 @@ TermFrequency: TypeAlias = Literal["count", "binary", "sqrt", "log", "sublinear"
 Norm: TypeAlias = Literal["l1", "l2"]
 
 
+@has_arrays(
+    {
+        "column_weights": Array("d", optional=True),
+        "columns": Array("d", "i", at_least=0, optional=True),
+    }
+)
 @saved
 class Weighting(NamedTuple):
     """A function of one sparse row: entries, then columns, then the row's length.

@@ -2,6 +2,7 @@
 
 import enum
 import re
+import uuid
 from functools import partial
 
 import dask
@@ -14,7 +15,7 @@ import sklearn.exceptions
 from scipy import sparse
 from sklearn.base import clone
 
-from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD
+from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD, write_counts
 from dspectral.inputs import labelled_streams
 from dspectral.inputs.labels import class_rows
 from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
@@ -100,6 +101,70 @@ def test_room_behind_the_last_row_is_not_counted(rows):
         assert found.energy_ == expected.energy_
         np.testing.assert_array_equal(found.components_, expected.components_)
         np.testing.assert_array_equal(found.transform(roomy), expected.transform(A))
+
+
+def lazy(make):
+    """Return a function that makes an indicator lazy, in blocks of one kind."""
+    return lambda y: da.from_array(y, chunks=(5, -1)).map_blocks(make)
+
+
+INDICATORS = [
+    np.asarray,
+    sparse.csr_array,
+    sparse.csc_array,
+    sparse.coo_matrix,
+    lazy(np.asarray),
+    lazy(sparse.csr_array),
+]
+
+
+def calls_with_an_indicator(X, y):
+    """Return every call that takes an indicator matrix of labels."""
+    known = np.stack([np.arange(12) % 2, np.ones(12)], axis=1)
+    return [
+        *(partial(model.fit, X, y) for model in (LocalLSI(1), HybridLSI(1), MomentMultiLabelClassifier(1))),
+        partial(MomentMultiLabelClassifier(1).fit(X, known).score, X, y),
+        partial(write_counts, X, f"memory://indicators/{uuid.uuid4().hex}", labels=y),
+    ]
+
+
+@pytest.mark.parametrize("make", INDICATORS)
+@pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf, 2**40])
+def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_taken(make, value):
+    X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
+    y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1).astype(
+        np.float64 if value != 2**40 else int
+    )
+    y[7, 1] = value
+    for call in calls_with_an_indicator(X, make(y)):
+        with pytest.raises(
+            ValueError, match=rf"row \d+, column 1 is {re.escape(str(y[7, 1]))}, but an indicator .*0 and 1"
+        ):
+            call()
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csc_matrix, lazy(sparse.csr_array)])
+def test_a_sparse_column_of_labels_is_not_taken_for_an_indicator(make):
+    X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
+    for call in calls_with_an_indicator(X, make(np.arange(12)[:, None] % 3)):
+        with pytest.raises(
+            ValueError, match=r"column 0 is 2, but an indicator .* give a dense array of one label"
+        ):
+            call()
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, np.float64])
+def test_an_indicator_is_the_same_in_every_type_and_container(dtype):
+    X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
+    y = np.stack([np.arange(12) % 2, np.arange(12) % 3 == 0], axis=1)
+    for make in (HybridLSI, MomentMultiLabelClassifier):
+        expected = (
+            make(1).fit(X, y).transform(X) if make is HybridLSI else make(1).fit(X, y).decision_function(X)
+        )
+        for wrap in INDICATORS[:4]:
+            model = make(1).fit(X, wrap(y.astype(dtype)))
+            found = model.transform(X) if make is HybridLSI else model.decision_function(X)
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_lazy_labels_that_are_no_dask_array_are_not_read():

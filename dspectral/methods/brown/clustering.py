@@ -18,10 +18,18 @@ from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_informat
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.metrics import average_mutual_information
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 
+@has_arrays(
+    {
+        "words_": Array("n_types", ""),
+        "word_counts_": Array("n_types", "i", at_least=0),
+        "tree_.merges": Array("n 2", "i"),
+        "labels_": Array("n_types", "i", at_least=0, below="n+1"),
+    }
+)
 @saved
 class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.

@@ -26,7 +26,7 @@ from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, is
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.embeddings.queries import WordQueries
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
 from dspectral.types import CSRRows, Doubles
@@ -66,6 +66,14 @@ class EmbeddingRecipe(NamedTuple):
     n_passes: int = 6
 
 
+@has_arrays(
+    {
+        "words_": Array("n_types", ""),
+        "word_counts_": Array("n_types", "i", at_least=0),
+        "vectors_": Array("n_types k"),
+        "singular_values_": Array("k", at_least=0),
+    }
+)
 @saved
 class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.

@@ -6,10 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dspectral._compiled import read_only
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int32s
 
 
+@has_arrays(
+    {
+        "initial": Array("n_states", at_least=0),
+        "transition": Array("n_states n_states", at_least=0),
+        "emission": Array("n_types n_states", at_least=0),
+        "final": Array("n_states", at_least=0),
+    }
+)
 @saved
 class HiddenMarkov(NamedTuple):
     """A hidden Markov model, or the counts that one is made from.

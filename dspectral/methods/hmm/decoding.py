@@ -25,6 +25,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
 from dspectral.methods.hmm.inference import smooth, viterbi
+from dspectral.registry import Array, has_arrays
 from dspectral.types import Doubles, Int32s, IntArray, LabelledSentences, Sentences
 
 T = TypeVar("T")
@@ -33,6 +34,12 @@ HoldsBlocks: TypeAlias = HoldsSentences | HoldsLabelledSentences
 """A corpus, with or without labels."""
 
 
+@has_arrays(
+    {
+        "model_.initial": Array("k", sums=0),
+        "model_.emission": Array("t k", sums=0),
+    }
+)
 class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     """Base of estimators whose ``model_`` is a chain over types; a corpus is decoded by one task a block."""
 

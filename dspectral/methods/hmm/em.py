@@ -12,10 +12,16 @@ from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, en
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Int32s, Int64s
 
 
+@has_arrays(
+    {
+        "words_": Array("t", ""),
+        "model_.transition": Array("k k", sums=1),
+    }
+)
 @saved
 class EMHMM(StateDecoder):
     """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.

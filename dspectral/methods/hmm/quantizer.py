@@ -14,7 +14,7 @@ from dspectral.engine import emits_events, is_lazy
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.inputs.rows import refuse_lossy
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int32s
 
 BATCH_FRAMES = 4096
@@ -28,6 +28,13 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 """Sequences of frames, shape (n_frames_i, n_features) each, or all frames as one matrix."""
 
 
+@has_arrays(
+    {
+        "mean_": Array("n_features_in_"),
+        "scale_": Array("n_features_in_", at_least=5e-324),
+        "centers_": Array("* n_features_in_"),
+    }
+)
 @saved
 class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the number of its nearest center (mini-batch k-means).

@@ -51,7 +51,7 @@ from dspectral.methods.lsi.similarities import (
     largest_weight,
     matrix_of,
 )
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CheckedRows, FloatArray, Rows, RowsLike, is_sparse
 
 
@@ -227,6 +227,13 @@ SOLVER, N_PASSES = "auto", 5
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`, and the passes of ``"krylov"``."""
 
 
+@has_arrays(
+    {
+        "components_": Array("k n_features_in_"),
+        "singular_values_": Array("k", at_least=0),
+        "classes_": Array("*", "", optional=True),
+    }
+)
 @saved
 class HybridLSI(
     FittedFactsMixin,

@@ -15,7 +15,7 @@ from dspectral.engine.summary import add_fields
 from dspectral.inputs.labels import LabelledStreams
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, float_rows
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import FloatArray, Rows, is_sparse
 
 PAIRS = 10
@@ -26,6 +26,12 @@ _ROUNDING = 1e-14
 """Rise of the objective, relative to it, that counts as rounding."""
 
 
+@has_arrays(
+    {
+        "axes": Array("d n_classes"),
+        "offsets": Array("n_classes"),
+    }
+)
 @saved
 class Relevancy(NamedTuple):
     """Weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""

@@ -34,7 +34,7 @@ from dspectral.methods.lsi.local_regions import (
     row_bytes,
     weighted_regions,
 )
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 COMPONENTS = 25
@@ -83,6 +83,16 @@ class LocalMachines(NamedTuple):
         return 1.0 if self.relevancy is None else self.relevancy.weights(rows)
 
 
+@has_arrays(
+    {
+        "classes_": Array("classes_", ""),
+        "components_": Array("* n_features_in_", each=True),
+        "coef_": Array("classes_ n_features_in_"),
+        "intercept_": Array("classes_"),
+        "region_sizes_": Array("classes_", "i", at_least=0),
+        "relevancy_.axes": Array("n_features_in_ classes_", optional=True),
+    }
+)
 @saved
 class LocalLSI(
     FittedFactsMixin,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, FloatArray, is_sparse
 
 DENSE_COLUMNS = 1024
@@ -152,6 +152,11 @@ _ROWS = 512
 """Rows of cosines that are held at a time."""
 
 
+@has_arrays(
+    {
+        "matrix": Array("terms terms"),
+    }
+)
 @saved
 class TermSimilarity(NamedTuple):
     """Similarities between the terms of a vocabulary.

@@ -16,13 +16,28 @@ from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading, first_pas
 from dspectral.methods.multilabel.prediction import LEAST_SCORE, LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.methods.multilabel.summaries import posteriors
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import FloatArray, IntArray, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
 
 
+@has_arrays(
+    {
+        "classes_": Array("classes_", ""),
+        "state_weights_": Array("k", at_least=0, sums=0),
+        "word_distributions_": Array("n_features_in_ k", at_least=0),
+        "label_distributions_": Array("classes_ k", at_least=0),
+        "log_words_": Array("n_features_in_ k", finite=False),
+        "directions_": Array("n_features_in_ s"),
+        "own_words_": Array("m", "i", at_least=0, below="n_features_in_"),
+        "linear_": Array("classes_ m+s+1", optional=True),
+        "state_labels_": Array("classes_ k", at_least=0, optional=True),
+        "document_frequency_": Array("n_features_in_", "i", at_least=0, below="n_documents_+1"),
+        "label_totals_": Array("classes_", "i", at_least=0, below="n_documents_+1"),
+    }
+)
 @saved
 class MomentMultiLabelClassifier(LabelPrediction):
     """Learn any number of labels in three passes: latent states of documents, from moments of words and labels.
@@ -198,7 +213,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
             Counts of words, not negative.
         y : ndarray, DataFrame, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
-            Matrix that is not zero where a document has the label; by default the labels that the store X holds.
+            Matrix of 1 where a document has the label and 0 elsewhere, or of bool; by default the labels that the
+            store X holds.
 
         Returns
         -------
@@ -220,10 +236,6 @@ class MomentMultiLabelClassifier(LabelPrediction):
         labels: Any = y
         if not (y is None or is_lazy(y) or is_sparse(y)):
             labels = label_matrix(y)
-            if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
-                raise ValueError(
-                    "Unknown label type: y holds fractions, but must be an indicator matrix of documents and labels"
-                )
         data = labelled_streams(X, labels)
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)

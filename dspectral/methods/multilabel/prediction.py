@@ -18,6 +18,7 @@ from dspectral.inputs.labels import checked_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
+from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.methods.multilabel.summaries import posteriors
@@ -245,7 +246,9 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         """
         y = collect_rows(getattr(X, "labels", None) if y is None else y)
         # Sparse indicators stay sparse: what is compared has one entry for each label of a document.
-        true = (y if is_sparse(y) else np.asarray(y)) != 0
+        true: Any = sparse.csr_array(y) if is_sparse(y) else np.asarray(y)
+        refuse_not_indicator(true)
+        true = true != 0
         predicted = collect_rows(self.predict(X)) != 0
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 

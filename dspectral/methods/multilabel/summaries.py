@@ -15,7 +15,7 @@ from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import gram_of, total_of
+from dspectral.linalg.block_sums import gram_of, refuse_not_indicator, total_of
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
@@ -69,6 +69,7 @@ class FirstMoments(NamedTuple):
         bounds: SampleBounds = NO_SAMPLE,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `labels` (n, L)."""
+        refuse_not_indicator(labels)
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])

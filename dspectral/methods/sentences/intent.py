@@ -29,7 +29,7 @@ from dspectral.methods.sentences.cross_validation import (
     weigh_parts,
 )
 from dspectral.methods.sentences.representation import HALVES, Half, SentenceFeatures, SentenceRepresentation
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, Documents
 
 N_FOLDS = 3
@@ -52,6 +52,13 @@ class IntentRecipe(NamedTuple):
     half: Half | Literal["auto"] = "sent"
 
 
+@has_arrays(
+    {
+        "classes_": Array("classes_", ""),
+        "svm_.classes_": Array("classes_", ""),
+        "scorer_.classes_": Array("classes_", "", optional=True),
+    }
+)
 @saved
 class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     """Crammer and Singer's linear SVM on counts and, if given, on their representation.

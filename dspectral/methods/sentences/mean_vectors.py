@@ -10,11 +10,16 @@ from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
 from dspectral.methods.sentences.representation import SentenceFeatures
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents, FloatArray
 
 
+@has_arrays(
+    {
+        "vectors": Array("* *", "fiu", optional=True),
+    }
+)
 @saved
 class WordVectorRepresentation(SentenceFeatures):
     """Represent a sentence by its n-grams beside the mean of given word vectors, scaled to unit length.

@@ -27,7 +27,7 @@ from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_t
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import unit_rows
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.columns import columns_of
 from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
@@ -180,6 +180,13 @@ class SentenceRecipe(NamedTuple):
     n_passes: int = 3
 
 
+@has_arrays(
+    {
+        "words_": Array("n_words", "i", at_least=0, below="n_features", order="rising"),
+        "projection_": Array("n_words k"),
+        "singular_values_": Array("k", at_least=0),
+    }
+)
 @saved
 class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     """Represent a sentence by its n-grams and by what its words mean in unlabeled text.

@@ -24,9 +24,18 @@ from dspectral.methods.tmpca.streams import (
     is_lists,
     stream_of,
 )
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 
 
+@has_arrays(
+    {
+        "vectors": Array("* *", "fiu", optional=True),
+        "components_": Array("k *", each=True),
+        "means_": Array("*", each=True),
+        "explained_variance_": Array("components_ k", at_least=0),
+        "explained_variance_ratio_": Array("components_ k", at_least=0),
+    }
+)
 @saved
 class TreePCA(
     FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator

@@ -18,7 +18,7 @@ from dspectral.inputs.rows import LazyOutputMixin, checked_rows, row_dtype
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
 from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import OpenedCounts
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
@@ -59,6 +59,20 @@ class TopDocument(NamedTuple):
     text: str | None
 
 
+@has_arrays(
+    {
+        "columns_": Array("n_words", "i", at_least=0, below="n_features_in_", order="rising"),
+        "words_": Array("n_words", "", optional=True),
+        "idf_": Array("n_words"),
+        "axes_": Array("r n_words"),
+        "singular_values_": Array("r", at_least=0),
+        "rotation_": Array("r k"),
+        "components_": Array("k n_words", at_least=0),
+        "topic_shares_": Array("k", at_least=0),
+        "document_rows_": Array("k n", "i", at_least=-1, below="n_documents_"),
+        "document_cosines_": Array("k n"),
+    }
+)
 @saved
 class Topics(
     FittedFactsMixin,

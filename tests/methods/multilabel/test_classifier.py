@@ -236,7 +236,7 @@ def bad_inputs():
     yield words, np.ones(6), "y has 1 dimension"
     yield words, labels[:, :0], "y has no column"
     yield words, labels.astype(str), "Unknown label type"
-    yield words, labels / 2, "y holds fractions"
+    yield words, labels / 2, r"row 0, column 0 is 0\.5, but an indicator matrix of labels holds 0 and 1 alone"
     yield words, 0 * labels, "no document has a label"
     yield np.eye(6), labels, "no document has two words"
     yield np.eye(6) + np.eye(6, k=1), labels, "no document has three words"

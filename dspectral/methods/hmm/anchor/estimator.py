@@ -22,7 +22,7 @@ from dspectral.methods.hmm.anchor.search import (
 from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
@@ -31,6 +31,13 @@ N_DIMENSIONS: int | None = None
 """Coordinates of a point; None for as many as there are states."""
 
 
+@has_arrays(
+    {
+        "membership_": Array("words_+spelling_classes_ anchors_", at_least=0, sums=1),
+        "model_.emission": Array("words_+spelling_classes_ anchors_", sums=0),
+        "model_.transition": Array("k k", sums=1),
+    }
+)
 @saved
 class AnchorHMM(StateDecoder):
     """Hidden Markov model each of whose states has an anchor: a word that no other state emits.

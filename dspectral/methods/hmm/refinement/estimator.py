@@ -31,7 +31,7 @@ from dspectral.methods.hmm.refinement.starts import (
     start_at_random,
     start_with_moments,
 )
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentences
 
 MOST_REFINEMENTS = 512
@@ -41,6 +41,15 @@ POLISH = 3
 """Passes of EM after the moments, where their number is not given."""
 
 
+@has_arrays(
+    {
+        "words_": Array("t", ""),
+        "n_refinements_": Array("labels_", "i", at_least=1),
+        "bounds_": Array("labels_+1", "i", below="k", order="offsets"),
+        "operators_.emission": Array("labels_ t m m", optional=True),
+        "correlations_": Array("labels_ *", optional=True),
+    }
+)
 @saved
 class RefinementHMM(ChainDecoder):
     """Label each token of a sequence; within a label, the model has hidden refinements that it learns.

@@ -8,7 +8,7 @@ import scipy.linalg
 
 from dspectral.linalg.tensors import joint_diagonalize
 from dspectral.methods.hmm.chain import HiddenMarkov
-from dspectral.registry import saved
+from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int64s
 
 
@@ -21,6 +21,14 @@ class Projections(NamedTuple):
     n_refinements: Int64s
 
 
+@has_arrays(
+    {
+        "emission": Array("n_labels n_types m m"),
+        "transition": Array("n_labels n_labels m m"),
+        "first": Array("n_labels m"),
+        "last": Array("n_labels m"),
+    }
+)
 @saved
 class Operators(NamedTuple):
     """Observable operators: chain products of them give probabilities, without any hidden state.

@@ -1,0 +1,94 @@
+"""Arrays of a model against each other, as its classes declare them: compiled loops trust shapes and indices."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dspectral.registry import ARRAYS, Array
+from dspectral.types import is_sparse
+
+TOLERANCE = 1e-3
+"""How far the sum of probabilities in single precision may be from 1."""
+MAX_ITEMSIZE = 8
+"""Bytes of an entry: compiled loops know no longer ones."""
+
+
+def check_arrays(model: Any, *, fitted: bool = True) -> None:
+    """Raise a ValueError that names an array of an estimator or a record which does not fit its others."""
+    declared = [ARRAYS.get(kind, {}) for kind in reversed(type(model).__mro__)]
+    sizes: dict[str, int] = {}
+    for path, array in (item for arrays in declared for item in arrays.items()):
+        values: Any = model
+        for name in path.split("."):
+            values = getattr(values, name, None)
+        each = values if array.each and isinstance(values, list) else [values]
+        for i, value in enumerate(each):
+            name = f"{type(model).__name__}.{path}" + (f"[{i}]" if array.each else "")
+            if isinstance(value, list) and not array.kind:  # of words
+                value = np.empty(len(value), dtype=bool)  # noqa: PLW2901
+            if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
+                fault = next(_faults(value, array, model, sizes), "")
+            else:
+                fault = "" if array.optional or not fitted else f"is {value!r:.60}, but it must be an array"
+            if fault:
+                raise ValueError(f"{name} {fault}")
+
+
+def _faults(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> Iterator[str]:
+    """Yield what is wrong with an array, its shape and type first."""
+    if not _fits(value, array, model, sizes):
+        yield f"has shape {value.shape}, but it must be ({array.shape.replace(' ', ', ')}), where {sizes}"
+    entries = value.data if is_sparse(value) else value
+    kind, end = entries.dtype.kind, _size(array.below, model, sizes) if array.below else 0
+    if array.kind and not (kind in array.kind and entries.dtype.itemsize <= MAX_ITEMSIZE):
+        yield f"is of type {entries.dtype}, but it must be of kind {array.kind!r}, of at most 64 bits"
+    if kind == "f" and not np.isfinite(entries if array.finite else entries[entries != -np.inf]).all():
+        yield "holds NaN or infinity, but each entry must be finite"
+    if array.at_least is not None and entries.size and entries.min() < array.at_least:
+        yield f"holds {entries.min()}, but each entry must be at least {array.at_least}"
+    if array.order == "offsets" and not (value[:1] == 0).all() & (value[-1:] == end).all() & (len(value) > 0):
+        yield f"must begin with 0 and end with {end}, as offsets do"
+    if array.order and (np.diff(value) < (array.order == "rising")).any():
+        yield "must rise from each entry to the next"
+    if array.below and array.order != "offsets" and entries.size and entries.max() >= end:
+        yield f"holds {entries.max()}, but each entry must be below {end}"
+    if array.sums is not None and np.abs(value.sum(axis=array.sums) - 1.0).max(initial=0.0) > TOLERANCE:
+        yield f"holds probabilities, but their sums along axis {array.sums} are not 1"
+
+
+def _fits(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
+    """Report whether an array has its shape; a size that is seen for the first time is kept."""
+    for shape in array.shape.split(";"):
+        terms = shape.split()
+        if len(terms) == value.ndim:
+            alone = {
+                term: _length(model, term) if hasattr(model, term) else size
+                for term, size in zip(terms, value.shape, strict=True)
+                if term.isidentifier()
+            }
+            known = {**alone, **sizes}
+            wanted = tuple(
+                size if term == "*" else _size(term, model, known)
+                for term, size in zip(terms, value.shape, strict=True)
+            )
+            if wanted == value.shape:
+                sizes.update(known)
+                return True
+    return False
+
+
+def _length(model: Any, name: str) -> int:
+    """Return an attribute that is an integer, or its length."""
+    value = getattr(model, name)
+    return int(value) if isinstance(value, int | np.integer) else len(value)
+
+
+def _size(term: str, model: Any, sizes: dict[str, int]) -> int:
+    """Return the value of a sum such as ``2*n+k+1``."""
+    total = 0
+    for part in term.split("+"):
+        *factor, name = part.split("*")
+        known = int(name) if name.isdigit() else sizes[name] if name in sizes else _length(model, name)
+        total += known * int(factor[0] if factor else 1)
+    return total
