@@ -96,8 +96,7 @@ class Decomposition(
         exact = self._scikit_solver in _EXACT or self.solver == "full"
         # Sums of small integers of NumPy overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
-        numbers = tuple(int(x) if isinstance(x, np.integer) else x for x in numbers)
-        (n_passes, size, k), solver = numbers, self.solver
+        n_passes, size, k = (int(x) if isinstance(x, np.integer) else x for x in numbers)
         # Each product is made orthonormal, whichever way is asked for.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
         tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
@@ -106,12 +105,12 @@ class Decomposition(
             if self._n_iter is not None:
                 n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
         n_passes = 1 if grows else n_passes
-        if self.n_oversamples is not None and size is None and isinstance(k, Integral):
+        if self.n_oversamples is not None and size is None and isinstance(k, int):
             width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
             size = width * (1 if tol else max(1, n_passes - 1))
         return Plan(
-            k,  # type: ignore[arg-type]
-            solver=solver,
+            k,
+            solver=self.solver,
             n_passes=n_passes,
             sketch_size=size,
             center=check_flag("center", self.center),
