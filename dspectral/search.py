@@ -269,15 +269,16 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     are_counts = isinstance(X, OpenedCounts) or is_sparse(getattr(X, "_meta", X))
     if not are_texts and (model is None or not are_counts):
         return X
+    named = None
+    are_shares = isinstance(rows, Coordinates) and rows.head["made_by"] == "topic-shares"
     if isinstance(rows, Coordinates):
-        are_shares, rows = rows.head["made_by"] == "topic-shares", rows.store
-    else:
-        are_shares = False
+        named, rows = rows.head["store"], rows.store
     transform = model.coordinates if isinstance(model, Topics) and not are_shares else model.transform
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, OpenedCounts):
-            raise ValueError("query is a text, but rows are no store, which knows how texts are counted")
+            give = f": open_store({named!r}) opens the one that they name, files do not" if named else ""
+            raise ValueError(f"query is a text, but rows are no store, which knows how texts are counted{give}")
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
     if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, OpenedCounts):

@@ -21,8 +21,10 @@ from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 from dask.base import tokenize
@@ -166,6 +168,11 @@ class Folder(NamedTuple):
         system.invalidate_cache()  # workers write through other instances
         return system, root.rstrip("/")
 
+    def place(self, path: str) -> tuple[Any, str]:
+        """Return the file system, and the path of a part in it; refuse one outside of the folder."""
+        system, root = self.system()
+        return system, inner_path(system, root, f"{path}{SUFFIX}")
+
     def paths(self, path: str) -> set[str]:
         """Return the paths of the parts directly under a path."""
         system, root = self.system()
@@ -177,8 +184,7 @@ class Folder(NamedTuple):
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, at once or not at all."""
-        system, root = self.system()
-        place = f"{root}/{path}{SUFFIX}"
+        system, place = self.place(path)
         system.makedirs(place.rpartition("/")[0], exist_ok=True)
         if "file" not in system.protocol:
             # One put is whole or nothing in a store of objects; elsewhere the checksums tell a half.
@@ -193,11 +199,11 @@ class Folder(NamedTuple):
 
     def read(self, path: str) -> Any:
         """Read a summary; raise :class:`PartError` if it is missing or damaged."""
-        system, root = self.system()
         try:
+            system, place = self.place(path)
             if "file" in system.protocol:
-                refuse_endless(f"{root}/{path}{SUFFIX}")
-            return decoded(path, system.cat_file(f"{root}/{path}{SUFFIX}"))
+                refuse_endless(place)
+            return decoded(path, system.cat_file(place))
         except (OSError, *DAMAGED) as error:
             why = f"it cannot be read, or is not as it was written ({type(error).__name__}: {error})"
             raise PartError(f"partial {path} in {self.shown} is made again: {why}", path) from error
@@ -208,7 +214,11 @@ class Folder(NamedTuple):
         found = {
             path: int(one["size"] or 0)
             for path, one in system.find(root, detail=True).items()
-            if NAME.search(path) and path.removeprefix("/").startswith(root.removeprefix("/"))
+            if NAME.search(path)
+            and path.removeprefix("/").startswith(root.removeprefix("/"))
+            and not leaves_folder(
+                system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
+            )
         }
         for path in found:
             system.rm_file(path)
@@ -222,6 +232,30 @@ class Folder(NamedTuple):
     def shown(self) -> str:
         """The address without what may be secret in it."""
         return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
+
+
+def inner_path(system: Any, root: str, key: str) -> str:
+    """Return the path of a key in a folder, and refuse one that leaves it; an empty key is the folder itself."""
+    if key and leaves_folder(system, root, key):
+        raise ValueError(
+            f"{key!r:.80} leads out of {root}, but what a file names or links to must be within: remove it"
+        )
+    return f"{root}/{key}" if key else root
+
+
+def leaves_folder(system: Any, root: str, key: str) -> bool:
+    """Report whether a key is none of a file within a folder, or there is a link on its way to a place outside."""
+    # Servers decode what is percent-encoded; a second colon begins a drive or an address.
+    parts = [*key.split("/"), *unquote(key).split("/")]
+    if not {"", ".", ".."}.isdisjoint(parts) or {"\\", "\0"} & {*key} or re.match(r"[A-Za-z]:|\w+::", key):
+        return True
+    while (inner := getattr(system, "sync_fs", getattr(system, "fs", None))) is not None:
+        root, system = getattr(system, "_join", str)(root), inner
+    if "file" not in getattr(system, "protocol", "file"):
+        return False
+    paths = accumulate(key.split("/"), "{}/{}".format, initial=root)
+    linked = any(Path(path).is_symlink() for path in islice(paths, 1, None))
+    return linked and not Path(f"{root}/{key}").resolve().is_relative_to(Path(root).resolve())
 
 
 def refuse_endless(path: str, most: float = math.inf) -> None:

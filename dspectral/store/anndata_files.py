@@ -64,8 +64,19 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
 
 
 def element(root: Any, path: str) -> Any:
-    """Return a group or array of a file, or None if it is not there."""
-    return root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
+    """Return a group or array of a file, or None if it is not there; refuse one that HDF5 reads from another file."""
+    found = root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
+    if isinstance(root, zarr.Group) or found is None:
+        return found
+    inside = {path: found}
+    if not hasattr(found, "dtype"):
+        found.visititems(inside.__setitem__)
+    for name, part in inside.items():
+        if hasattr(part, "dtype") and (part.external or part.is_virtual):
+            raise StoreError(
+                f"{name} of {root.file.filename} is read from other files: write its values into this one"
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,11 @@ def _opened_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
         remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
         raise StoreError(f"{where.url} is no readable HDF5 file{remedy}: {error}") from error
     with file:
+        # Another file would be opened wherever it is. Values 0 and 1 are the kinds of links within a file.
+        if other := file.id.links.visit(lambda name, link: name if link.type > 1 else None, info=True):
+            raise StoreError(
+                f"{where.url}: {other.decode()} links to another file: write its values into this one"
+            )
         yield file
 
 

@@ -81,8 +81,8 @@ def _checksum(content: bytes) -> int:
 
 
 def _read(where: Location, path: str, begin: int, end: int) -> bytes:
-    system, root = where.system()
-    return bytes(system.cat_file(f"{root}/{path}", start=begin, end=end))
+    system, file = where.path(path)
+    return bytes(system.cat_file(file, start=begin, end=end))
 
 
 PIECE_BYTES = 8

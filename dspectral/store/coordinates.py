@@ -24,7 +24,7 @@ from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
 from dspectral.store.draft import waiting_threads
-from dspectral.store.location import Location, StoreError, named_when_full, without_secrets
+from dspectral.store.location import GIVEN, Location, StoreError, named_when_full, without_secrets
 from dspectral.store.lock import locked
 from dspectral.store.rows import OpenedCounts
 from dspectral.types import FloatArray
@@ -104,8 +104,9 @@ class Coordinates:
 
     @cached_property
     def store(self) -> OpenedCounts | None:
-        """The store that the rows are from, None where they are from none, or from chosen rows of one."""
-        return open_store(self.head["store"]) if self.head["store"] else None
+        """The store that the rows are from; None where there is none, or no caller of this process has named it."""
+        place = GIVEN.get(str(self.head["store"]))
+        return None if place is None else open_store(place.url, storage_options=dict(place.options))
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows, None where none were kept."""
@@ -311,9 +312,9 @@ def _find(where: Location) -> Coordinates | None:
     names = [name for name in where.names() if name.endswith(".parquet")]
     if not names:
         return None
-    system, root = where.system()
     try:
-        with system.open(f"{root}/{names[0]}") as file:
+        system, path = where.path(names[0])
+        with system.open(path) as file:
             metadata = (optional_module("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
         said = json.loads(metadata or "null")
     except (OSError, ValueError, RuntimeError) as error:

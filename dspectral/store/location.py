@@ -23,7 +23,7 @@ from zarr.core.sync import iothread, loop, sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.fits import place_of
-from dspectral.engine.keeping import UnknownContentError, refuse_endless
+from dspectral.engine.keeping import UnknownContentError, inner_path, refuse_endless
 from dspectral.engine.tasks import retried
 from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
@@ -54,7 +54,37 @@ class StoreError(ValueError):
 
 
 class _Groups:
-    """Makes the groups above an array in one round of requests."""
+    """Refuses keys outside of the store, and makes the groups above an array in one round of requests."""
+
+    _system: Any = None
+    """File system of fsspec, None for the disks of this machine."""
+
+    def place(self, key: str) -> str:
+        """Return the path of a key."""
+        return inner_path(self._system, str(cast(Any, self).root), key)
+
+    async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
+        """Let Zarr read a key that is within the store."""
+        self.place(key)
+        found: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
+        if found is not None and key.endswith(".zarray") and _names_pickle(json.loads(found.to_bytes())):
+            raise ValueError(f"{key} names the codec pickle, which runs what is in a file")
+        return found
+
+    async def exists(self, key: str) -> bool:
+        """Let Zarr look for a key that is within the store."""
+        self.place(key)
+        return bool(await cast(Any, super()).exists(key))
+
+    async def delete(self, key: str) -> None:
+        """Let Zarr remove a key that is within the store."""
+        self.place(key)
+        await cast(Any, super()).delete(key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Let Zarr remove a folder that is within the store."""
+        self.place(prefix.removesuffix("/"))
+        await cast(Any, super()).delete_dir(prefix)
 
     # A store is opened for one block or one table: nobody removes a group between two of its arrays.
     _made: frozenset[str] = frozenset()
@@ -81,41 +111,64 @@ class LocalFiles(_Groups, LocalStore):
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Let Zarr read a file that ends."""
-        try:
-            refuse_endless(f"{self.root}/{key}", LARGEST if key.endswith(METADATA) else self.most)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        self.place(key, LARGEST if key.endswith(METADATA) else self.most)
         return await super().get(key, *arguments, **options)
+
+    def place(self, key: str, most: float = math.inf) -> str:
+        """Return the path of a key; refuse one of another store, of no end, or of more bytes than it may have."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            refuse_endless(f"{self.root}/{key}", most)
+        return super().place(key)
 
     async def set(self, key: str, value: Buffer) -> None:
         """Let Zarr write a file, a mark among them, as arrays are written."""
         self._check_writable()
-        await asyncio.to_thread(_replace, self.root / key, value.to_bytes())
+        await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes())
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Let Zarr write the metadata of a new group."""
         if not self.is_there(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(_replace, self.root / key, value.to_bytes(), new=True)
+                await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes(), new=True)
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""
-        return (self.root / key).exists()
+        return Path(self.place(key)).exists()
 
     def write_files(self, files: dict[str, bytes]) -> None:
         """Write files, each aside and then renamed, so that a writer who is killed leaves no half one."""
         self._check_writable()
         for key, content in files.items():
             with named_when_full(f"{self}/{key}"):
-                _replace(self.root / key, content)
+                _replace(Path(self.place(key)), content)
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
         """Read whole files; None stands for one that is not there."""
-        return [_content(f"{self.root}/{key}") for key in keys]
+        return [self._content(key) for key in keys]
+
+    def _content(self, key: str) -> NDArray[np.uint8] | None:
+        try:
+            return np.fromfile(self.place(key, LARGEST), dtype=np.uint8)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
 
 
 class RemoteFiles(_Groups, FsspecStore):
     """A place that fsspec knows."""
+
+    @property
+    def _system(self) -> Any:
+        return self.fs
+
+    @property
+    def root(self) -> str:
+        """Path of the store in its file system."""
+        return self.path.rstrip("/")
+
+    async def set(self, key: str, value: Buffer, *arguments: Any) -> None:
+        """Let Zarr write a key that is within the store."""
+        self.place(key)
+        await super().set(key, value, *arguments)
 
     def is_there(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -138,6 +191,8 @@ class RemoteFiles(_Groups, FsspecStore):
         return [None if one is None else np.asarray(one.as_numpy_array()) for one in sync(read())]
 
 
+GIVEN: dict[str, "Location"] = {}
+"""Places that callers of this process have named, by addresses without secrets: the only ones that a file can name."""
 Files: TypeAlias = LocalFiles | RemoteFiles
 """A store of Zarr that is open."""
 
@@ -151,7 +206,9 @@ class Location(NamedTuple):
     @classmethod
     def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> "Location":
         """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
-        return cls(*place_of(url, storage_options))
+        place = cls(*place_of(url, storage_options))
+        GIVEN[without_secrets(place.url)] = place
+        return place
 
     def known_content(self) -> object:
         """Raise an error: a place may hold other content tomorrow."""
@@ -163,6 +220,11 @@ class Location(NamedTuple):
         """Return the file system, and the path of the store in it."""
         system, root = fsspec.url_to_fs(self.url, **dict(self.options))
         return system, root.rstrip("/")
+
+    def path(self, key: str) -> tuple[Any, str]:
+        """Return the file system, and the path of a key of the store in it."""
+        system, root = self.system()
+        return system, inner_path(system, root, key)
 
     def open(self, *, read_only: bool = True) -> Files:
         """Open the Zarr store; nothing is read yet."""
@@ -211,10 +273,10 @@ class Location(NamedTuple):
         return retried(self._names, path, what=f"listing {self.url}/{path}")
 
     def _names(self, path: str) -> list[str]:
-        system, root = self.system()
+        system, folder = self.path(path)
         system.invalidate_cache()  # Zarr writes through another instance
         try:
-            found = system.ls(f"{root}/{path}".rstrip("/"), detail=False)
+            found = system.ls(folder, detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(one.rstrip("/").rsplit("/", 1)[-1] for one in found)
@@ -306,6 +368,14 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
+def _names_pickle(metadata: Any) -> bool:
+    """Report whether a codec that runs code is anywhere in the metadata of an array."""
+    parts = (
+        metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()
+    )
+    return metadata == "pickle" or any(map(_names_pickle, parts))
+
+
 def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
@@ -319,14 +389,6 @@ def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
         (os.link if new else os.replace)(aside, file)
     finally:
         aside.unlink(missing_ok=True)
-
-
-def _content(path: str) -> NDArray[np.uint8] | None:
-    try:
-        refuse_endless(path, LARGEST)
-        return np.fromfile(path, dtype=np.uint8)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        return None
 
 
 def check_size(name: str, value: int) -> int:

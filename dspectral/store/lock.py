@@ -34,8 +34,8 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
     A lock of the file system ends with its process; the object in a bucket stays if that is killed, and names its
     writer.
     """
-    system, root = fsspec.url_to_fs(where.url, **dict(where.options))
-    holder = f"{root.rstrip('/')}/{HOLDER}"
+    where.path(LOCK)
+    system, holder = where.path(HOLDER)
     content = json.dumps(
         {
             "pid": os.getpid(),
