@@ -278,7 +278,9 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     if are_texts and not get_tags(first).input_tags.string:
         if not isinstance(rows, OpenedCounts):
             give = f": open_store({named!r}) opens the one that they name, files do not" if named else ""
-            raise ValueError(f"query is a text, but rows are no store, which knows how texts are counted{give}")
+            raise ValueError(
+                f"query is a text, but rows are no store, which knows how texts are counted{give}"
+            )
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
     if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, OpenedCounts):

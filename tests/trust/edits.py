@@ -17,6 +17,13 @@ def paths_of(value: Any, kind: type = str, at: tuple[Any, ...] = ()) -> list[tup
     return [at] if isinstance(value, kind) else []
 
 
+def estimators_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return where the estimators of a model are."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    own = [at] if isinstance(value, dict) and value.get("kind") == "estimator" else []
+    return [*own, *(path for key, one in pairs for path in estimators_of(one, (*at, key)))]
+
+
 def value_at(value: Any, path: tuple[Any, ...]) -> Any:
     for key in path:
         value = value[key]
@@ -28,7 +35,7 @@ def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     if not path:
         return new
     made = value.copy()
-    made[path[0]] = with_value(value[path[0]], path[1:], new)
+    made[path[0]] = new if len(path) == 1 else with_value(value[path[0]], path[1:], new)
     return sealed({key: one for key, one in made.items() if key != SEAL}) if SEAL in value else made
 
 
