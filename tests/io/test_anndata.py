@@ -86,7 +86,7 @@ def values_of(model):
 
 
 def test_x_layers_and_raw_of_a_file_open_as_stores(path):
-    for layer, factor in ((None, 1), ("counts", 2), ("raw", 3)):
+    for layer, factor in (("by column", 1), (None, 1), ("counts", 2), ("raw", 3)):
         opened = open_store(path, layer=layer)
         assert np.array_equal(opened.counts.compute().toarray(), factor * ROWS.toarray())
         assert opened.document_frequency.sum() == ROWS.nnz
@@ -98,8 +98,10 @@ def test_x_layers_and_raw_of_a_file_open_as_stores(path):
     ("layer", "sentence"),
     [
         ("nothing", r"no layer 'nothing' in .*cells.*: its layers are 'by column', 'counts', 'dense'$"),
-        ("by column", r"layer 'by column' of .* is csc_matrix, .* set adata\.layers\['by column'\] = scipy"),
-        ("dense", r"layer 'dense' of .* is array, but must be a csr_matrix"),
+        (
+            "dense",
+            r"layer 'dense' of .* is array, but must be a csr_matrix: set adata\.layers\['dense'\] = scipy",
+        ),
     ],
 )
 def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence):
