@@ -5,7 +5,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
@@ -282,7 +281,7 @@ def _check_shape(place: Any, rows: Any, layer: str | None, obsm: str | None) -> 
 
 def _warn_of_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
     """Warn where scanpy ignores a solver of such rows."""
-    is_dask = isinstance(X, da.Array)
+    is_dask = hasattr(X, "dask")
     sparse = is_sparse(X._meta) if is_dask else is_sparse(X) or engine.is_lazy(X)  # noqa: SLF001  of its blocks
     kind = f"a {'sparse' if sparse else 'dense'} {'dask array' if is_dask else 'matrix'}"
     taken = SOLVERS_OF[kind, centered]
@@ -306,7 +305,7 @@ def _opened(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tu
         rows = dense_matrix(where, layer, path=path)
         if rows is None:
             rows = open_store(data, layer=layer) if path is None else open_anndata(where, path=path)
-        if isinstance(rows, da.Array | AnnDataCounts):
+        if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
             return where, rows, None
         return _opened(rows, None, None, copy=False)  # a store of ours, which has no layer
     if engine.holds_several(data):
