@@ -275,7 +275,13 @@ class GramProduct(NamedTuple):
         return whole._replace(energy=whole.energy + float(np.einsum("ij,ij->", scatter, scatter)))
 
     def about_origin(self) -> Self:
-        """Return the summary of the rows as they are."""
+        """Return the summary of the rows as they are.
+
+        Returns
+        -------
+        GramProduct
+            The summary, with the mean put back.
+        """
         if self.along is None:
             return self
         mean = self.total / self.n_rows
