@@ -29,6 +29,7 @@ from .row_blocks import matrix_of as matrix_of
 from .row_blocks import refuse_other_containers as refuse_other_containers
 from .row_blocks import row_numbers as row_numbers
 from .row_blocks import say_bytes as say_bytes
+from .row_blocks import strip_labels as strip_labels
 from .run_plan import RunPlan as RunPlan
 from .run_plan import plan as plan
 from .summary import add_fields as add_fields

@@ -1,5 +1,7 @@
 """Settings of a machine rather than of a method, read from Dask's configuration."""
 
+from numbers import Integral
+
 import dask
 from dask.utils import parse_bytes, parse_timedelta
 
@@ -63,9 +65,9 @@ def as_bytes(name: str, value: object) -> int:
 
 def _whole_number(entry: str, default: int, *, least: int) -> int:
     value = dask.config.get(entry, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{entry} is {value!r}, but it must be a whole number of at least {least}")
-    return value
+    return int(value)
 
 
 def _seconds(entry: str, default: str) -> float:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,8 +251,9 @@ def smaller_sketch(estimator: Any, ratio: float) -> list[str]:
     """Return the size of the sketch that would fit, to which summaries are in proportion."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     k = parameters.get("n_components")
-    if "sketch_size" not in parameters or not isinstance(k, int):  # or a share of the variance
+    if "sketch_size" not in parameters or not isinstance(k, Integral):  # or a share of the variance
         return []
+    k = int(k)
     now = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
     fits = int(now * ratio * MARGIN)
     if fits < k:

@@ -62,8 +62,15 @@ Shape: TypeAlias = tuple[int, int, str] | None
 """Rows, columns and dtype that an array says one of its blocks has; None for blocks that are not rows."""
 
 
+def strip_labels(X: Any) -> Any:
+    """Return the array of a DataArray of xarray whose data is not chunked, and all else as it is."""
+    is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None
+    return np.asarray(X) if is_labeled else X
+
+
 def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return the Dask array behind ``X``, cut into row blocks of known sizes."""
+    X = strip_labels(X)
     # Asked for once: a store builds its array anew each time.
     array = backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
     if not isinstance(array, da.Array):

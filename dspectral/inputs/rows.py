@@ -62,17 +62,38 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         names = list(X.columns)  # type: ignore[union-attr]
         columns = named_columns(FRAME, names) if all(isinstance(name, str) for name in names) else None
         return _checked_lazy(estimator, rows_of_frame(X), columns, reset=reset)
+    X = engine.strip_labels(X)
     engine.refuse_other_containers(X)
     refuse_lossy(X)
     kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     if reset or hasattr(X, "columns") or not hasattr(estimator, "column_identity_"):
-        rows = validate_data(estimator, X, reset=reset, **kinds)
+        try:
+            rows = validate_data(estimator, X, reset=reset, **kinds)
+        except (TypeError, ValueError) as error:
+            if wrong := _wrong_columns(X):
+                raise ValueError(
+                    f"X holds no plain numbers in the column(s) {wrong}: leave them out, or fill what is missing, as "
+                    f"by X.fillna(0) ({error!s:.200})"
+                ) from error
+            raise
     else:  # scikit-learn would warn that names are missing, which only DataFrames have in memory
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
         _check_width(estimator, rows.shape[1])
     if reset:
         learn_columns(estimator, None)
     return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
+
+
+def _wrong_columns(X: Any) -> str:
+    """Name the columns of a DataFrame in memory that hold missing values, dates or other than numbers."""
+    wrong = []
+    for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "shape") else ():
+        values = np.asarray(X[name])
+        # NaN and NaT differ from themselves, and pandas' NA compares as no truth value at all.
+        missing = sum(value is None or str(value) in ("nan", "NaT", "<NA>") for value in values.tolist())
+        if missing or values.dtype.kind in "mMUS":
+            wrong.append(f"{name!r} ({X[name].dtype}{f', {missing} missing' if missing else ''})")
+    return ", ".join(wrong[:5])
 
 
 def refuse_lossy(X: object) -> None:
@@ -122,7 +143,9 @@ def _refuse_kind(dtype: np.dtype[Any]) -> None:
     if dtype.kind == "c":
         raise ValueError(f"Complex data not supported: X holds {dtype}")
     if dtype.kind not in _NUMBERS:
-        raise ValueError(f"X holds {dtype}, but its entries must be real numbers")
+        raise ValueError(
+            f"X holds {dtype}, but its entries must be real numbers: convert them first, as by X.astype('float32')"
+        )
 
 
 def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:

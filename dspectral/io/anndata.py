@@ -1,6 +1,7 @@
 """Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
 
 from collections.abc import Mapping
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -250,7 +251,9 @@ def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | 
     if named is not None:
         params["mask_var"] = named
     own = {
-        name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)
+        name: value
+        for name, value in estimator.get_params().items()
+        if isinstance(value, str | bool | np.bool_ | Real)
     }
     facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
     certificate = getattr(estimator, "certificate_", None)

@@ -104,8 +104,10 @@ def learn_columns(model: Any, found: Known) -> None:
 
 def check_columns(owner: Any, found: Known, what: str = "X") -> None:
     """Refuse rows of other columns than a model was fitted on, or a store holds, as far as both are known."""
+    if found is None:
+        return
     known, name = columns_of(owner) or fitted_columns(owner), type(owner).__name__
-    if known is None or found is None or (difference := _difference(found, known)) is None:
+    if known is None or (difference := _difference(found, known)) is None:
         return
     remedy = _REMEDIES.get(found.kind, "give rows of the same columns")
     if known.hashing is not None:

@@ -102,7 +102,7 @@ def begin(
         store, storage_options, append = scratch, None, False
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
-    provenance = without_secrets(provenance)
+    provenance = as_json(without_secrets(provenance))
     _admit(where, append=append)  # nothing is written where nothing can be
     try:
         with locked(where):
@@ -219,6 +219,8 @@ def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value as JSON gives it back."""
     if isinstance(value, Tokenizer):
         return value.name
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, dict):
         return {key: as_json(entry) for key, entry in value.items()}
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -168,6 +168,10 @@ def _write_rows(
     block: Rows, labels: "Rows | None" = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
 ) -> BlockInfo:
     number = block_id[0]
+    if np.ma.isMaskedArray(block) or np.ma.isMaskedArray(labels):
+        raise ValueError(
+            f"row block {number}: it is a masked array, but missing entries have no meaning: fill them"
+        )
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
