@@ -328,7 +328,8 @@ def _add_topics(
     seed: int,
 ) -> None:
     """Find the topics, and the documents that are shown; or say why there are none."""
-    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, seed=seed)
+    pairs = words.corpus.provenance["corpus"]["tokens"] == PAIRS
+    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, pairs=pairs, seed=seed)
     if not topics.n_topics:
         found.missing["topics"] = (
             f"there are {found.size['documents']} documents with words, of which {n_usable} are in several documents "

@@ -38,7 +38,7 @@ function ending(n) {
   return tens > 10 && tens < 14 ? "th" : ["th", "st", "nd", "rd"][ones < 4 ? ones : 0];
 }
 function ask(text) {
-  const wanted = text.trim().toLowerCase();
+  const wanted = text.trim().toLowerCase().normalize("NFC");
   if (!wanted) return;
   if (numbers.has(wanted)) return showWord(numbers.get(wanted));
   const begins = D.words.findIndex((word, i) => i > 0 && word.startsWith(wanted));

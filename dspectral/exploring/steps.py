@@ -1,5 +1,6 @@
 """The steps of an exploration, each from plain inputs to a finding."""
 
+import re
 from collections.abc import Collection
 
 import numpy as np
@@ -30,6 +31,7 @@ from dspectral.text.cutting import word_pattern
 from dspectral.types import CSRRows, FloatArray
 
 SLICE_ROWS = 512
+HIRAGANA = re.compile("[\u3041-\u309f]")
 PERPLEXITY = 30.0
 LEAST_MAPPED = 8
 """Words below which there is no map."""
@@ -107,10 +109,16 @@ def describe_vocabulary(words: FrequentWords) -> Vocabulary:
     )
 
 
-def plan_topics(store: CountStore, words: list[str], most: int, *, seed: int) -> tuple[Topics, int]:
+def plan_topics(
+    store: CountStore, words: list[str], most: int, *, pairs: bool = False, seed: int
+) -> tuple[Topics, int]:
     """Return topics to fit, as many as a text has room for and at most some, and the number of words they may have."""
     # Numbers are marks of a list or table more often than they tell something.
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
+    if (
+        pairs
+    ):  # with hiragana they are particles and endings, and content words are Chinese characters or katakana
+        is_word &= np.array([HIRAGANA.search(word) is None for word in words])
     numbers = [words[i] for i in np.flatnonzero(~is_word).tolist()]
     fewest = min(MOST_FEWEST, max(2, store.n_rows // 100))
     several = store.document_frequency[is_word & (store.document_frequency >= fewest)]

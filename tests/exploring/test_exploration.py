@@ -189,6 +189,8 @@ def test_clauses_of_a_language_without_blanks_become_pairs_and_the_page_says_wha
     assert asked.warning == ""
     assert asked.vocabulary.words == made.vocabulary.words
     assert "\u6771\u4eac" in made.vocabulary.words
+    assert "\u3078\u884c" in made.vocabulary.words  # a particle and a verb, which is no word of a topic
+    assert not any(re.search("[\u3041-\u309f]", word) for topic in made.topics for word in topic.words)
 
 
 @pytest.mark.filterwarnings("ignore:n_components is")
