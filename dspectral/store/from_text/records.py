@@ -196,6 +196,7 @@ def csv_texts(
     # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
     # the header is read.
     n_columns, n_bytes, longest = 0, 0, reading.longest
+    skips = reading.if_missing == "skip"
     texts: list[bytes] = []
     lines: list[int] = []
 
@@ -203,15 +204,17 @@ def csv_texts(
         return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}")
 
     for line, record in csv_records(pieces, url, delimiter, longest.of_records):
-        if is_blank(record, n_columns):
-            reading.count_blank(1)
+        if not record or len(record) != n_columns:
+            if is_blank(record, n_columns):
+                reading.count_blank(1)
+            elif n_columns:
+                raise ValueError(
+                    f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}"
+                )
+            else:
+                n_columns = len(record)
             continue
-        if not n_columns:
-            n_columns = len(record)
-            continue
-        if len(record) != n_columns:
-            raise ValueError(f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}")
-        if reading.if_missing == "skip" and not record[text_column]:
+        if skips and not record[text_column]:
             reading.count_missing()
             continue
         texts.append(record[column].encode())
