@@ -434,7 +434,7 @@ def krylov_spectrum(
         energy = max(0.0, part.energy + added * of_mean)
         if n_done == 1:
             check_range(energy, np.float64)
-            scale = scale_of(part.energy, plan.dtype)
+            scale = scale_of(max(energy, part.energy), plan.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
         product = product.astype(plan.dtype, copy=False)
@@ -444,7 +444,7 @@ def krylov_spectrum(
         if to_tol or is_last:
             best, most = space.bracket(k, -(-width // 3)) if to_tol else (space.close(product), None)
             values = best.values / scale
-            formed = max(energy, part.energy)
+            formed = max(energy, part.energy) * best.amplified
             rounding = rounding_of_products(part.n_rows, formed, plan.dtype)
             rounding += rounding_of_means(part.energy, of_mean) * (part.along is not None)
             # What is left is positive semidefinite, so its trace bounds its norm.

@@ -249,12 +249,14 @@ class Approximation(NamedTuple):
     """``C`` is near ``rows' rows`` with ``rows = coefficients' M'``, and never below it.
 
     `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
-    the columns of M; `parts` (d, m_i): blocks of columns of M.
+    the columns of M; `parts` (d, m_i): blocks of columns of M; `amplified`: how many times the rounding of products is
+    larger in the values.
     """
 
     values: NDArray[np.float64]
     coefficients: NDArray[np.float64]
     parts: tuple[FloatArray, ...]
+    amplified: float = 1.0
 
     def rows(
         self,
@@ -305,7 +307,7 @@ def _best_approximation(
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
-    squares = root.T @ inner @ root
+    squares, amplified = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
     if len(values) and values[-1] < SPREAD * values[0]:
         # Squares of products, over a small value, would be off by eps times the square of the largest over that one.
         of_parts, squares = (
@@ -315,8 +317,9 @@ def _best_approximation(
         for panel in panels(len(parts[0]), *parts):
             rows = np.add.reduce([part[panel] @ w for part, w in zip(parts, of_parts, strict=True)])
             squares += rows.T @ rows
+        amplified = 1.0 / math.sqrt(SPREAD)
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
-    return Approximation(values, root @ vectors, parts)
+    return Approximation(values, root @ vectors, parts, amplified)
 
 
 def _assemble(
