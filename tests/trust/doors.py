@@ -70,6 +70,10 @@ ARGUMENTS: dict[str, Any] = {
     "levels": [1],
     "target": "kite",
     "deep": False,
+    "n_clusters": 2,
+    "pairs": sparse.csr_array(np.eye(3)),
+    "word_counts": np.ones(3, dtype=np.int64),
+    "corpus": [line.split() for line in LINES[:4]],
 }
 """What a method without a default is given, by the name of its argument; X and y are those of the class's case."""
 ENDS = {"write", "begin"}
