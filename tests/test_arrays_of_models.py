@@ -73,7 +73,7 @@ def rewritten(path, number, change):
     write_record(Location.of(path), {"dspectral_model": record.attributes["dspectral_model"]}, arrays)
 
 
-FREE = {"WordVectorRepresentation", "TreePCA", "VectorQuantizer", "LocalLSI", "sketch", "logistic"}
+FREE = {"WordVectorRepresentation", "TreePCA", "VectorQuantizer", "LocalLSI", "sketch", "logistic", "extra"}
 """Models with an array of any length: a word with its vector, a direction, a code or an iteration may be one less."""
 
 
