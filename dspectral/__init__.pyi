@@ -23,6 +23,7 @@ from .forecast import plan as plan
 from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
+from .lsi_model import LsiModel as LsiModel
 from .methods.brown.clustering import SpectralBrownClustering as SpectralBrownClustering
 from .methods.embeddings.word_embedding import EmbeddingRecipe as EmbeddingRecipe
 from .methods.embeddings.word_embedding import WordEmbedding as WordEmbedding
@@ -35,7 +36,6 @@ from .methods.hmm.refinement.starts import RefinementRecipe as RefinementRecipe
 from .methods.lsi.hybrid import HybridLSI as HybridLSI
 from .methods.lsi.local import LocalLSI as LocalLSI
 from .methods.lsi.local_regions import LocalRecipe as LocalRecipe
-from .methods.lsi.lsi_model import LsiModel as LsiModel
 from .methods.lsi.similarities import term_similarity as term_similarity
 from .methods.multilabel.classifier import MomentMultiLabelClassifier as MomentMultiLabelClassifier
 from .methods.multilabel.recipe import MultiLabelRecipe as MultiLabelRecipe

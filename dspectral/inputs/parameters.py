@@ -1,6 +1,6 @@
 """Parameters at the door of an estimator: numbers that must be numbers, and random states of every kind."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -74,6 +74,22 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     if not any(type(value) is type(option) and value == option for option in options):
         raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
     return value
+
+
+def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
+    """Refuse arguments of another library's class, unless their value changes nothing; name what takes their place.
+
+    >>> refuse_others("Shape", {"sides": 4}, {"sides": (3, "Square()")})
+    Traceback (most recent call last):
+    ...
+    TypeError: sides=4 is no argument of Shape: use Square()
+    """
+    for name, value in given.items():
+        if name not in known:
+            raise TypeError(f"{kind} got an unexpected keyword argument {name!r}")
+        same, instead = known[name]
+        if not (type(value) is type(same) and value == same):
+            raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {instead}")
 
 
 def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_option
+from dspectral.inputs.parameters import check_flag, check_option, refuse_others
 from dspectral.inputs.rows import SparseOutput, checked_rows
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.columns import mark_columns
@@ -19,6 +19,7 @@ from dspectral.text.weighting import (
     DocumentFrequencies,
     Norm,
     TermFrequency,
+    Unseen,
     Weighting,
     inverse_document_frequency,
 )
@@ -26,6 +27,20 @@ from dspectral.types import RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
+_BEFORE = "it in NgramHashing(...), the step before"
+_WORDS = (
+    "hashed columns are not chosen by words; build_store(files, store, vocabulary=VocabularySettings({}))"
+)
+OTHERS: dict[str, tuple[Any, str]] = {
+    "binary": (False, "TfidfWeighting(tf='binary')"),
+    "min_df": (1, _WORDS.format("min_document_frequency=...")),
+    "max_df": (1.0, _WORDS.format("max_document_frequency=...")),
+    "max_features": (None, _WORDS.format("max_features=...")),
+    "vocabulary": (None, "build_store(files, store, vocabulary=VocabularySettings()) has named columns"),
+    **dict.fromkeys(("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _BEFORE)),
+    **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _BEFORE)),
+}
+"""Arguments of ``TfidfVectorizer`` that are none here: the value that changes nothing, and what takes its place."""
 
 
 @has_arrays(
@@ -41,8 +56,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.
 
     The weights belong to the model: rows of another store, or new texts, are weighted by the frequencies of the
-    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer``: its ``use_idf=False`` is ``idf=None``,
-    its ``smooth_idf=False`` is ``idf="plain"``, and its ``sublinear_tf=True`` is ``tf="sublinear"``.
+    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer`` on columns that these rows have; on
+    the others with ``unseen="keep"``.
 
     Parameters
     ----------
@@ -54,6 +69,15 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
         Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``, with the sign of c but for
         "binary".
+    unseen : {"drop", "keep"}, default="drop"
+        Weight of a column that no row of :meth:`fit` held: 0, as ``TfidfVectorizer`` drops words outside of its
+        vocabulary, or that of a document frequency of 0, the largest of all, as ``TfidfTransformer`` gives it. Without
+        ``idf`` no frequencies are learned, and every column is kept.
+    use_idf, smooth_idf, sublinear_tf : bool, optional
+        Other names, scikit-learn's: ``use_idf=False`` is ``idf=None``, ``smooth_idf=False`` is ``idf="plain"``, and
+        ``sublinear_tf=True`` is ``tf="sublinear"``.
+    **others : object
+        Arguments of ``TfidfVectorizer`` that are none here: refused, and the error names what takes their place.
 
     Attributes
     ----------
@@ -96,10 +120,20 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         norm: Norm | None = "l2",
         idf: Idf | None = "smooth",
         tf: TermFrequency = "count",
+        unseen: Unseen = "drop",
+        use_idf: bool | None = None,
+        smooth_idf: bool | None = None,
+        sublinear_tf: bool | None = None,
+        **others: Any,
     ) -> None:
+        refuse_others("TfidfWeighting", others, OTHERS)
         self.norm = norm
         self.idf = idf
         self.tf = tf
+        self.unseen = unseen
+        self.use_idf = use_idf
+        self.smooth_idf = smooth_idf
+        self.sublinear_tf = sublinear_tf
 
     @emits_events
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
@@ -122,7 +156,6 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         ValueError
             If a parameter is unknown, an entry is NaN or infinite, or the rows are weighted already.
         """
-        self._check_parameters()
         return self._count(X, reset=True)
 
     @emits_events
@@ -141,8 +174,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self
             The transformer with the frequencies of all rows so far.
         """
-        self._check_parameters()
-        return self._count(X, reset=not hasattr(self, "n_features_in_"))
+        return self._count(X, reset=not hasattr(self, "n_passes_"))
 
     def transform(self, X: RowsLike) -> Any:
         """Weigh rows by the learned frequencies.
@@ -180,12 +212,30 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             If nothing was learned yet.
         """
         check_is_fitted(self)
-        return Weighting(self.tf, None if self.idf is None else self.idf_, None, self.norm)
+        idf, tf = self._check_parameters()
+        return Weighting(tf, None if idf is None else self.idf_, None, self.norm)
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> tuple[Idf | None, TermFrequency]:
+        """Return the forms of both frequencies, whichever names they were given by."""
         check_option("norm", self.norm, ("l1", "l2", None))
-        check_option("idf", self.idf, ("smooth", "plain", None))
-        check_option("tf", self.tf, get_args(TermFrequency))
+        idf, tf = (
+            check_option("idf", self.idf, ("smooth", "plain", None)),
+            check_option("tf", self.tf, get_args(TermFrequency)),
+        )
+        check_option("unseen", self.unseen, get_args(Unseen))
+        use, smooth, sublinear = (
+            default if (given := getattr(self, name)) is None else check_flag(name, given)
+            for name, default in (
+                ("use_idf", idf is not None), ("smooth_idf", idf != "plain"), ("sublinear_tf", tf == "sublinear")
+            )
+        )  # fmt: skip
+        idf = _agreed("idf", idf, "smooth", ("smooth" if smooth else "plain") if use else None)
+        tf = _agreed("tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count")
+        if self.unseen == "keep" and idf == "plain":
+            raise ValueError(
+                "unseen='keep' must be 'drop' with idf='plain', whose weight of unseen columns is infinite"
+            )
+        return idf, tf
 
     def _checked(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; refuse texts, and rows that are weighted already."""
@@ -200,22 +250,22 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         return checked_rows(self, X, reset=reset)
 
     def _count(self, X: RowsLike, *, reset: bool) -> Self:
+        idf, _ = self._check_parameters()
         rows = self._checked(X, reset=reset)
-        self.n_passes_ = 0
-        if self.idf is None:
-            return self
-        # A store knows its frequencies from when it was built: no pass.
-        if isinstance(X, OpenedCounts):
-            found = DocumentFrequencies(X.n_rows, X.document_frequency)
-        else:
-            expect_passes(1)
-            found, self.n_passes_ = summarize(rows, of=frequencies_of, name="count"), 1
-        if not reset:
-            found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
-        self.n_documents_ = found.n_rows
-        self.document_frequency_ = found.document_frequency
-        smooth = self.idf == "smooth"
-        self.idf_ = inverse_document_frequency(found.document_frequency, found.n_rows, smooth=smooth)
+        if idf is not None:
+            # A store knows its frequencies from when it was built: no pass.
+            if isinstance(X, OpenedCounts):
+                found, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
+            else:
+                expect_passes(1)
+                found, n_passes = summarize(rows, of=frequencies_of, name="count"), 1
+            if not reset:
+                found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
+            self.idf_ = inverse_document_frequency(
+                found.document_frequency, found.n_rows, smooth=idf == "smooth", unseen=self.unseen
+            )
+            self.n_documents_, self.document_frequency_ = found
+        self.n_passes_ = 0 if idf is None else n_passes
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -223,3 +273,12 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _agreed(name: str, given: Any, default: Any, named: Any) -> Any:
+    """Return what scikit-learn's names mean; refuse it where another value was given."""
+    if given not in (default, named):
+        raise ValueError(
+            f"{name}={given!r} must be {named!r}, as scikit-learn's names say, or these be left out"
+        )
+    return named

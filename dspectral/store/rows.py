@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 from dask.blockwise import BlockwiseDepDict, blockwise
 from dask.highlevelgraph import HighLevelGraph
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.engine import summarize
@@ -452,6 +452,8 @@ def read_lazily(
     sizes: Sequence[int],
     n_columns: int,
     n_bytes: Sequence[int] | None = None,
+    *,
+    dtype: DTypeLike = np.float32,
 ) -> da.Array:
     """Return a Dask array whose block ``i`` is ``read(items[i])``. Shapes: returns (sum(sizes), n_columns)."""
     name = f"read-block-{uuid4().hex}"
@@ -463,6 +465,6 @@ def read_lazily(
         HighLevelGraph.from_collections(name, layer),
         name,
         chunks=(tuple(sizes), (n_columns,)),
-        meta=sparse.csr_array((0, 0), dtype=np.float32),
+        meta=sparse.csr_array((0, 0), dtype=dtype),
     )
     return say_bytes(rows, n_bytes)

@@ -44,6 +44,7 @@ class DocumentFrequencies(NamedTuple):
 
 TermFrequency: TypeAlias = Literal["count", "binary", "sqrt", "log", "sublinear"]
 Norm: TypeAlias = Literal["l1", "l2"]
+Unseen: TypeAlias = Literal["drop", "keep"]
 
 
 @has_arrays(
@@ -85,7 +86,7 @@ class Weighting(NamedTuple):
 
     @classmethod
     def tfidf(cls, document_frequency: NDArray[np.int64], n_rows: int, *, norm: Norm | None = "l2") -> Self:
-        """Return the weighting of scikit-learn's ``TfidfTransformer``.
+        """Return the weighting of scikit-learn's ``TfidfVectorizer``: columns that no row holds get weight 0.
 
         Parameters
         ----------
@@ -101,7 +102,8 @@ class Weighting(NamedTuple):
         Weighting
             Counts times inverse document frequencies, rows scaled to unit length.
         """
-        return cls("count", inverse_document_frequency(document_frequency, n_rows), None, norm)
+        weights = inverse_document_frequency(document_frequency, n_rows, unseen="drop")
+        return cls("count", weights, None, norm)
 
     @property
     def digest(self) -> str:
@@ -152,7 +154,7 @@ class HasWeighting(Protocol):
 
 
 def inverse_document_frequency(
-    document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True
+    document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True, unseen: Unseen = "keep"
 ) -> NDArray[np.float64]:
     """Return ``log((1 + n) / (1 + df)) + 1`` for each column, scikit-learn's smooth form.
 
@@ -164,6 +166,8 @@ def inverse_document_frequency(
         Number of rows.
     smooth : bool, default=True
         False takes ``log(n / df) + 1`` instead, and 0 for columns that no row holds.
+    unseen : {"drop", "keep"}, default="keep"
+        Whether columns that no row holds get weight 0, or the smooth form's weight of a document frequency of 0.
 
     Returns
     -------
@@ -175,10 +179,10 @@ def inverse_document_frequency(
     >>> inverse_document_frequency(np.array([3, 0]), 3).round(3)
     array([1.   , 2.386])
     """
-    if smooth:
-        return np.asarray(np.log((1.0 + n_rows) / (1.0 + np.asarray(document_frequency))) + 1.0)
-    known = np.maximum(np.asarray(document_frequency), 1.0)
-    return np.where(document_frequency > 0, np.log(n_rows / known) + 1.0, 0.0)
+    frequency = np.asarray(document_frequency)
+    added = 1.0 if smooth else 0.0
+    weights = np.log((added + n_rows) / np.maximum(added + frequency, 1.0)) + 1.0
+    return np.where(frequency > 0, weights, 0.0) if unseen == "drop" or not smooth else np.asarray(weights)
 
 
 def _transformed(data: FloatArray, tf: TermFrequency) -> FloatArray:

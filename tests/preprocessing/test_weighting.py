@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from dspectral import (
     HybridLSI,
+    NgramHashing,
     SketchedPCA,
     TfidfWeighting,
     TruncatedSVD,
@@ -18,6 +20,7 @@ from dspectral import (
     write_counts,
 )
 from dspectral.store.weighted_rows import weightings_of
+from dspectral.text.weighting import DocumentFrequencies
 from tests.strategies import n_tasks, zipf_counts
 
 COUNTS = zipf_counts(90, 40, 8)
@@ -60,7 +63,9 @@ def test_it_is_scikit_learns_transformer(seed, dtype, norm, use_idf, sublinear_t
     learned, new = (rng.poisson(0.6, size=(n, 6)).astype(dtype) for n in (12, 5))
     learned[0] = 1  # without smoothing, scikit-learn's weight of a column that no row holds is infinite
     idf = ("smooth" if smooth_idf else "plain") if use_idf else None
-    ours = TfidfWeighting(norm=norm, idf=idf, tf="sublinear" if sublinear_tf else "count").fit(learned)
+    tf = "sublinear" if sublinear_tf else "count"
+    named = {"use_idf": use_idf, "sublinear_tf": sublinear_tf, "smooth_idf": smooth_idf}
+    ours = TfidfWeighting(norm=norm, **({"idf": idf, "tf": tf} if seed % 2 else named)).fit(learned)
     theirs = TfidfTransformer(norm=norm, use_idf=use_idf, sublinear_tf=sublinear_tf, smooth_idf=smooth_idf)
     theirs.fit(learned)
     found, expected = ours.transform(new), theirs.transform(sparse.csr_array(new))
@@ -96,6 +101,106 @@ def test_a_column_that_no_row_held_has_no_weight_without_smoothing():
     weights = TfidfWeighting(idf="plain").fit([[1, 0], [2, 0]])
     np.testing.assert_array_equal(weights.idf_, [1, 0])
     np.testing.assert_array_equal(as_array(weights.transform([[0, 3], [4, 3]])), [[0, 0], [1, 0]])
+
+
+TEXTS = ["Tea or no tea", "a pot of tea, or two", "no pot", "two of two"]
+NEW = ["no tea but coffee", "coffee coffee", "two pots of tea"]
+
+
+@pytest.mark.parametrize(
+    "chosen", [{}, {"sublinear_tf": True}, {"smooth_idf": False}, {"norm": "l1"}, {"norm": None}]
+)
+def test_words_that_training_never_saw_count_nothing_as_in_scikit_learns_vectorizer(chosen):
+    theirs = TfidfVectorizer(**chosen).fit(TEXTS)
+    hashing = NgramHashing(2**16, (1, 1), alternate_sign=False)
+    ours = TfidfWeighting(**chosen).fit(hashing.transform(TEXTS))
+    words = theirs.get_feature_names_out().tolist()
+    columns = [hashing.transform([word]).indices[0] for word in words]
+    found = as_array(ours.transform(hashing.transform(NEW)))
+    np.testing.assert_allclose(found[:, columns], theirs.transform(NEW).toarray(), rtol=1e-6)
+    assert np.count_nonzero(found) == theirs.transform(NEW).nnz
+    assert not ours.idf_[ours.document_frequency_ == 0].any()
+
+
+def test_unseen_columns_have_the_largest_weight_on_request(store):
+    kept = TfidfWeighting(unseen="keep").fit([[1, 0], [2, 0]])
+    np.testing.assert_allclose(kept.idf_, [1, np.log(3) + 1])
+    grown = TfidfWeighting().partial_fit([[1, 0], [2, 0]])
+    np.testing.assert_array_equal(grown.idf_, [1, 0])
+    np.testing.assert_allclose(grown.partial_fit([[0, 1]]).idf_, np.log([4 / 3, 4 / 2]) + 1)
+    half = COUNTS.copy()
+    half.data[half.indices % 2 == 1] = 0
+    known = TfidfWeighting().fit(half).weighting
+    assert known.digest == Weighting.tfidf(DocumentFrequencies.of(half).document_frequency, 90).digest
+    found = as_array(store.weighted(known))
+    assert not found[:, 1::2].any()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"unseen": "zero"}, "unseen is 'zero'"),
+        ({"unseen": "keep", "idf": "plain"}, "unseen='keep' must be 'drop'"),
+        ({"unseen": "keep", "smooth_idf": False}, "unseen='keep' must be 'drop'"),
+        ({"idf": None, "use_idf": True}, "idf=None must be 'smooth'"),
+        ({"idf": "plain", "smooth_idf": True}, "idf='plain' must be 'smooth'"),
+        ({"idf": "plain", "use_idf": False}, "idf='plain' must be None"),
+        ({"tf": "sublinear", "sublinear_tf": False}, "tf='sublinear' must be 'count'"),
+        ({"tf": "sqrt", "sublinear_tf": True}, "tf='sqrt' must be 'sublinear'"),
+    ],
+)
+def test_names_of_both_libraries_that_differ_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        TfidfWeighting(**given).fit(COUNTS)
+
+
+def test_names_of_both_libraries_that_agree_are_one():
+    given = {"idf": "plain", "use_idf": True, "tf": "sqrt", "sublinear_tf": False}
+    assert TfidfWeighting(**given).fit(COUNTS).weighting.digest == (
+        TfidfWeighting(idf="plain", tf="sqrt").fit(COUNTS).weighting.digest
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ({"min_df": 2}, "min_document_frequency"),
+        ({"max_df": 0.5}, "max_document_frequency"),
+        ({"max_features": 100}, "max_features"),
+        ({"vocabulary": ["tea"]}, "VocabularySettings"),
+        ({"binary": True}, "tf='binary'"),
+        ({"stop_words": "english"}, "NgramHashing"),
+        ({"token_pattern": "x"}, "NgramHashing"),
+    ],
+)
+def test_arguments_of_scikit_learns_vectorizer_are_refused_with_what_takes_their_place(given, instead):
+    (name, value), *_ = given.items()
+    with pytest.raises(
+        TypeError, match=f"{name}={value!r} is no argument.* use .*{instead}".replace("[", r"\[")
+    ):
+        TfidfWeighting(**given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        TfidfWeighting(nonsense=given)
+
+
+def test_values_that_change_nothing_are_taken_and_forgotten():
+    weights = TfidfWeighting(min_df=1, max_df=1.0, max_features=None, vocabulary=None, binary=False)
+    assert clone(weights).get_params() == TfidfWeighting().get_params()
+
+
+def test_rows_that_cannot_be_added_leave_the_frequencies_as_they_were():
+    bad, weights = COUNTS.toarray().astype(float), TfidfWeighting()
+    bad[3, 3] = np.nan
+    for rows in (bad, lazy(bad)):
+        with pytest.raises(ValueError, match=r"NaN|nan"):
+            weights.partial_fit(rows)
+    weights.partial_fit(COUNTS)
+    before = vars(weights).copy()
+    for rows in (bad, lazy(bad), bad[:, :39]):
+        with pytest.raises(ValueError, match=r"NaN|nan|39"):
+            weights.partial_fit(rows)
+    assert vars(weights) == before
+    assert weights.partial_fit(OTHER).n_documents_ == 150
 
 
 def test_signs_of_hashed_counts_stay():

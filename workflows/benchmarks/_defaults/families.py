@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.decomposition import TruncatedSVD as ArpackSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 from dspectral import (
     AnchorHMM,
@@ -16,11 +20,14 @@ from dspectral import (
     IntentRecipe,
     LocalLSI,
     MomentMultiLabelClassifier,
+    NgramHashing,
     RefinementHMM,
     RefinementRecipe,
     SentenceRepresentation,
     SpectralBrownClustering,
+    TfidfWeighting,
     TreePCA,
+    TruncatedSVD,
     WordEmbedding,
 )
 from dspectral.inputs import as_labelled, labelled_streams
@@ -244,6 +251,18 @@ def trees(way: str, settings: Settings, seed: int) -> Any:
     return Trees(SupportVectors(seed) if way == "as published" else LeastSquares(seed), seed, **settings)
 
 
+def pipelines(way: str, settings: Settings, seed: int) -> Any:
+    """Make a linear classifier of tf-idf, of our hashed n-grams or of scikit-learn's words, perhaps behind an SVD."""
+    given = dict(settings)
+    svd, unseen = given.pop("svd", 0), given.pop("unseen", "drop")
+    if way.startswith("scikit-learn"):
+        steps: list[Any] = [TfidfVectorizer(), *([ArpackSVD(svd, random_state=seed)] if svd else [])]
+    else:
+        weighting = TfidfWeighting(unseen=unseen)
+        steps = [NgramHashing(**given), weighting, *([TruncatedSVD(svd, random_state=seed)] if svd else [])]
+    return make_pipeline(*steps, LinearSVC(random_state=seed))
+
+
 def labels_right(model: Any, part: Part) -> dict[str, float]:
     """Return the share of texts with the right label."""
     return {"accuracy": float(np.mean(model.predict(part.X) == part.y))}
@@ -264,6 +283,9 @@ SENTENCES = (
     "atis", "banking77", "clinc150", "goemotions", "newsgroups", "reuters", "sms", "snips", "sst5",
     "standard_library", "trec",
 )  # fmt: skip
+WHOLE = ("banking77", "clinc150", "mr", "newsgroups20", "reuters21578", "sms_spam", "sst2", "trec")
+HASHING: Grid = {"n_features": (2**18, 2**20), "ngram_range": ((1, 1), (1, 2)), "unseen": ("drop", "keep")}
+SVD: Grid = {"svd": (100,)}
 TREES = ("atis", "banking77", "clinc150", "mr", "sms_spam", "snips", "sst2", "sst5", "trec")
 TAGGED = (
     "de_gsd", "en_ewt", "es_gsd", "fr_gsd", "fr_sequoia", "id_gsd", "ja_gsd", "pt_gsd", "sv_lines", "sv_talbanken",
@@ -304,6 +326,14 @@ FAMILIES: dict[str, Family] = {
     "sentences": Family(
         SENTENCES, sets.read_sentences, intents,
         {"default": {}, "tuned": {"C": ((1.0, 3.0, 10.0),), "weights": ((0.5, 1.0, 2.0),)}}, labels_right,
+    ),
+    "texts": Family(
+        WHOLE, sets.read_whole, pipelines,
+        {
+            "default": {}, "tuned": HASHING, "scikit-learn": {},
+            "default, SVD": SVD, "tuned, SVD": {**HASHING, **SVD}, "scikit-learn, SVD": SVD,
+        },
+        labels_right,
     ),
     "tree": Family(
         TREES, sets.read_words, trees,

@@ -75,13 +75,13 @@ def halved(whole: Part, seed: int, share: int = HELD_OUT) -> tuple[Part, Part]:
     return whole.at(np.sort(np.delete(order, np.s_[::share]))), whole.at(np.sort(order[::share]))
 
 
-def sides(train: Part, test: Part | None, seed: int) -> Data:
-    """Return both sides with at most so many rows; without a test side a quarter of the training side is it."""
+def sides(train: Part, test: Part | None, seed: int, most: int | None = MOST) -> Data:
+    """Return both sides with at most ``most`` rows; without a test side a quarter of the training side is it."""
     if test is None:
         train, test = halved(train, seed)
     rng = np.random.default_rng(seed)
     train, test = (
-        side if side.n_rows <= MOST else side.at(np.sort(rng.permutation(side.n_rows)[:MOST]))
+        side if most is None or side.n_rows <= most else side.at(np.sort(rng.permutation(side.n_rows)[:most]))
         for side in (train, test)
     )
     return Data(halved(train, seed), (train, test))
@@ -141,7 +141,7 @@ def records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
-def read_texts(data: Path, name: str, seed: int) -> Data:
+def read_texts(data: Path, name: str, seed: int, most: int | None = MOST) -> Data:
     """Return texts, each with a tuple of its classes."""
     source = TEXTS[name]
 
@@ -158,7 +158,7 @@ def read_texts(data: Path, name: str, seed: int) -> Data:
     train = side(source.train)
     if train is None:
         raise ValueError(f"{data / source.train} has no text")
-    return sides(train, side(source.test), seed)
+    return sides(train, side(source.test), seed, most)
 
 
 def of_one_class(part: Part) -> Part:
@@ -192,6 +192,12 @@ def read_documents(data: Path, name: str, _scratch: str, seed: int) -> Data:
         )
 
     return Data(*(tuple(map(weighted, pair)) for pair in found))
+
+
+def read_whole(data: Path, name: str, _scratch: str, seed: int) -> Data:
+    """Return all texts of one class, with it."""
+    train, test = (of_one_class(one) for one in read_texts(data, name, seed, most=None).final)
+    return Data(halved(train, seed), (train, test))
 
 
 LABELLED = 10
