@@ -163,8 +163,8 @@ class LsiModel:
         The singular vectors take ``2 power_iters + 1`` passes over the store.
     extra_samples : int, optional
         Columns of each product beside `num_topics`, by default as :class:`dspectral.TruncatedSVD` chooses.
-    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
-        Precision of the decomposition and of its vectors.
+    dtype : dtype, default=float64
+        Precision of the decomposition and of its vectors, float64 or float32.
     random_seed : int or None, default=0
         Seed of the singular vectors; None draws one.
     store : str, optional

@@ -65,8 +65,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what a column is."""
     add = parser.add_argument_group("columns").add_argument
     pair: dict[str, Any] = {"type": form.positive, "nargs": 2, "metavar": ("MIN", "MAX")}
-    add("--ngrams", **pair, help="words of an n-gram (default: 1 3 when hashing, 1 1 with a vocabulary)")
-    add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
+    add("--ngrams", **pair, help="words of an n-gram (default: 1 1)")
+    add("--columns-bits", type=form.bits, default=17, metavar="B", help="hash to 2^B columns")
     add("--vocabulary", action="store_true", help="do not hash, count over an exact vocabulary")
     share: dict[str, Any] = {"type": count_or_share, "metavar": "F"}
     add("--min-document-frequency", **share, default=1, help="a number of documents, or a share like 0.01")

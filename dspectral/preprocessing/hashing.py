@@ -1,15 +1,18 @@
 """Texts to counts of hashed n-grams, as a transformer whose rows stay sparse."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.parameters import check_integer, refuse_others
 from dspectral.inputs.rows import SparseOutput
+from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, StopWords, Unit
 from dspectral.registry import saved
 from dspectral.store.columns import hashed_columns, mark_columns
 from dspectral.store.from_text.text_files import TextFiles
@@ -19,24 +22,43 @@ from dspectral.store.rows import OpenedCounts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
-from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, give_tokenizer
+
+_WEIGHTS = "TfidfWeighting({}), the step behind"
+_WORDS = "build_store(files, store, vocabulary=VocabularySettings({}))"
+OTHERS: dict[str, tuple[Any, str]] = {
+    "norm": (None, _WEIGHTS.format("idf=None, norm='l2'")),
+    "binary": (False, _WEIGHTS.format("idf=None, norm=None, tf='binary'")),
+    "use_idf": (False, _WEIGHTS.format("")),
+    "smooth_idf": (..., _WEIGHTS.format("smooth_idf=...")),
+    "sublinear_tf": (False, _WEIGHTS.format("tf='sublinear'")),
+    "min_df": (1, _WORDS.format("min_document_frequency=...")),
+    "max_df": (1.0, _WORDS.format("max_document_frequency=...")),
+    "max_features": (None, _WORDS.format("max_features=...")),
+    "vocabulary": (None, _WORDS.format("") + " has named columns"),
+    "input": ("content", "transform(TextFiles(...)) for files"),
+    "encoding": ("utf-8", "text.decode(encoding) before"),
+    "decode_error": ("strict", "text.decode('utf-8', decode_error) before"),
+    "dtype": (np.float32, "transform(...).astype(dtype): sums of signs are float32"),
+}
+"""Arguments of scikit-learn's vectorizers that are none here: the value that changes nothing, and what else does it."""
 
 
 @saved
 class NgramHashing(
     FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
+    r"""Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
 
-    Columns and signs are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to learn:
-    :meth:`fit` checks the parameters.
+    Columns, signs and arguments are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to
+    learn: :meth:`fit` checks the parameters.
 
     Parameters
     ----------
-    n_features : int, default=2**18
-        Number of columns, a power of two from 2 to 2**30.
-    ngram_range : tuple of int, default=(1, 3)
-        Fewest and most words of an n-gram, from 1 to 3.
+    n_features : int, default=2**17
+        Number of columns, a power of two from 2 to 2**30: for pairs of words 2**20 keeps them apart.
+    ngram_range : tuple of int, default=(1, 1)
+        Fewest and most words of an n-gram, from 1 to 3; of any number where scikit-learn's analyzer cuts.
     lowercase : bool, default=True
         Whether the text is lowercased first.
     alternate_sign : bool, default=True
@@ -49,9 +71,24 @@ class NgramHashing(
         blanks. None is scikit-learn's ``token_pattern``: two letters or more, cut at combining marks.
     normalize : {"NFC"} or None, default=None
         Unicode's form that text is brought to first. The tokenizers ``"words"`` and ``"characters"`` do so in any case.
+    analyzer : {"word", "char", "char_wb"} or callable, default="word"
+        What n-grams are made of: words, characters, or characters within words; or a function from a text to its
+        n-grams, known by its name as a tokenizer is.
+    stop_words : {"english"}, collection of str or None, default=None
+        Words that are left out before n-grams are built.
+    token_pattern : str, default=r"(?u)\b\w\w+\b"
+        Regular expression of a word.
+    strip_accents : {"ascii", "unicode"}, callable or None, default=None
+        How accents are taken off.
+    preprocessor : callable, default=None
+        Function from a text to a text, in place of `lowercase` and `strip_accents`.
+    **others : object
+        Arguments of ``HashingVectorizer`` and ``TfidfVectorizer`` that are none here: refused, and the error names what
+        takes their place.
 
     Notes
     -----
+    Arguments from `analyzer` on let scikit-learn cut the texts, document by document, which takes ten times as long.
     The first call on a machine compiles loops, some ten CPU seconds. Texts in memory are packed by 16 MiB; a
     generator is never held whole. Rows from :class:`dspectral.TextFiles` and of Dask collections are hashed anew in
     each pass.
@@ -63,7 +100,7 @@ class NgramHashing(
     Examples
     --------
     >>> NgramHashing(n_features=8).fit_transform(["to be or not to be", "be"]).toarray()
-    array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
+    array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
 
     From texts to coordinates in one model, which takes a list, files or a store, and new texts:
@@ -78,31 +115,51 @@ class NgramHashing(
 
     def __init__(
         self,
-        n_features: int = 2**18,
-        ngram_range: tuple[int, int] = (1, 3),
+        n_features: int = 2**17,
+        ngram_range: tuple[int, int] = (1, 1),
         lowercase: bool = True,
         alternate_sign: bool = True,
         tokenizer: TokenizerLike | None = None,
         normalize: str | None = None,
+        *,
+        analyzer: Unit = "word",
+        stop_words: StopWords = None,
+        token_pattern: str = TOKEN_PATTERN,
+        strip_accents: Accents = None,
+        preprocessor: Callable[[str], str] | None = None,
+        **others: Any,
     ) -> None:
+        refuse_others("NgramHashing", others, OTHERS)
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase
         self.alternate_sign = alternate_sign
         self.tokenizer = tokenizer
         self.normalize = normalize
+        self.analyzer = analyzer
+        self.stop_words = stop_words
+        self.token_pattern = token_pattern
+        self.strip_accents = strip_accents
+        self.preprocessor = preprocessor
 
     @property
     def settings(self) -> HashingSettings:
         """The parameters as the record that stores and workers know, checked."""
         check_integer("n_features", self.n_features, at_least=2)
-        return HashingSettings(**self.get_params()).checked()
+        return self._parameters.checked()
 
     @property
     def _parameters(self) -> HashingSettings:
-        """The parameters as they are, the tokenizer by its name."""
-        settings = HashingSettings(**self.get_params())
-        return settings._replace(tokenizer=as_tokenizer(settings.tokenizer))
+        """The parameters as they are, the tokenizer or the analyzer by its name."""
+        analysis = Analysis(**{name: getattr(self, name) for name in Analysis._fields})
+        if analysis.is_plain:
+            known = as_tokenizer(self.tokenizer)
+            return HashingSettings(
+                self.n_features, self.ngram_range, self.lowercase, self.alternate_sign, known, self.normalize
+            )
+        known = analysis.as_tokenizer()
+        give_tokenizer(known, "analyzer")
+        return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, known, self.normalize)
 
     def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters; nothing is read.

@@ -27,8 +27,8 @@ MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 class HashingSettings(NamedTuple):
     """How n-grams become columns: the record that stores and saved models keep."""
 
-    n_features: int = 2**18
-    ngram_range: tuple[int, int] = (1, 3)
+    n_features: int = 2**17
+    ngram_range: tuple[int, int] = (1, 1)
     lowercase: bool = True
     alternate_sign: bool = True
     tokenizer: TokenizerLike | None = None
@@ -120,7 +120,7 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     --------
     >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), HashingSettings(n_features=8))
     >>> rows.toarray()
-    array([[ 0.,  0.,  0.,  0.,  1.,  1., -3.,  2.],
+    array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     known = as_settings(settings)

@@ -61,13 +61,14 @@ class Tokenizer:
         function = self.resolved().function
         # Of a pipeline of spaCy only the first step is needed.
         call = getattr(function, "make_doc", function)
+        whole = getattr(function, "gives_ngrams", False)
         documents = checked_offsets(documents)
         words: list[bytes] = []
         bounds = np.zeros(documents.n_documents + 1, dtype=np.int64)
         for i in range(documents.n_documents):
             text = _decoded(documents, i)
             text = prepare_text(text, lowercase=lowercase, normalize=normalize)
-            words += self._words(call(text), i)  # type: ignore[misc]
+            words += self._words(call(text), i, whole=whole)  # type: ignore[misc]
             bounds[i + 1] = len(words)
         starts = np.zeros(len(words) + 1, dtype=np.int64)
         # One more for the blank behind each word: `starts` are places in the joined text.
@@ -75,8 +76,8 @@ class Tokenizer:
         joined = b" ".join([*words, b"\0" * PADDING])
         return Tokens.of(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
 
-    def _words(self, found: Any, document: int) -> list[bytes]:
-        """Return the tokens of one document as n-grams take them."""
+    def _words(self, found: Any, document: int, *, whole: bool) -> list[bytes]:
+        """Return the tokens of one document as n-grams take them, or n-grams as they are."""
         if isinstance(found, str | bytes) or not isinstance(found, Iterable):
             raise TypeError(
                 f"the tokenizer {self.name!r} returned {found!r:.40} for document {document} of the block, but it "
@@ -91,14 +92,14 @@ class Tokenizer:
                     "block, but tokens must be strings"
                 )
             try:
-                word = text.strip().encode()
+                word = (text if whole else text.strip()).encode()
             except UnicodeEncodeError as error:
                 raise ValueError(
                     f"the tokenizer {self.name!r} returned the token {text!r:.40}, which is no text in UTF-8"
                 ) from error
             # N-grams are ordered by their bytes: no byte of a word may be as small as the blank that joins words.
-            if word:
-                words.append(_BLANKS.sub(b"_", word))
+            if whole or word:
+                words.append(word if whole else _BLANKS.sub(b"_", word))
         return words
 
 

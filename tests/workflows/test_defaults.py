@@ -24,6 +24,7 @@ GRIDS = {
     "lsi": ({"n_components": (2, 4), "C": (0.001, 1.0)}, {"n_components": (4,), "C": (1.0,)}),
     "multilabel": ({"alpha": (0.01, 100.0)}, {"n_states": (4,)}),
     "refinement_hmm": ({"n_refinements": (1, 2), "n_em_iter": (1,)}, None),
+    "texts": ({"n_features": (2**4, 2**10)}, None),
     "tree": ({"output": ("root", "pooled"), "length": (8,)}, None),
 }
 NAMES = {
@@ -35,6 +36,7 @@ NAMES = {
     "multilabel": ("enron", "rcv1-subset1", "bibtex"),
     "refinement_hmm": ("en_ewt", "atis_slots"),
     "sentences": ("trec", "sms"),
+    "texts": ("trec", "sms_spam"),
     "tree": ("trec", "sms_spam"),
 }
 
@@ -111,6 +113,7 @@ def found(data, tmp_path_factory):
                     small = {"tuned": tuned} | ({"as published": others} if others else {})
                     if "C" in kept["default"]:
                         small["default"] = {"n_components": (2,), "C": (1.0,)}
+                    small |= {way: {**grid, "svd": (2,)} for way, grid in kept.items() if "svd" in grid}
                     patch.setitem(FAMILIES, family, FAMILIES[family]._replace(ways={**kept, **small}))
                 defaults.main(["--data", str(data), *asked])
             made[family] = json.loads((out / "report.json").read_text())

@@ -258,7 +258,7 @@ WORDS = 3
 
 def hash_ngrams(size: int, seed: int) -> tuple[Run, Run]:
     """Make hashed counts of n-grams of one to three words."""
-    texts, settings = Documents.of(draw_texts(size, seed)), NgramHashing().settings
+    texts, settings = Documents.of(draw_texts(size, seed)), NgramHashing(1 << 18, (1, 3)).settings
     cut = tokenize(texts)
     document = np.repeat(np.arange(len(texts.offsets) - 1), np.diff(cut.bounds))
     # The n-grams that begin at a word share their hash: the bytes of the longest pass through it.

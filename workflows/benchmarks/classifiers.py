@@ -76,7 +76,7 @@ class LogCountRatios(TransformerMixin, BaseEstimator):
 
 def pipelines(k: int, n_classes: int) -> dict[str, tuple[Any, ...]]:
     """Return the steps of each pipeline, before its classifier."""
-    words, ngrams = NgramHashing(ngram_range=(1, 1)), NgramHashing()
+    words, ngrams = NgramHashing(), NgramHashing(2**18, (1, 3))
     pairs = CountVectorizer(binary=True, ngram_range=(1, 2), token_pattern=r"\S+")  # noqa: S106
     bayes = {"naive Bayes weights of word pairs": (pairs, LogCountRatios())} if n_classes == 2 else {}
     return bayes | {

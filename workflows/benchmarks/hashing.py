@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> None:
         texts = documents({"text": run.arguments.text, "documents": run.arguments.documents})
         if len(texts) < 2:
             raise ValueError(f"{len(texts)} document(s), but two threads need at least 2")
-        settings = NgramHashing(n_features=1 << run.arguments.columns_bits)
+        settings = NgramHashing(1 << run.arguments.columns_bits, (1, 3))
         with run.measure("check that the matrices are equal"):
             check_equal(texts, settings)
         contestants = line_up(texts, settings)

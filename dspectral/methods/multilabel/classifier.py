@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine import emits_events, expect_passes, is_lazy
@@ -115,6 +116,11 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Number of entries of the estimates of ``"words"`` and ``"labels"`` that were below zero, and their share.
     log_likelihood_ : float
         Mean log-likelihood of a training document's words, under the states that the last pass began with.
+    label_scales_ : ndarray, shape (n_labels, 2), or None
+        Shift and scale that make a probability's log-odds of each score; None for more than ten labels, or without a
+        linear part.
+    labels_each_ : int or None
+        Number of labels that each of the held-out documents has; None where these differ.
     indicator_dtype_ : str or None
         Type of the dense indicator matrix that :meth:`predict` returns; None where y was sparse or lazy.
     n_documents_ : int
@@ -237,6 +243,11 @@ class MomentMultiLabelClassifier(LabelPrediction):
         if not (y is None or is_lazy(y) or is_sparse(y)):
             labels = label_matrix(y)
         data = labelled_streams(X, labels)
+        if data.n_labels == 1 and not settings.rank:
+            raise ValueError(
+                "y has 1 label, but correction_rank=0 scores labels by their shares of a state, and these must be "
+                "at least 2: leave correction_rank out, or give y a column for documents without the label"
+            )
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         leading, states = second_pass(data, leading, settings)
@@ -253,9 +264,12 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.log_words_ = model.log_words[:, order]
         self.directions_, self.own_words_, self.linear_ = leading.directions, leading.own_words, None
         self.alpha_, self.n_held_out_, self.state_share_, self.state_labels_ = None, 0, 1.0, None
+        self.label_scales_, self.labels_each_ = None, None
         if settings.rank:
             turned = Turned.of(model.regression)
-            linear, scales, self.n_held_out_ = chosen(leading, turned, model, settings)
+            linear, scales, self.n_held_out_, self.label_scales_ = chosen(leading, turned, model, settings)
+            each = np.unique(np.diff(leading.sample.labels.indptr))
+            self.labels_each_ = int(each[0]) if len(each) == 1 and each[0] else None
             self.linear_ = turned.coefficients(linear, scales)
             self.alpha_, self.state_share_ = linear.odds_alpha, linear.states
             if linear.states:
@@ -274,6 +288,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return self
 
 
+FEW = 10
+"""Labels up to which each has a probability of its own."""
 FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
 """Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
 which one scale for all labels is learned."""
@@ -283,17 +299,19 @@ PRIOR = 8.0
 
 def chosen(
     leading: Leading, turned: Turned, model: LabelModel, settings: Settings
-) -> tuple[Linear, NDArray[np.float64], int]:
+) -> tuple[Linear, NDArray[np.float64], int, NDArray[np.float64] | None]:
     """Choose how labels are scored by a sample, each of whose documents is scored by what all others teach.
 
-    Returns it, the scales of the log-odds (L, 2), and the number of documents.
+    Returns it, the scales of the log-odds (L, 2), the number of documents, and the scales of all scores (L, 2) where
+    labels are few.
     """
     sample, candidates = leading.sample, settings.candidates
     scales = np.tile([0.0, 1.0], (len(turned.labels), 1))
     n = min(len(sample.hashes), max(LEAST, WORK // max(1, turned.labels.size)))
     n = min(n, max(FEWEST, COEFFICIENTS // len(turned.labels)))
+    few = len(turned.labels) <= FEW
     if n < FEWEST:
-        return candidates[0], scales, 0
+        return candidates[0], scales, 0, scales if few else None
     words, truth = sample.words[:n], sample.labels[:n]
     told = turned.rates * n >= 1.0  # labels that so many documents say something about
     dtype = turned.values.dtype
@@ -328,7 +346,31 @@ def chosen(
                     both += dtype.type(each.states) * (said - both)
                 add_gains(read_only(both), read_only(truth.indices), read_only(truth.indptr), gain)
     best = candidates[first_of_the_best(gains)]
-    return best, scaled(out.odds(best.odds_alpha), Y, told, of_all[best.odds_alpha]), n
+    odds = out.odds(best.odds_alpha)
+    scales = scaled(odds, Y, told, of_all[best.odds_alpha])
+    if not few:
+        return best, scales, n, None
+    both = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
+    both += best.states * (said - both)
+    return best, scales, n, probability_scales(both, Y)
+
+
+def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
+    """Return shift and scale (L, 2) of scores (n, L) that make log-odds of them, by logistic regression.
+
+    >>> probability_scales(np.array([[100.0], [101.0], [102.0], [103.0]]), np.array([[0], [1], [0], [1]])).round(1)
+    array([[-41.2,   0.4]])
+    """
+    scales = np.empty((scores.shape[1], 2))
+    for label, (score, true) in enumerate(zip(scores.T.astype(np.float64), truth.T, strict=True)):
+        rate, spread = float(true.mean()), score.std() or 1.0
+        if rate in (0.0, 1.0):  # nothing to tell apart
+            scales[label] = (2 * rate - 1) * np.log(2 * len(true) + 1), 0.0
+            continue
+        found = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
+        scale = max(0.0, float(found.coef_[0, 0]) / spread)
+        scales[label] = float(found.intercept_[0]) - float(found.coef_[0, 0]) * score.mean() / spread, scale
+    return scales
 
 
 def scaled(

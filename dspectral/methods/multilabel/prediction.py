@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
@@ -63,6 +64,7 @@ class LabelScorer(NamedTuple):
     linear: FloatArray | None
     state_share: float
     counts: bool
+    scales: NDArray[np.float64] | None
 
     def states(self, rows: Rows) -> FloatArray:
         """Return the states' probabilities given the words of each row (equation 14), shape (n, k)."""
@@ -91,16 +93,18 @@ class LabelScorer(NamedTuple):
         return np.asarray(scores)
 
     def shares(self, rows: Rows) -> FloatArray:
-        """Return the scores, made positive, divided by their sum over all labels, shape (n, L)."""
-        scores = self._positive(rows)
+        """Return the probability of each label where these are few, else its share of the scores, shape (n, L)."""
+        scores = self.scores(rows)
+        if self.scales is not None:
+            odds = self.scales[:, 0] + self.scales[:, 1] * scores
+            return np.maximum(expit(odds), LEAST_SCORE).astype(scores.dtype)
+        # Odds where these are small, and never two equal where scores are not.
+        scores = np.maximum(scores, LEAST_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
-    def _positive(self, rows: Rows) -> FloatArray:
-        """Return the scores, made positive in their order, shape (n, L)."""
-        scores = self.scores(rows)
-        if self.linear is None:
-            return np.maximum(scores, LEAST_SCORE)
-        return np.logaddexp(0, scores)  # odds where these are small, and never two equal where scores are not
+    def likely(self, rows: Rows) -> CSRRows:
+        """Return ones for labels that are more probable than not, shape (n, L)."""
+        return sparse.csr_array((self.shares(rows) > 0.5).astype(self.log_words.dtype))
 
     def top(self, rows: Rows, *, n: int) -> CSRRows:
         """Return the n largest shares of each row as CSR, shape (n_rows, L)."""
@@ -109,7 +113,7 @@ class LabelScorer(NamedTuple):
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
         # There is one turn at least, so that a block without rows gives arrays of the right types.
         parts = [
-            _largest(self._positive(rows[start : start + step]), n)
+            _largest(self.shares(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)
         ]
         columns = np.concatenate([columns for columns, _ in parts]).ravel()
@@ -118,13 +122,12 @@ class LabelScorer(NamedTuple):
         return sparse.csr_array((values, columns, indptr), shape=(rows.shape[0], n_labels))
 
 
-def _largest(scores: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
-    """Return columns and shares of the largest scores of each row, all above 0, in the order of the columns."""
+def _largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
+    """Return columns and values of the largest shares of each row, all above 0, in the order of the columns."""
     # A partition finds the n largest in L operations a row; the few columns are then put in order, as CSR wants.
-    order = np.argpartition(-scores, n - 1, axis=1)[:, :n] if n < scores.shape[1] else None
-    columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(scores), 1))
-    best = np.take_along_axis(scores, columns, axis=1) / scores.sum(axis=1, keepdims=True)
-    return columns.astype(np.int32), best.astype(scores.dtype)
+    order = np.argpartition(-shares, n - 1, axis=1)[:, :n] if n < shares.shape[1] else None
+    columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(shares), 1))
+    return columns.astype(np.int32), np.take_along_axis(shares, columns, axis=1)
 
 
 def ones_of(rows: CSRRows) -> CSRRows:
@@ -149,6 +152,8 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
     document_frequency_: NDArray[np.int64]
     label_totals_: NDArray[np.int64]
     n_documents_: int
+    label_scales_: NDArray[np.float64] | None
+    labels_each_: int | None
     indicator_dtype_: str | None
 
     def _term_weights(self) -> FloatArray:
@@ -170,7 +175,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return self._map(self._scorer.scores, X, len(self.classes_), "score")
 
     def predict_proba(self, X: RowsLike) -> Any:
-        """Return the share of every label in the scores of each document.
+        """Return the probability of every label where there are at most ten, else its share of a document's scores.
 
         Parameters
         ----------
@@ -180,7 +185,9 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            ``log(1 + exp(score))``, divided by its sum; for many labels :meth:`top_labels` takes less memory.
+            Of at most ten labels each has a probability of its own, and rows have any sum. Of more, and of those of
+            states alone, ``log(1 + exp(score))`` (or the score), divided by its sum over the row;
+            :meth:`top_labels` then takes less memory.
         """
         return self._map(self._scorer.shares, X, len(self.classes_), "share")
 
@@ -204,7 +211,10 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return self._map(partial(self._scorer.top, n=n), X, len(self.classes_), "rank", sparse_output=True)
 
     def predict(self, X: RowsLike) -> Any:
-        """Return the best labels of each document, as many as training documents have on average.
+        """Return the labels that are more probable than not, or the best ones, as many as training documents have.
+
+        At most ten labels are predicted where their probability is above .5, unless all documents have the same number
+        of them. Of more labels the best ones are predicted, as many as training documents have on average.
 
         Parameters
         ----------
@@ -217,11 +227,14 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
             Indicator matrix: dense where that of the fit was, CSR where it was sparse or lazy.
         """
         check_is_fitted(self)
-        # Scores are no calibrated probabilities, so no threshold serves all labels; the mean number of labels does.
-        best = self.top_labels(X, max(1, round(float(self.label_totals_.sum()) / self.n_documents_)))
-        found = map_rows(
-            best, ones_of, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
-        )
+        if self.label_scales_ is not None and self.labels_each_ is None:
+            found = self._map(self._scorer.likely, X, len(self.classes_), "predict", sparse_output=True)
+        else:  # shares are no probabilities, so no threshold serves all labels; the mean number of labels does
+            n = round(float(self.label_totals_.sum()) / self.n_documents_)
+            best = self.top_labels(X, max(1, self.labels_each_ or n))
+            found = map_rows(
+                best, ones_of, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
+            )
         dense = self.indicator_dtype_ is not None and not is_lazy(found)
         return found.toarray().astype(self.indicator_dtype_) if dense else found
 
@@ -293,7 +306,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         labels = self.label_distributions_ if self.state_labels_ is None else self.state_labels_
         return LabelScorer(
             self.log_words_, np.log(self.state_weights_), labels, weights,
-            self.own_words_, self.directions_, self.linear_, self.state_share_, counts,
+            self.own_words_, self.directions_, self.linear_, self.state_share_, counts, self.label_scales_,
         )  # fmt: skip
 
     def _map(

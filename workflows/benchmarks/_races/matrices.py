@@ -48,7 +48,7 @@ def make_topics(folder: Path, s: Settings) -> str:
 
 def make_text(folder: Path, s: Settings) -> str:
     """Hash words and their sequences to columns; the matrix is the tf-idf weights."""
-    texts, hashing = dspectral.Texts(documents(s)), dspectral.NgramHashing(1 << s["bits"])
+    texts, hashing = dspectral.Texts(documents(s)), dspectral.NgramHashing(1 << s["bits"], (1, 3))
     block_bytes = {} if s["block_bytes"] is None else {"block_bytes": s["block_bytes"]}
     store = dspectral.build_store(texts, str(folder / "counts.zarr"), hashing=hashing, **block_bytes)
     return _written(folder, store.tfidf(), s["k"])

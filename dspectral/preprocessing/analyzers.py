@@ -1,0 +1,128 @@
+"""Analyzers of scikit-learn, from a text to its n-grams, as tokenizers that stores and saved models can name."""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+
+from dspectral.inputs.parameters import check_flag, check_option
+from dspectral.text.tokenizers import RULES, Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.types import Documents
+
+TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
+"""scikit-learn's pattern of a word, which is the library's own rule as well."""
+StopWords: TypeAlias = Literal["english"] | Collection[str] | None
+Accents: TypeAlias = Literal["ascii", "unicode"] | Callable[[str], str] | None
+Unit: TypeAlias = Literal["word", "char", "char_wb"] | Callable[[str], Sequence[str]]
+
+
+class Analysis(NamedTuple):
+    """Arguments of scikit-learn's ``CountVectorizer`` that say what the n-grams of a text are."""
+
+    analyzer: Unit
+    ngram_range: tuple[int, int]
+    lowercase: bool
+    tokenizer: TokenizerLike | None
+    token_pattern: str
+    stop_words: StopWords
+    strip_accents: Accents
+    preprocessor: Callable[[str], str] | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the library's own loops give these n-grams."""
+        given = self.analyzer, self.token_pattern, self.stop_words, self.strip_accents, self.preprocessor
+        return given == ("word", TOKEN_PATTERN, None, None, None)
+
+    def as_tokenizer(self) -> Tokenizer:
+        """Return the analyzer under a name that is made of its arguments."""
+        known = {name: value for name, value in self._asdict().items() if value != _DEFAULTS[name]}
+        self._check(known)
+        known["ngram_range"] = tuple(map(int, self.ngram_range))
+        for name in ("analyzer", "tokenizer", "strip_accents", "preprocessor"):
+            value: Any = known.get(name)
+            if callable(value) or (name == "tokenizer" and value is not None):
+                known[name] = as_tokenizer(value, name)
+        if self.stop_words not in (None, "english"):
+            known["stop_words"] = tuple(sorted(self.stop_words))
+        name = f"scikit-learn {json.dumps(known, default=str, sort_keys=True, ensure_ascii=False)}"
+        return Tokenizer(name, Analyzer(tuple(sorted(known.items()))))
+
+    def _check(self, known: dict[str, Any]) -> None:
+        """Refuse what scikit-learn ignores, and what is not possible."""
+        low, high = self.ngram_range
+        if not (
+            isinstance(low, int | np.integer) and isinstance(high, int | np.integer) and 1 <= low <= high
+        ):
+            raise ValueError(
+                f"ngram_range is {self.ngram_range!r}, but must be two integers, 1 <= low <= high"
+            )
+        check_flag("lowercase", self.lowercase)
+        if not callable(self.strip_accents):
+            check_option("strip_accents", self.strip_accents, (None, "ascii", "unicode"))
+        unit: Any = "a function" if callable(self.analyzer) else self.analyzer
+        if unit != "a function":
+            check_option("analyzer", unit, ("word", "char", "char_wb"))
+        unused = {"word": (), "a function": tuple(known)}.get(
+            unit, ("tokenizer", "token_pattern", "stop_words")
+        )
+        if self.tokenizer is not None and unit == "word":
+            unused = ("token_pattern",)
+        if wrong := [name for name in unused if name in known and name != "analyzer"]:
+            other = "tokenizer" if unit == "word" else f"analyzer={unit!r}"
+            raise ValueError(
+                f"{wrong[0]}={known[wrong[0]]!r:.60} has no effect with {other}: leave one of them out"
+            )
+        words = self.stop_words
+        if isinstance(words, str) and words != "english":
+            raise ValueError(f"stop_words={words!r:.60} must be 'english', a list of words or None")
+        if not (words is None or isinstance(words, str)) and not all(isinstance(word, str) for word in words):
+            raise TypeError(f"stop_words={words!r:.60} must hold strings")
+
+
+_DEFAULTS = Analysis("word", (1, 1), True, None, TOKEN_PATTERN, None, None, None)._asdict()
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """A function from a text to its n-grams, which are hashed as they are, blanks and all."""
+
+    arguments: tuple[tuple[str, Any], ...]
+    gives_ngrams: ClassVar[bool] = True
+
+    def __call__(self, text: str) -> Sequence[str]:
+        """Return the n-grams of a text."""
+        return _built(self.arguments)(text)
+
+
+@cache
+def _built(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], Sequence[str]]:
+    given: dict[str, Any] = {
+        name: _function(value) if isinstance(value, Tokenizer) else value for name, value in arguments
+    }
+    if "stop_words" in given and given["stop_words"] != "english":
+        given["stop_words"] = list(given["stop_words"])
+    if "tokenizer" in given:
+        given["token_pattern"] = None
+    found: Callable[[str], Sequence[str]] = CountVectorizer(**given).build_analyzer()
+    return found
+
+
+def _function(known: Tokenizer) -> Callable[[str], Any]:
+    """Return a function of the caller's, whose tokens may be spaCy's, or one that cuts by a rule of the library."""
+    if known.name in RULES:
+        return partial(_cut_one, known)
+    function: Any = known.resolved().function
+    make = getattr(function, "make_doc", None)
+    return function if make is None else lambda text: [token.text for token in make(text)]
+
+
+def _cut_one(rule: Tokenizer, text: str) -> list[str]:
+    tokens = rule.cut(Documents.of([text]), lowercase=False)
+    starts = tokens.starts.tolist()
+    return [tokens.text[i : j - 1].tobytes().decode() for i, j in pairwise(starts)]

@@ -1,0 +1,89 @@
+"""Probabilities of one label or few, which are no shares of a row."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from dspectral import MomentMultiLabelClassifier, load, save
+from dspectral.methods.multilabel.classifier import FEW
+
+
+def documents(n_labels, n=700, seed=3, rate=0.25):
+    """Words of which each label has five of its own, and labels that are drawn one by one."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random((n, n_labels)) < rate).astype(int)
+    X = rng.poisson(0.3, (n, 5 * n_labels + 20)).astype(float)
+    X[:, : 5 * n_labels] += rng.poisson(0.6, (n, 5 * n_labels)) * np.repeat(y, 5, axis=1)
+    return X[: n // 2], y[: n // 2], X[n // 2 :], y[n // 2 :]
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3, FEW])
+def test_each_of_few_labels_has_a_probability_of_its_own(n_labels):
+    X, y, new, truth = documents(n_labels)
+    model = MomentMultiLabelClassifier().fit(X, y)
+    found = model.predict_proba(new)
+    assert found.shape == truth.shape
+    for label in range(n_labels):
+        theirs = LogisticRegression().fit(X, y[:, label]).predict_proba(new)[:, 1]
+        assert roc_auc_score(truth[:, label], found[:, label]) > roc_auc_score(truth[:, label], theirs) - 0.1
+        assert brier_score_loss(truth[:, label], found[:, label]) < 0.9 * truth[:, label].var()
+        order = np.argsort(model.decision_function(new)[:, label])
+        assert (np.diff(found[order, label]) >= 0).all()
+    assert abs(found.mean() - truth.mean()) < 0.04
+    assert np.ptp(found.sum(axis=1)) > 0.1
+    np.testing.assert_array_equal(model.predict(new), found > 0.5)
+    assert 0 < model.predict(new).mean() < 2 * truth.mean()
+
+
+def test_few_labels_are_the_same_in_memory_lazily_sparse_and_saved(tmp_path):
+    X, y, new, _ = documents(2)
+    model = MomentMultiLabelClassifier().fit(X, y)
+    save(model, str(tmp_path / "model"))
+    again = load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_proba(new), model.predict_proba(new))
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    lazy = da.from_array(new, chunks=(100, -1))
+    np.testing.assert_allclose(model.predict_proba(lazy).compute(), model.predict_proba(new), atol=1e-6)
+    assert (model.predict(lazy).compute() != sparse.csr_array(model.predict(new))).nnz == 0
+    best = model.top_labels(new, 1)
+    np.testing.assert_allclose(best.data, model.predict_proba(new).max(axis=1))
+    rows = MomentMultiLabelClassifier().fit(sparse.csr_array(X), sparse.csr_array(y))
+    np.testing.assert_array_equal(rows.predict(new).toarray(), model.predict(new))
+
+
+def test_classes_that_exclude_each_other_are_predicted_one_a_document():
+    X, y, new, truth = documents(3, rate=0.6)
+    y, truth = (np.eye(3, dtype=int)[(one * [3, 2, 1]).argmax(axis=1)] for one in (y, truth))
+    model = MomentMultiLabelClassifier().fit(X, y)
+    assert model.labels_each_ == 1
+    assert (model.predict(new).sum(axis=1) == 1).all()
+    assert model.score(new, truth) > 0.5
+
+
+def test_more_labels_have_shares_of_a_row():
+    X, y, new, _ = documents(FEW + 1)
+    model = MomentMultiLabelClassifier().fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1, rtol=1e-5)
+    assert model.label_scales_ is None
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_label_that_no_document_or_each_has_is_predicted_for_none_or_each(constant):
+    X, y, new, _ = documents(2)
+    y[:, 1] = constant
+    assert (MomentMultiLabelClassifier().fit(X, y).predict(new)[:, 1] == constant).all()
+
+
+def test_documents_too_few_to_calibrate_by_have_probabilities_all_the_same():
+    X, y, new, _ = documents(1)
+    found = MomentMultiLabelClassifier(2).fit(X[:25], y[:25]).predict_proba(new)
+    assert ((found > 0) & (found < 1)).all()
+
+
+def test_one_label_that_states_alone_would_score_is_refused():
+    X, y, *_ = documents(1)
+    with pytest.raises(ValueError, match=r"1 label, but correction_rank=0.*at least 2"):
+        MomentMultiLabelClassifier.as_published(3).fit(X, y)
