@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -113,6 +112,16 @@ def read_weighted(item: tuple[Any, Any, float], *, dtype: DTypeLike) -> CSRRows:
     if weight != 1:
         rows.data *= weight
     return sparse.csr_array(rows)
+
+
+class SavedSVD(TruncatedSVD):
+    """The decomposition of a saved model, with the words and parameters that make an LsiModel of it again."""
+
+    def keep_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
+        """Take what was fitted, and remember the model."""
+        vars(self).update(vars(svd))
+        self.words_, self.facts_ = words, facts
+        return self
 
 
 @dataclass(frozen=True)
@@ -469,15 +478,15 @@ class LsiModel:
             raise ValueError(
                 "the model has no topics, which documents must teach: call add_documents before save"
             )
-        svd, lasting = copy(self.svd), None if self._temporary else self._store
+        lasting = None if self._temporary else self._store
         names = "num_topics", "chunksize", "decay", "onepass", "power_iters", "extra_samples", "random_seed"
-        svd.gensim_ = {
+        facts = {
             "parameters": {name: getattr(self, name) for name in names}
             | {"dtype": np.dtype(self.dtype).name},
-            "id2word": {int(number): str(word) for number, word in dict(self.id2word).items()},
             "documents": [self.docs_processed, self._weights, lasting],
         }
-        models.save(svd, fname, overwrite=True)
+        words = {int(number): str(word) for number, word in dict(self.id2word).items()}
+        models.save(SavedSVD().keep_model(self.svd, words, facts), fname, overwrite=True)
 
     @classmethod
     def load(cls, fname: str, **others: Any) -> Self:
@@ -502,14 +511,13 @@ class LsiModel:
         """
         refuse_others("LsiModel.load", others, FILES)
         svd = models.load(fname)
-        if not hasattr(svd, "gensim_"):
-            raise ValueError(
+        if not isinstance(svd, SavedSVD):
+            raise ValueError(  # noqa: TRY004  as of every path that holds no such model
                 f"the model at {fname} is a {type(svd).__name__}, but must be saved by LsiModel.save"
             )
-        state = vars(svd).pop("gensim_")
-        model = cls(id2word=state["id2word"], **state["parameters"])
+        model = cls(id2word=svd.words_, **svd.facts_["parameters"])
         model._set(svd)
-        model.docs_processed, model._weights, model._store = state["documents"]
+        model.docs_processed, model._weights, model._store = svd.facts_["documents"]
         model._temporary = model._store is None
         rows = open_finished(Location.of(model._store)) if model._store else None
         # A store that has grown since is not what the topics were found in.

@@ -149,7 +149,7 @@ def test_a_saved_model_comes_back_and_adds_documents_if_they_are_kept(store, tmp
     ]
     assert again.print_topics() == model.print_topics()
     assert again.projection.u.dtype == np.float32
-    assert type(load(str(tmp_path / "model.gz"))) is TruncatedSVD
+    assert isinstance(load(str(tmp_path / "model.gz")), TruncatedSVD)
     if store is None:
         with pytest.raises(ValueError, match=r"40 documents.*store=PATH"):
             again.add_documents(BAGS[40:])
