@@ -119,7 +119,7 @@ class SavedSVD(TruncatedSVD):
 
     def keep_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
         """Take what was fitted, and remember the model."""
-        vars(self).update(vars(svd))
+        self.__dict__.update(vars(svd))
         self.words_, self.facts_ = words, facts
         return self
 
