@@ -93,8 +93,8 @@ class TopicSums(NamedTuple):
         # Squares of rotated left singular vectors: few documents that are about nothing else tell a topic's words.
         typical = np.maximum(coordinates / axes.sizes @ axes.rotation, 0.0) ** 2
         words = np.asarray(rows.T @ typical).T
-        # A document without known words is typical of nothing.
-        near = cosines.T > 0
+        # Documents without known words, or with nothing of the topic but rounding, are not typical of it.
+        near = cosines.T > np.finfo(np.float32).eps
         nearest = np.where(near, numbers[:, 0], -1)
         part = cls(words, shares(cosines).sum(axis=0), np.where(near, cosines.T, -2.0), nearest)
         return part.first(n_nearest)
