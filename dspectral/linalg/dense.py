@@ -133,7 +133,7 @@ def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float
     In single precision no sum is longer than a piece of a block has rows.
     """
     n_terms = 8 * n_terms if dtype == np.float64 else min(n_terms, LONGEST_SUM)
-    return float((MARGIN + n_terms / 4.0) * np.finfo(np.dtype(dtype)).eps * energy)
+    return (MARGIN + n_terms / 4.0) * float(np.finfo(np.dtype(dtype)).eps) * energy
 
 
 def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:

@@ -317,7 +317,7 @@ def _best_approximation(
         for panel in panels(len(parts[0]), *parts):
             rows = np.add.reduce([part[panel] @ w for part, w in zip(parts, of_parts, strict=True)])
             squares += rows.T @ rows
-        amplified = 1.0 / math.sqrt(SPREAD)
+        amplified = 1.0 / SPREAD
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
     return Approximation(values, root @ vectors, parts, amplified)
 
