@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -7,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from itertools import product
+from pathlib import Path
 from types import ModuleType
 
 import dask.array as da
@@ -21,6 +24,7 @@ from sklearn.svm import LinearSVC
 
 import dspectral
 from dspectral import (
+    HybridLSI,
     IntentClassifier,
     NgramHashing,
     SentenceRepresentation,
@@ -504,3 +508,72 @@ def test_a_saver_waits_for_another_one_and_is_told_of_it_after_a_while(path, pca
     save(pca, path)
     holder.join()
     assert_same(load(path), pca)
+
+
+@pytest.mark.parametrize("form", ["x", None, [], {}, 0, -1, True, 1.5, 10**30])
+def test_an_odd_format_is_refused_with_the_path(path, pca, form):
+    save(pca, path)
+    edited(path, lambda head, _: head.update({"format": form}))
+    with pytest.raises(StoreError, match=f"the model at {re.escape(path)} has format"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 10**5, '{"a":' * 10**5, "[]", "3", '"zarr"', "null", '{"attributes": 3}']
+)
+@pytest.mark.parametrize("name", ["zarr.json", "arrays-0000/1/zarr.json"])
+def test_metadata_that_are_none_are_refused_with_the_path(tmp_path, pca, name, text):
+    save(pca, str(tmp_path / "model"))
+    (tmp_path / "model" / name).write_text(text)
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path / "model"))):
+        load(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("shape", [-1, 40]), ("shape", [10**12, 10**9]), ("shape", "x"), ("data_type", "x"),
+        ("data_type", "complex128"),
+        ("data_type", 7), ("chunk_grid", None), ("codecs", []), ("node_type", "group"), ("fill_value", "z"),
+    ],
+)  # fmt: skip
+def test_odd_metadata_of_an_array_are_refused_with_the_path(tmp_path, pca, field, value):
+    save(pca, str(tmp_path / "model"))
+    file = tmp_path / "model" / "arrays-0000" / "1" / "zarr.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), field: value}))
+    with pytest.raises(ValueError, match=rf"{re.escape(str(tmp_path / 'model'))}: array arrays-0000/1 "):
+        load(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("shape", [-1]),
+        ("shape", "x"),
+        ("dtype", "x"),
+        ("dtype", "O8,O8"),
+        ("items", 3),
+        ("order", "Q"),
+        ("order", 3),
+    ],
+)
+def test_odd_arrays_in_the_attributes_are_refused_with_the_path(path, field, value):
+    save(HybridLSI(1, alpha=0.3).fit(np.eye(3) + 1, np.array(["a", "b", "a"])), path)
+    name = "components_" if field == "order" else "classes_"
+    edited(path, lambda head, _: head["attributes"][name].update({field: value}))
+    with pytest.raises(ValueError, match=f"the model at {re.escape(path)} "):
+        load(path)
+
+
+@pytest.mark.parametrize("function", [os.mkdir, open])
+def test_a_full_table_of_inodes_is_answered_as_a_full_disk(tmp_path, pca, monkeypatch, function):
+    def full(path, *arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "mkdir" if function is os.mkdir else "open", full)
+    with pytest.raises(
+        OSError, match=r"No space left on device, free some and call it again: '.*model"
+    ) as found:
+        save(pca, str(tmp_path / "model"))
+    assert found.value.errno == errno.ENOSPC
+    assert str(found.value).count("free some") == 1

@@ -1,5 +1,6 @@
 """Parameters at the door of an estimator: numbers that must be numbers, and random states of every kind."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -7,6 +8,8 @@ import numpy as np
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Sources of randomness that ``random_state`` takes, as in scikit-learn."""
+MOST = 2**63 - 1
+"""Largest integer: NumPy has no larger ones."""
 MOST_READS = 10**6
 """How often a fit may read its blocks: a number with more digits is a slip, and would hold the process for ever."""
 
@@ -18,7 +21,7 @@ def resolve_seed(random_state: RandomState) -> int:
     # True is an int to Python, and hardly ever meant as a seed.
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError(f"random_state is {random_state}, but a seed must be 0 or more")
+            raise ValueError(f"random_state is {_format_number(random_state)}, but a seed must be 0 or more")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
@@ -43,9 +46,12 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     allowed = _allowed("an integer", at_least, at_most)
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
-    if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
-        raise ValueError(f"{name} is {value}, but it must be {allowed}")
-    return int(value)
+    number = int(value)  # sums and products of NumPy's narrow integers overflow
+    if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
+        raise ValueError(f"{name} is {_format_number(number)}, but it must be {allowed}")
+    if abs(number) > MOST:
+        raise ValueError(f"{name} is {_format_number(number)}, but it must be {allowed}, and fit 64 bits")
+    return number
 
 
 def check_real(
@@ -55,15 +61,16 @@ def check_real(
     allowed = _allowed("a finite number", at_least, at_most)
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
-    too_small = at_least is not None and value < at_least
-    if not np.isfinite(float(value)) or too_small or (at_most is not None and value > at_most):
-        raise ValueError(f"{name} is {value}, but it must be {allowed}")
-    return float(value)
+    number = float(value) if not isinstance(value, int) or abs(value) <= MOST else math.inf
+    too_small = at_least is not None and number < at_least
+    if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
+        raise ValueError(f"{name} is {_format_number(value)}, but it must be {allowed}")
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Return a parameter that is true or false."""
-    if not isinstance(value, bool | np.bool_ | int):
+    if not (isinstance(value, bool | np.bool_) or (isinstance(value, int | np.integer) and value in (0, 1))):
         raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
     return bool(value)
 
@@ -90,6 +97,13 @@ def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple
         same, instead = known[name]
         if not (type(value) is type(same) and value == same):
             raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {instead}")
+
+
+def _format_number(value: Any) -> str:
+    """Return a number as text; Python refuses to write integers of thousands of digits."""
+    return (
+        f"about 2**{abs(value).bit_length()}" if isinstance(value, int) and abs(value) > MOST else f"{value}"
+    )
 
 
 def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:

@@ -169,12 +169,12 @@ def load(
 def _decoded(record: Record, path: str, given: Sequence[type]) -> Any:
     """Return the model of a record."""
     head = record.attributes[KEY]
-    if head["format"] > FORMAT:
-        raise ValueError(
-            f"the model at {path} has format {head['format']} of dspectral {head['version']}, but this "
-            f"version reads up to format {FORMAT}: install a newer dspectral"
-        )
     try:
+        if type(head["format"]) is not int or not 1 <= head["format"] <= FORMAT:
+            raise StoreError(
+                f"the model at {path} has format {head['format']!r:.60} of dspectral {head['version']!r:.60}, but "
+                f"this version reads up to format {FORMAT}: install a newer dspectral"
+            )
         return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         if isinstance(error, StoreError) or record.where.url in str(error):
@@ -382,7 +382,10 @@ class Decoder(NamedTuple):
 
 def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
-    values = np.empty(len(node["items"]), dtype=node["dtype"])
+    dtype, url = np.dtype(node["dtype"]), decoder.record.where.url
+    if dtype.kind not in "biufUO" or any(size < 0 for size in node["shape"]):
+        raise ValueError(f"the model at {url} has a small array of {dtype} and shape {node['shape']}")
+    values = np.empty(len(node["items"]), dtype=dtype)
     values[:] = decoder.items(node)
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
 

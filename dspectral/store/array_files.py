@@ -71,7 +71,7 @@ class Form(NamedTuple):
         try:
             found = json.loads(metadata)
             form = cls(np.dtype(found["data_type"]).newbyteorder("<"), int(found["shape"][0]))
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
         ours = form.dtype.kind in "iuf" and form.length >= 0 and _metadata(*form) == metadata
         return form if ours else None

@@ -120,8 +120,16 @@ def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[
         if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
             raise not_seen(str(root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
-    except (ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
-        # Zarr raises the last three for metadata that are JSON, but of no array.
+    except (
+        ValueError,
+        RuntimeError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        MemoryError,
+    ) as error:
+        # Zarr raises the last five for metadata that are JSON, but of no array. RecursionError is a RuntimeError.
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 

@@ -331,9 +331,10 @@ def open_finished(where: Location) -> CountStore | None:
 def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
     """Return what the root of a store or corpus says, None if it is not finished."""
     head: dict[str, Any] | None = (where.attributes() or {}).get(key)
-    if head is not None and head["format"] != FORMAT:
+    written = head.get("format") if isinstance(head, dict) else head
+    if head is not None and (type(written) is not int or written != FORMAT):
         raise StoreError(
-            f"{kind} {where.url} has format {head['format']}, but this version reads {FORMAT}; build the {kind} again"
+            f"{kind} {where.url} has format {written!r:.60}, but this version reads {FORMAT}; build the {kind} again"
         )
     if head is not None and not is_sealed(head):
         raise StoreError(

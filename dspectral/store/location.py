@@ -31,6 +31,8 @@ GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """Keys that the metadata of a group may hold."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of the system: no space left, a quota used up, a file as long as it may be."""
+FULL_ADVICE = ", free some and call it again"
+"""End of the message of such an error."""
 MOST = 2**62
 """Largest size: sums of such still fit 64 bits."""
 ERRORS = ("strict", "replace")
@@ -252,7 +254,13 @@ class Location(NamedTuple):
             )
         except FileNotFoundError:
             return None
-        except ValueError as error:  # of Zarr and of JSON
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            RecursionError,
+        ) as error:  # of Zarr and of JSON
             raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
 
@@ -303,7 +311,7 @@ def _plain_attributes(store: Files, key: str) -> dict[str, Any] | None:
     try:
         (content,) = store.read_files(key)
         metadata = {} if content is None else json.loads(content.tobytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
         return None
@@ -334,9 +342,10 @@ def named_when_full(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL or error.filename is not None:
+        if error.errno not in FULL or str(error.strerror).endswith(FULL_ADVICE):
             raise
-        raise OSError(error.errno, f"{error.strerror}, free some and call it again", place) from error
+        # A full table of inodes is found when a file is made, which names it.
+        raise OSError(error.errno, f"{error.strerror}{FULL_ADVICE}", error.filename or place) from error
 
 
 def without_secrets(value: Any) -> Any:

@@ -17,7 +17,7 @@ import fsspec
 from filelock import FileLock, Timeout
 
 from dspectral.engine.tasks import retried
-from dspectral.store.location import Location, StoreError, is_local
+from dspectral.store.location import Location, StoreError, is_local, named_when_full
 
 LOCK, HOLDER = "writer.lock", "writer.json"
 """Files in a store while it is written: the lock of the file system, and who holds it."""
@@ -58,12 +58,14 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         return
     lock = FileLock(Path(holder).with_name(LOCK))
     try:
-        lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
+        with named_when_full(holder):
+            lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
         raise _at_work(where, system, holder) from None
     try:
-        Path(holder).unlink(missing_ok=True)  # a pipe would be written to for ever
-        Path(holder).write_bytes(content)
+        with named_when_full(holder):
+            Path(holder).unlink(missing_ok=True)  # a pipe would be written to for ever
+            Path(holder).write_bytes(content)
         yield
     finally:
         # Removed while it is held: whoever has opened it meanwhile finds that it has no name, and opens it anew.

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from dspectral.cooccurrence.contexts import UNIT, ContextCounts, RowSums, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
+from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.types import Sentences
 
 N_TYPES = 7
@@ -160,3 +161,11 @@ def test_a_code_stands_for_one_value(weights):
     known = np.flatnonzero(coding.codes)
     np.testing.assert_array_equal(coding.values[coding.codes[known]], known * coding.quantum)
     assert len(known) == (255 if weights.any() else 0)
+
+
+@pytest.mark.parametrize("smoothing", [-0.001, 1.001, float("nan")])
+def test_contexts_are_smoothed_by_a_power_from_0_to_1(smoothing):
+    for end in (0, 1):
+        ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=end)
+    with pytest.raises(ValueError, match=f"context_smoothing is {smoothing}"):
+        ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=smoothing)

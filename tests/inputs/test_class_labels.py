@@ -3,6 +3,7 @@
 import enum
 import re
 import uuid
+import warnings
 from functools import partial
 
 import dask
@@ -15,10 +16,22 @@ import sklearn.exceptions
 from scipy import sparse
 from sklearn.base import clone
 
-from dspectral import HybridLSI, LocalLSI, MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD, write_counts
+from dspectral import (
+    EMHMM,
+    AnchorHMM,
+    HybridLSI,
+    LocalLSI,
+    MomentMultiLabelClassifier,
+    SentenceRepresentation,
+    SketchedPCA,
+    TreePCA,
+    TruncatedSVD,
+    WordEmbedding,
+    write_counts,
+)
 from dspectral.inputs import labelled_streams
 from dspectral.inputs.labels import class_rows
-from dspectral.inputs.parameters import check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import as_corpus, as_labelled, cut, encode, token_lists
 
 EMPTY = sparse.csr_array((0, 0))
@@ -318,3 +331,70 @@ def test_numbered_tags_are_alike_whatever_holds_them():
 def test_an_empty_string_is_no_class(make):
     with pytest.raises(ValueError, match="empty string"):
         class_rows(make(["a", "", "b"]), 3)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_an_integer_of_any_width_is_an_int_of_python(dtype):
+    found = check_integer("n_components", np.dtype(dtype).type(3), at_least=1)
+    assert type(found) is int
+    assert found == 3
+
+
+@pytest.mark.parametrize(
+    "value", [2**63, -(2**63) - 1, 2**200, pytest.param(10**5000, id="long"), np.uint64(2**63)]
+)
+def test_integers_beyond_64_bits_are_refused_by_name(value):
+    with pytest.raises(ValueError, match=r"n_components is about 2\*\*\d+, but .*64 bits"):
+        check_integer("n_components", value)
+    if type(value) is int:
+        with pytest.raises(ValueError, match=r"alpha is about 2\*\*\d+, but it must be a finite number"):
+            check_real("alpha", value)
+
+
+@pytest.mark.parametrize("value", [2, -1, np.int8(2), 1.0, "True", None])
+def test_a_flag_is_true_or_false(value):
+    with pytest.raises(TypeError, match=r"center is .* True or False"):
+        check_flag("center", value)
+    assert [check_flag("center", one) for one in (True, np.True_, 1, 0, np.False_)] == [True] * 3 + [
+        False
+    ] * 2
+
+
+SENTENCES = [["a", "b", "c", "a"], ["b", "c", "a", "d"]] * 6
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "message"),
+    [
+        (WordEmbedding(1, power=2**63), SENTENCES, "power is about"),
+        (WordEmbedding(1, power=-1e308), SENTENCES, "power is -1e"),
+        (WordEmbedding(2**63), SENTENCES, "n_components is about"),
+        (TreePCA(0, length=2), np.ones((4, 2, 3)), "n_components is 0"),
+        (TreePCA(-(2**70), length=2), np.ones((4, 2, 3)), "n_components is about"),
+        (TreePCA(1, length=2, center=7), np.ones((4, 2, 3)), "center is 7"),
+        (EMHMM(2, n_iter=2**64), SENTENCES, "n_iter is about"),
+        (AnchorHMM(2, spelling=2**63), SENTENCES, "spelling is about"),
+    ],
+)
+def test_numbers_that_no_computation_holds_are_refused_by_estimators(model, X, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64])
+def test_narrow_integers_give_the_bits_of_python_integers(dtype):
+    X = np.random.default_rng(0).standard_normal((30, 40))
+    texts = [f"{one}{one} {other}{other}" for one in "abcdefgh" for other in "ijklmnop"]
+    pairs = [
+        (lambda k: TreePCA(k(3), length=k(4), arity=k(2)).fit(X), "explained_variance_"),
+        (lambda k: WordEmbedding(k(2), window=k(3)).fit(SENTENCES), "vectors_"),
+        # 5 k + 10 is more than 8 bits hold.
+        (
+            lambda k: SentenceRepresentation(k(60), n_features=256, min_document_frequency=k(1)).fit(texts),
+            "projection_",
+        ),
+    ]
+    for fit, name in pairs:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning)
+            np.testing.assert_array_equal(getattr(fit(dtype), name), getattr(fit(int), name))

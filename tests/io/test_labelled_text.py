@@ -112,6 +112,7 @@ BAD = [
     ("", {}, "line 1: the first line"),
     ("2 3 2\n0 0:1\n", {}, "promise 2 documents, but 1 follow"),
     ("1 3 2\n0 3:1\n", {}, "line 2: column 3 is beyond the last one, 2"),
+    ("1 3 2\n0 4:1\n", {"zero_based": False}, "line 2: column 4 is beyond the last one, 3"),
     ("1 3 2\n5 0:1\n", {}, "line 2: label 5 is beyond the last one, 1"),
     ("2 3 2\n0 0:1\na 0:1\n", {}, "line 3: a label is not a whole number"),
     ("1 3 2\n-1 0:1\n", {}, "line 2: a label is not a whole number"),

@@ -148,6 +148,8 @@ def test_a_merge_tree_has_a_color_and_a_label_for_each_level(n_blocks):
     right = ax.figure.axes[1].get_yticklabels()
     found = boxes([*labels, *right, ax.xaxis.label, *ax.get_xticklabels()])
     assert overlapping(found[: 2 * len(labels)]) == []
+    ticks = ax.xaxis.get_major_locator().tick_values(0, 3)
+    assert np.array_equal(ticks, np.rint(ticks)), "a block has a whole number"
     if depth > 1:
         assert labels[-1].get_text() == f"level {depth}: 1"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import dask
 import numpy as np
 import pytest
+import zarr
 from sklearn.pipeline import make_pipeline
 
 from dspectral import (
@@ -150,6 +151,11 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
         place = str(tmp_path / wrong) if wrong == "z.csv" else store.where.url
         with pytest.raises(ValueError, match=wrong):
             svd.transform(store.tfidf(), out=place)
+    theirs = zarr.open_group(str(tmp_path / "theirs.zarr"), mode="w", attributes={"of": "another program"})
+    for call in (open_coordinates, lambda place: svd.transform(store.tfidf(), out=place)):
+        with pytest.raises(StoreError, match=r"something else at .*theirs\.zarr"):
+            call(str(tmp_path / "theirs.zarr"))
+    assert dict(theirs.attrs) == {"of": "another program"}
     with pytest.raises(StoreError, match="no coordinates"):
         open_coordinates(str(tmp_path / "none.parquet"))
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]

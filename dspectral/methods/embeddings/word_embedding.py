@@ -90,7 +90,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         Transform of counts before they are scaled; a float is a power above 0.
     scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
         How counts are set off against their sums, by :class:`~dspectral.cooccurrence.ContextScaling`.
-    power : float, default=0.7
+    power : float in [-16, 16], default=0.7
         Power p of the singular values in the vectors ``U S^p``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
@@ -212,7 +212,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             raise ValueError(
                 f"no word occurs often enough for a vector of its own (min_count = {self.min_count})"
             )
-        counted = count_corpus(corpus, self.window, recipe)
+        counted = count_corpus(corpus, int(self.window), recipe)
         scaling = ContextScaling.of(
             counted.column_sums,
             transform=self.count_transform,
@@ -225,7 +225,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
         # The leading direction of scaled counts mostly tells how frequent words are: n_skipped directions are found
         # beside those asked for, and left out afterwards.
-        n_wanted = self.n_components + recipe.n_skipped
+        n_wanted = int(self.n_components) + recipe.n_skipped
         plan = Plan(
             n_wanted,
             n_passes=max(2, recipe.n_passes),
@@ -271,11 +271,15 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             check_integer(name, getattr(self, name), at_least=1)
         check_integer("n_skipped", recipe.n_skipped, at_least=0)
         check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
-        check_real("power", self.power)
-        check_real("context_smoothing", recipe.context_smoothing)
+        check_real("power", self.power, at_least=-MAX_POWER, at_most=MAX_POWER)
+        check_real("context_smoothing", recipe.context_smoothing, at_least=0, at_most=1)
         if recipe.sketch_size is not None:
             check_integer("sketch_size", recipe.sketch_size, at_least=1)
         return recipe
+
+
+MAX_POWER = 16.0
+"""Largest magnitude of ``power``: singular values to a larger one leave the range of single precision."""
 
 
 class Counted(NamedTuple):

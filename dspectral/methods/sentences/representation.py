@@ -411,7 +411,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     def _directions(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
         """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
         # Empty columns stand for missing words, so that few words give zeros as few sentences do.
-        width = max(len(words), self.n_components)
+        n_components = int(self.n_components)
+        width = max(len(words), n_components)
         # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
         # so that a long sentence counts as one.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
@@ -422,10 +423,10 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         # Single precision: words' vectors are kept so, and it takes half the memory.
         recipe = self._recipe
         plan = Plan(
-            self.n_components,
+            n_components,
             solver=SOLVER,
             n_passes=recipe.n_passes,
-            sketch_size=recipe.sketch_size or (5 * self.n_components + 10 if recipe.n_passes > 1 else None),
+            sketch_size=recipe.sketch_size or (5 * n_components + 10 if recipe.n_passes > 1 else None),
             seed=self.random_state_,
             dtype=np.float32,
         )

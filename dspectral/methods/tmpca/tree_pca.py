@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import blas_in_one_thread, emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_integer, check_option
+from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import TokenLists, token_lists
 from dspectral.inputs.texts import clone_sharing
@@ -166,7 +166,7 @@ class TreePCA(
         """
         n_levels = n_levels_of(self.length, self.arity)
         if self.n_components is not None:
-            check_integer("n_components", self.n_components)
+            check_integer("n_components", self.n_components, at_least=1)
         stream = stream_of(X, self._settings())
         self._check(stream.trees)
         self.n_dimensions_ = stream.trees.n_dimensions
@@ -239,7 +239,7 @@ class TreePCA(
 
     @property
     def _n_features_out(self) -> int:
-        trees = Trees(self.length, self.arity, self.n_dimensions_)
+        trees = Trees(int(self.length), int(self.arity), self.n_dimensions_)
         return n_columns(self.output, trees, self.components_)
 
     def __sklearn_clone__(self) -> Self:
@@ -254,11 +254,12 @@ class TreePCA(
         return tags
 
     def _settings(self) -> TreeSettings:
-        return TreeSettings(self.length, self.arity, self.vectors, self.n_components)
+        n_components = None if self.n_components is None else int(self.n_components)
+        return TreeSettings(int(self.length), int(self.arity), self.vectors, n_components)
 
     def _level_settings(self) -> LevelSettings:
         k = self.n_components or self.n_dimensions_
-        return LevelSettings(k, self.center, self.whiten)
+        return LevelSettings(int(k), self.center, self.whiten)
 
     def _check_fitted(self, trees: Trees) -> None:
         if trees.n_dimensions != self.n_dimensions_:
@@ -267,10 +268,12 @@ class TreePCA(
             )
 
     def _check(self, trees: Trees) -> None:
-        most = self.arity * trees.n_dimensions
+        most = trees.arity * trees.n_dimensions
         if self.n_components is not None and not 1 <= self.n_components <= most:
             raise ValueError(
                 f"n_components is {self.n_components}, but it must be from 1 to {most}: arity = {self.arity} vectors "
                 f"of {trees.n_dimensions} dimensions are joined"
             )
         check_option("output", self.output, OUTPUTS)
+        for name in ("center", "whiten"):
+            check_flag(name, getattr(self, name))
