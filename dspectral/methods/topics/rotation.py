@@ -94,7 +94,7 @@ class TopicSums(NamedTuple):
         typical = np.maximum(coordinates / axes.sizes @ axes.rotation, 0.0) ** 2
         words = np.asarray(rows.T @ typical).T
         # Documents without known words, or with nothing of the topic but rounding, are not typical of it.
-        near = cosines.T > np.finfo(np.float32).eps
+        near = np.finfo(np.float32).eps < cosines.T
         nearest = np.where(near, numbers[:, 0], -1)
         part = cls(words, shares(cosines).sum(axis=0), np.where(near, cosines.T, -2.0), nearest)
         return part.first(n_nearest)
