@@ -128,6 +128,7 @@ class Moments(NamedTuple):
         return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
 
 
+@has_arrays({"total": Array("d"), "factor": Array("r d")})
 @saved
 class RowFactor(NamedTuple):
     """Number and sum of rows, and the triangular factor R of a QR decomposition of the rows less their mean.

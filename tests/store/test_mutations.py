@@ -59,8 +59,7 @@ def made(folder):
         block_bytes=400,
         keep_texts=True,
     )
-    fitted = TruncatedSVD(3, random_state=0).fit(X)
-    fitted.random_ = np.random.RandomState(3)
+    fitted = TruncatedSVD(3, random_state=np.random.RandomState(3)).fit(X)
     save(fitted, f"{folder}/model")
     build_store(
         f"{folder}/text.txt", f"{folder}/kept", keep_terms=9, hashing=NgramHashing(64), block_bytes=400
