@@ -142,7 +142,7 @@ def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:
     `energy`: that of the rows about their mean, Y; `of_mean`: that of the means, of which R is the rounding; `n_terms`:
     number of terms where the mean is a sum of sparse rows.
     """
-    off = (MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(of_mean)
+    off = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(of_mean)
     return 2.0 * math.sqrt(energy) * off + off * off
 
 
