@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGET: dict[str, list[int]] = json.loads((ROOT / "tools" / "budget.json").read_text(encoding="utf-8"))
-"""Of each figure the largest allowed value, which only falls, and the one to reach."""
+"""The largest allowed value of each figure, and the value to reach."""
 JOURNEYS = """
 import json, sys, tempfile, threading
 from pathlib import Path

@@ -17,6 +17,7 @@ from .passes import run_tasks as run_tasks
 from .passes import summarize as summarize
 from .row_blocks import Blocks as Blocks
 from .row_blocks import Stream as Stream
+from .row_blocks import annotated as annotated
 from .row_blocks import bytes_said as bytes_said
 from .row_blocks import dense_rows as dense_rows
 from .row_blocks import has_few_zeros as has_few_zeros

@@ -166,6 +166,7 @@ def plan(
 ) -> RunPlan:
     """Plan a fit or a build, as :func:`dspectral.plan` says, on data that ``fit`` takes or the ``X`` of an AnnData.
 
+    >>> import dask.array as da
     >>> from dspectral import SketchedPCA
     >>> plan(SketchedPCA(2), da.ones((600, 8), chunks=(100, -1))).n_tasks
     11

@@ -63,6 +63,10 @@ class Analysis(NamedTuple):
                 f"ngram_range is {self.ngram_range!r}, but must be two integers, 1 <= low <= high"
             )
         check_flag("lowercase", self.lowercase)
+        if not isinstance(self.token_pattern, str):
+            raise TypeError(
+                f"token_pattern is {self.token_pattern!r:.60}, but it must be a regular expression"
+            )
         if not callable(self.strip_accents):
             check_option("strip_accents", self.strip_accents, (None, "ascii", "unicode"))
         unit: Any = "a function" if callable(self.analyzer) else self.analyzer

@@ -2,11 +2,10 @@
 
 from typing import Any, NamedTuple, TypeAlias
 
-import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.row_blocks import annotated
+from dspectral import engine
 from dspectral.text.hashing import HashingSettings
 
 COLUMNS = "column_identity"
@@ -52,14 +51,14 @@ def hashed_columns(hashing: HashingSettings | None) -> Known:
     return None if hashing is None else Columns("hashed n-grams", hashing=hashing)
 
 
-def mark_columns(array: da.Array, source: Any) -> da.Array:
+def mark_columns(array: Any, source: Any) -> Any:
     """Annotate a Dask array with its columns, or with rows that have the same ones."""
-    return annotated(array, COLUMNS, source)
+    return engine.annotated(array, COLUMNS, source)
 
 
 def columns_of(X: Any) -> Known:
     """Return the columns of a store or Dask array."""
-    if not isinstance(X, da.Array):
+    if not hasattr(X, "dask"):
         known: Known = getattr(X, COLUMNS, None) if hasattr(X, "counts") else None
         return known
     found = _columns_in(X.dask, X.name) if hasattr(X.dask, "layers") else None

@@ -161,7 +161,7 @@ def words_of(
 def check_normalize(normalize: str | None) -> bool:
     """Report whether text is brought to the form NFC."""
     if normalize not in (None, "NFC"):
-        raise ValueError(f"normalize={normalize!r:.60} must be 'NFC' or None")
+        raise ValueError(f"normalize is {normalize!r:.60}, but it must be 'NFC' or None")
     return normalize is not None
 
 

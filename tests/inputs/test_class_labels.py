@@ -360,20 +360,20 @@ def test_a_flag_is_true_or_false(value):
     ] * 2
 
 
-SENTENCES = [["a", "b", "c", "a"], ["b", "c", "a", "d"]] * 6
+LETTERS = [["a", "b", "c", "a"], ["b", "c", "a", "d"]] * 6
 
 
 @pytest.mark.parametrize(
     ("model", "X", "message"),
     [
-        (WordEmbedding(1, power=2**63), SENTENCES, "power is about"),
-        (WordEmbedding(1, power=-1e308), SENTENCES, "power is -1e"),
-        (WordEmbedding(2**63), SENTENCES, "n_components is about"),
+        (WordEmbedding(1, power=2**63), LETTERS, "power is about"),
+        (WordEmbedding(1, power=-1e308), LETTERS, "power is -1e"),
+        (WordEmbedding(2**63), LETTERS, "n_components is about"),
         (TreePCA(0, length=2), np.ones((4, 2, 3)), "n_components is 0"),
         (TreePCA(-(2**70), length=2), np.ones((4, 2, 3)), "n_components is about"),
         (TreePCA(1, length=2, center=7), np.ones((4, 2, 3)), "center is 7"),
-        (EMHMM(2, n_iter=2**64), SENTENCES, "n_iter is about"),
-        (AnchorHMM(2, spelling=2**63), SENTENCES, "spelling is about"),
+        (EMHMM(2, n_iter=2**64), LETTERS, "n_iter is about"),
+        (AnchorHMM(2, spelling=2**63), LETTERS, "spelling is about"),
     ],
 )
 def test_numbers_that_no_computation_holds_are_refused_by_estimators(model, X, message):
@@ -387,7 +387,7 @@ def test_narrow_integers_give_the_bits_of_python_integers(dtype):
     texts = [f"{one}{one} {other}{other}" for one in "abcdefgh" for other in "ijklmnop"]
     pairs = [
         (lambda k: TreePCA(k(3), length=k(4), arity=k(2)).fit(X), "explained_variance_"),
-        (lambda k: WordEmbedding(k(2), window=k(3)).fit(SENTENCES), "vectors_"),
+        (lambda k: WordEmbedding(k(2), window=k(3)).fit(LETTERS), "vectors_"),
         # 5 k + 10 is more than 8 bits hold.
         (
             lambda k: SentenceRepresentation(k(60), n_features=256, min_document_frequency=k(1)).fit(texts),

@@ -52,7 +52,12 @@ def test_a_corpus_opens_as_it_was_built_and_is_in_nobodys_way(path, tmp_path):
     built = build_corpus([path, path], store, lowercase=True, tokens="words", block_bytes=40)
     opened = open_corpus(store)
     assert sentences_of(opened) == sentences_of(built)
-    assert opened.provenance["corpus"] == {"min_count": 1, "lowercase": True, "tokens": "words"}
+    assert opened.provenance["corpus"] == {
+        "min_count": 1,
+        "lowercase": True,
+        "tokens": "words",
+        "normalize": "NFC",
+    }
     assert "Corpus(" in repr(opened)
     with pytest.raises(StoreError, match="finished corpus"):
         build_corpus(path, store)

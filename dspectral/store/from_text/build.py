@@ -144,7 +144,7 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     >>> with fsspec.open("memory://docs.txt", "w") as file:
     ...     _ = file.write("the cat sat\nthe dog\n")
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
-    (2, 262144)
+    (2, 131072)
     """
     settings = _settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)

@@ -49,7 +49,7 @@ class Texts:
     --------
     >>> from dspectral import build_store
     >>> build_store(Texts(["the cat sat", "the dog"]), "memory://two-texts").shape
-    (2, 262144)
+    (2, 131072)
     """
 
     def __init__(self, texts: Iterable[Any], field: str | None = None) -> None:
