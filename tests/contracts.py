@@ -245,10 +245,12 @@ TAKES_SEQUENCES = "takes sentences, lists of tokens, where this check gives a ma
 TAKES_TEXTS = "takes texts, where this check gives a matrix of numbers"
 
 ONE_LABEL = "gives one label a document, but y is an indicator matrix"
+CLASSES = "gives a column of the classes 1 and 2, but y is an indicator matrix of 0 and 1"
 COLUMNS = "asks which classes predict_proba has, but its columns are labels"
 
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "MomentMultiLabelClassifier": {
+        "check_classifier_data_not_an_array": CLASSES,
         "check_classifier_multioutput": "wants labels whose score is above 0, but predict returns the best ones",
         "check_classifier_not_supporting_multiclass": "wants the sentence of a classifier of two classes",
         "check_classifiers_classes": ONE_LABEL,
@@ -257,6 +259,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_decision_proba_consistency": ONE_LABEL,
         "check_estimator_sparse_array": COLUMNS,
         "check_estimator_sparse_matrix": COLUMNS,
+        "check_estimators_dtypes": CLASSES,
     },
     "TfidfWeighting": {
         "check_do_not_raise_errors_in_init_or_set_params": "refuses TfidfVectorizer's arguments by their replacement",

@@ -194,7 +194,7 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
         raise ValueError(f"Unknown label type: y holds {given.dtype}, but must be a matrix of numbers")
     if len(given.shape) != 2:
         raise ValueError(
-            f"y has {len(given.shape)} dimension(s), but must be a matrix of documents and labels"
+            f"Unknown label type: y has {len(given.shape)} dimension(s), but must be a matrix of documents and labels"
         )
     (n_rows, n_words), (n_labelled, n_labels) = X.shape, given.shape
     if n_rows != n_labelled:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import google_crc32c
@@ -117,8 +116,8 @@ def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[
             store.most = LARGEST + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
-        if (root := getattr(store, "root", None)) is not None and not Path(root).exists():
-            raise not_seen(str(root)) from error
+        if isinstance(store, LocalFiles) and not store.root.exists():
+            raise not_seen(str(store.root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
     except (
         ValueError,

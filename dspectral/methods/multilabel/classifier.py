@@ -37,6 +37,7 @@ N_MOMENT_PASSES = 3
         "state_labels_": Array("classes_ k", at_least=0, optional=True),
         "document_frequency_": Array("n_features_in_", "i", at_least=0, below="n_documents_+1"),
         "label_totals_": Array("classes_", "i", at_least=0, below="n_documents_+1"),
+        "label_scales_": Array("classes_ 2", optional=True),
     }
 )
 @saved
