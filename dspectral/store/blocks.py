@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.linalg.block_sums import energy_of, total_of
@@ -87,6 +88,20 @@ def write_block(
         attributes["labels"] = list(of_labels)
     where.mark(name, attributes)
     return info
+
+
+def to_single_precision(data: NDArray[Any], name: str, *, exact: bool | None = None) -> NDArray[np.float32]:
+    """Return entries in single precision, as stores hold them; refuse integers that it does not hold."""
+    single = data.astype(np.float32, copy=False)
+    if data.dtype.kind in "iu" if exact is None else exact:
+        large = np.flatnonzero(np.abs(single) >= 2**24)
+        wrong = large[single[large].astype(np.longdouble) != data[large].astype(np.longdouble)]
+        if len(wrong):
+            raise StoreError(
+                f"{name}: {data[wrong[0]]} does not fit single precision, in which sparse rows are stored and integers "
+                "are exact up to 16777216: scale the matrix, or keep it as a dense array of float64"
+            )
+    return single
 
 
 def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:

@@ -3,6 +3,7 @@
 import pickle
 from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -220,3 +221,22 @@ def test_files_that_killed_writers_left_are_in_nobodys_way(url):
             path.touch()
         store = write_counts(ROWS, url, block_rows=20, append=append)
         assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_array])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64])
+def test_integers_that_single_precision_does_not_hold_are_refused(form, dtype):
+    for largest in (2**24, 2**24 + 2, 2**30):
+        stored = write_counts(form(np.array([[largest, 1]], dtype)), f"memory://exact/{uuid4().hex}")
+        assert stored.counts.compute().toarray().tolist() == [[largest, 1]]
+    with pytest.raises(StoreError, match="row block 0: 16777217 "):
+        write_counts(form(np.array([[2**24 + 1, 1]], dtype)), f"memory://exact/{uuid4().hex}")
+
+
+def test_sums_of_repeated_integers_are_exact_or_refused():
+    pair = sparse.coo_array(([2**24, 1], ([0, 0], [0, 0])), shape=(1, 2), dtype=np.int64)
+    for rows in (pair, sparse.csr_array((pair.data, [0, 0], [0, 2]), shape=(1, 2))):
+        with pytest.raises(StoreError, match="16777217"):
+            write_counts(rows, f"memory://exact/{uuid4().hex}")
+    small = sparse.csr_array((np.array([100, 100], np.int8), [0, 0], [0, 2]), shape=(1, 2))
+    assert write_counts(small, f"memory://exact/{uuid4().hex}").counts.compute().toarray()[0, 0] == 200
