@@ -293,7 +293,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
         if isinstance(X, OpenedCounts):
             X = X.weighted(weighting)
         elif np.all(
-            X.data == np.round(X.data)
+            (values := X.data[: X.nnz]) == np.round(values)
         ):  # counts, or rows of one word, whose direction no weight changes
             X = weighting.apply(X)
     return transform(X)

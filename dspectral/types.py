@@ -80,6 +80,20 @@ def is_sparse(X: object) -> "TypeIs[CSRRows]":
     return bool(sparse.issparse(X))
 
 
+def without_room(A: Any) -> Any:
+    """Return a CSR matrix, its entries viewed, without spare room behind its last row. Shapes: `A` (n, d).
+
+    >>> A = sparse.csr_array(([1.0, 9.0], [0, 0], [0, 2]), shape=(1, 1))
+    >>> A.indptr[-1] = 1
+    >>> without_room(A).data
+    array([1.])
+    """
+    n_used = int(A.indptr[-1])
+    if n_used >= len(A.data):
+        return A
+    return type(A)((A.data[:n_used], A.indices[:n_used], A.indptr), shape=A.shape)
+
+
 class Sentences(NamedTuple):
     """The token ids (n_tokens,) of a block: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
 

@@ -2,8 +2,8 @@
 
 Most functions work through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
 side and no copy of it. The price is half the digits: directions whose singular value is below
-``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`svd_by_rotations` keeps all
-digits of a small factor.
+``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`svd_by_rotations` keeps the
+digits of a small factor down to ``16 eps``.
 """
 
 import math
@@ -68,10 +68,11 @@ def svd_by_rotations(factor: Doubles) -> tuple[Doubles, Doubles]:
 
     One-sided Jacobi rotations find small values to all digits beside large ones where rows or columns are graded
     (Drmac and Veselic 2008); of more than 1,024 rows they would take minutes, and LAPACK's values are off by eps times
-    the largest. What falls to rounding is dropped. Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
+    the largest. What is below ``16 eps`` of the largest is dropped, as the factor itself may have such rounding.
+    Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
 
-    >>> svd_by_rotations(np.array([[1e9, 0.0], [1.0, 1e-6]]))[0]
-    array([1.e+09, 1.e-06])
+    >>> svd_by_rotations(np.array([[1e9, 0.0], [1.0, 1e-5]]))[0]
+    array([1.e+09, 1.e-05])
     """
     factor = factor[factor.any(axis=1)]
     if len(factor) > factor.shape[1]:

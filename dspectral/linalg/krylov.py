@@ -314,9 +314,14 @@ def _best_approximation(
             np.split(root, np.cumsum([part.shape[1] for part in parts])[:-1]),
             np.zeros_like(squares),
         )
+        # In double precision a panel of all columns would be larger than the products: in quarters.
         for panel in panels(len(parts[0]), *parts):
-            rows = np.add.reduce([part[panel] @ w for part, w in zip(parts, of_parts, strict=True)])
-            squares += rows.T @ rows
+            for start in range(panel.start, panel.stop, PANEL // 4):
+                piece = slice(start, min(start + PANEL // 4, panel.stop))
+                rows = parts[0][piece] @ of_parts[0]
+                for part, weights in zip(parts[1:], of_parts[1:], strict=True):
+                    rows += part[piece] @ weights
+                squares += rows.T @ rows
         amplified = 1.0 / SPREAD
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
     return Approximation(values, root @ vectors, parts, amplified)

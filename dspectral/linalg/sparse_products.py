@@ -18,7 +18,7 @@ from scipy import sparse
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
 from dspectral.linalg.panels import cut_runs
-from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse
+from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, without_room
 
 WIDE = 32
 """Columns from which transposing a block pays."""
@@ -146,12 +146,11 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
     array([3.])
     """
-    rows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
+    rows: CSRRows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
     fault = csr_fault(rows.indices, rows.indptr, rows.shape[1])
     if fault:
         raise ValueError(f"the sparse matrix is damaged: {fault}")
-    if (n_used := int(rows.indptr[-1])) < len(rows.data):  # spare room behind the last row
-        rows = sparse.csr_array((rows.data[:n_used], rows.indices[:n_used], rows.indptr), shape=rows.shape)
+    rows = without_room(rows)
     if not rows.has_canonical_format:
         rows = rows.copy()  # the caller's own memory stays as it is
         rows.sum_duplicates()

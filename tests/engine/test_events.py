@@ -35,7 +35,7 @@ def client():
 
 
 def sketch(rows):
-    return dspectral.TruncatedSVD(3, solver="frequent_directions").fit(rows)
+    return dspectral.TruncatedSVD(3, solver="frequent_directions", sketch_size=6).fit(rows)
 
 
 def check_sketch(heard):
@@ -55,7 +55,10 @@ def check_sketch(heard):
     assert sorted(one.level for one in merged) == [1, 1, 1, 1, 2, 2, 3]
     (certified,) = of_kind(heard, events.Certified)
     (root,) = [one for one in merged if one.level == 3]
-    assert (root.absolute, root.relative, root.n_rows) == (certified.absolute, certified.relative, 80)
+    # The certificate is of the rows as they are: putting their mean back adds to their energy, and rounds.
+    assert root.n_rows == 80
+    assert root.absolute <= certified.absolute == pytest.approx(root.absolute, rel=1e-9)
+    assert root.relative >= certified.relative == pytest.approx(root.relative, rel=0.05)
     assert root.summary_bytes > 12 * 8
     assert of_kind(heard, events.FitEnded)[0].n_passes == 1
     assert len({event.fit for event in heard}) == 1

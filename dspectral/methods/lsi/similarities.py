@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, FloatArray, is_sparse
+from dspectral.types import CSRRows, FloatArray, is_sparse, without_room
 
 DENSE_COLUMNS = 1024
 """Columns up to which the factor is dense, and all eigenvalues are computed."""
@@ -66,7 +66,7 @@ Factor: TypeAlias = DenseFactor | PolynomialFactor
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
     """Return a similarity (size, size) as CSR in double precision, its diagonal left out."""
     if is_sparse(similarity):
-        matrix: CSRRows = sparse.csr_array(similarity).astype(np.float64)
+        matrix: CSRRows = without_room(sparse.csr_array(similarity)).astype(np.float64)
     else:
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):
