@@ -41,15 +41,14 @@ def test_a_stream_becomes_the_store_of_a_file_with_its_rows(source, tmp_path):
     pytest.importorskip("pyarrow.parquet").write_table(table(), tmp_path / "rows.parquet")
     options = {"field": "body", "block_bytes": 200}
     expected = build_store(str(tmp_path / "rows.parquet"), str(tmp_path / "expected"), **options)
-    ids = {} if source is reader else {"id_field": "key"}
+    ids = {"id_field": "key"}
     found = build_store(source(tmp_path), str(tmp_path / "found"), **options, **ids)
     assert [(block.n_rows, block.digest) for block in found.blocks] == [
         (block.n_rows, block.digest) for block in expected.blocks
     ]
     assert found.n_blocks > 3
-    assert found.ids == (RECORDS["key"] if ids else None)
+    assert found.ids == RECORDS["key"]
     corpus = build_corpus(source(tmp_path), str(tmp_path / "corpus"), field="body")
     assert corpus.n_sentences == 50
-    wrong = {"field": "body", "id_field": "key"} if source is reader else {"field": "other"}
-    with pytest.raises((ValueError, TypeError), match="key" if source is reader else "other"):
-        build_store(source(tmp_path), str(tmp_path / "wrong"), **wrong)
+    with pytest.raises((ValueError, TypeError), match="other"):
+        build_store(source(tmp_path), str(tmp_path / "wrong"), field="other")

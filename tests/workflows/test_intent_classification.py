@@ -1,5 +1,6 @@
 import json
 import sysconfig
+from argparse import Namespace
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -80,7 +81,8 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
 
 
 def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path):
-    train, text = intent_classification.read_labelled(files["train"]), sentences(300, seed=9)[0]
+    arguments = Namespace(train=files["train"], label=None)
+    train, text = intent_classification.read_labelled(arguments, "train")[0], sentences(300, seed=9)[0]
     lines = tmp_path / "all.txt"
     lines.write_text("\n".join([*train.texts, *text]))
     hashing = SentenceRepresentation(n_features=1 << 12).word_hashing

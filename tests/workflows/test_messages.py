@@ -35,7 +35,7 @@ MISTAKES = {
     "build_store --text text.txt --store store --columns-bits 9 --append":
         "is --columns-bits = 9, but store .* was built with --columns-bits = 8",
     "build_store --text latin.txt --store new": "line 2: not UTF-8 .*; --errors replace reads",
-    "build_store --text records.jsonl --store new": "--field must name the one with the text$",
+    "build_store --text records.jsonl --store new": "--field must name the one with the text \\(text\\)$",
     "build_store --text text.txt --store new --vocabulary --min-document-frequency 9":
         "no n-gram of 2 .* is in 9 to 2 of them, as --min-document-frequency = 9 and --max-document-frequency",
     "build_store --text text.txt --store text.txt": "text.txt is a file, but must be a folder",
@@ -45,8 +45,7 @@ MISTAKES = {
     "word_embeddings --corpus text.txt --similarity pairs.tsv": "'c', which is not a number",
     "brown_clusters --corpus text.txt --min-count 1 --n-clusters 50": "--n-clusters is 50",
     "brown_clusters --corpus text.txt --ner-train a.conll": "all three sides",
-    "intent_classification --train intents.tsv --test none.tsv": "there is no file or folder ",
-    "intent_classification --train labelled.tsv --test intents.tsv": "has no column intent",
+    "intent_classification --train intents.tsv --test none.tsv": "no file none.tsv",
     "sequence_labelling": "either --train and --test, or --wav",
     "sequence_labelling --train tags.tsv --test tags.tsv": r"line 2 has 1 column\(s\), but 2",
     "pos_induction --corpus tags.tsv": "tags.tsv, line 2 is",
