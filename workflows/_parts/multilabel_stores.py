@@ -49,7 +49,8 @@ def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore,
     kept = Weighting(columns=most_frequent(store, arguments.terms))
     train = labelled(store, kept, texts[0], names, f"{scratch}/train.zarr")
     if len(texts) == 1:
-        return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
+        scored = np.flatnonzero([bool(own) for own in texts[0].labels])
+        return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split", scored)
     n_train = store.n_rows
     store = build_store(texts[1].path, path, vocabulary=VocabularySettings(), append=True, **settings)
     names = [*names, *not_learned(texts[1].labels, names)]
@@ -66,13 +67,16 @@ def labelled(
     return write_counts(rows[start:] if start else rows, path, labels=indicator(side.labels, names))
 
 
-def parted(store: CountStore, share: float, seed: int, path: str) -> tuple[CountStore, CountStore]:
-    """Write a store's documents as two, the second a share of them drawn at random."""
-    n_taken = round(share * store.n_rows)
+def parted(
+    store: CountStore, share: float, seed: int, path: str, scored: NDArray[np.int64] | None = None
+) -> tuple[CountStore, CountStore]:
+    """Write a store's documents as two, the second a share of them (or of those that can be scored) drawn at random."""
+    scored = np.arange(store.n_rows) if scored is None else scored
+    n_taken = round(share * len(scored))
     if not 0 < n_taken < store.n_rows:
-        raise ValueError(f"a share of {share:g} of {store.n_rows} documents leaves one of two parts empty")
+        raise ValueError(f"a share of {share:g} of {len(scored)} documents leaves one of two parts empty")
     taken = np.zeros(store.n_rows, dtype=bool)
-    taken[np.random.default_rng(seed).permutation(store.n_rows)[:n_taken]] = True
+    taken[np.random.default_rng(seed).permutation(scored)[:n_taken]] = True
     sides = ((~taken, f"{path}-rest.zarr"), (taken, f"{path}-taken.zarr"))
     rest, part = (
         write_counts(rows_of(store.counts, mask), to, labels=rows_of(store.labels, mask))
