@@ -12,9 +12,7 @@ from tests.schedulers import forked_workers
 from tests.workflows.programs import report_of, values_of, words
 from workflows._parts import class_chain
 from workflows._parts.class_chain import ClassChain
-from workflows.benchmarks import _roofline as limits
-from workflows.benchmarks import hashing, multilabel_scale, roofline, scaling
-from workflows.benchmarks._roofline import Run
+from workflows.benchmarks import hashing, multilabel_scale, scaling
 from workflows.benchmarks.multilabel_scale import Shape
 from workflows.benchmarks.scaling import WORKS
 
@@ -31,7 +29,6 @@ COMMANDS = {
     " --scratch {folder}/scratch",
     "out_of_core": "--rows 400 --columns 3000 --row-length 10 --block-rows 400 --sketch-size 12 --factors 1 3"
     " --components 4 --passes 3 --workers 1",
-    "roofline": "--size 128 --seconds 0.001 --loops Viterbi 'transposition of a block' --threads 2 1",
     "scaling": f"--work build_store --kinds processes --counts 1 --repetitions 1 --size {SIZE}",
 }
 ROWS = {
@@ -42,7 +39,6 @@ ROWS = {
     "large_corpus": dict.fromkeys(("corpus", "embedding", "clusters", "anchor"), "tokens_per_second"),
     "multilabel_scale": {"moments": "third_pass_seconds", "low-rank, 1 turn(s)": "scoring_cpu_seconds"},
     "out_of_core": {"frequent_directions": "peak_memory_bytes", "krylov": "relative_certificate"},
-    "roofline": {"Viterbi": "share_of_limit", "transposition of a block": "share_of_limit"},
     "scaling": {"processes": "cpu_seconds"},
 }
 """A metric of each method, which is above zero."""
@@ -51,7 +47,6 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     monkeypatch.setattr(hashing, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(limits, "REPEATS", 3)
     monkeypatch.setitem(multilabel_scale.SHAPES, "small", Shape(800, 300, 40, 20.0, 3.0))
 
 
@@ -146,32 +141,6 @@ def test_three_times_the_rows_have_three_times_the_entries_and_none_is_spilled(r
     for method in ("frequent_directions", "krylov"):
         assert 0 < 2 * found["x1", method, "entries"] < found["x3", method, "entries"]
         assert [found[data, method, "spilled_bytes"] for data in ("x1", "x3")] == [0, 0]
-
-
-def test_a_loop_is_held_against_its_limit_with_each_number_of_threads(report):
-    found = [row for row in report("roofline")["rows"] if row["metric"] == "share_of_limit"]
-    assert sorted((row["method"], row["threads"]) for row in found) == [
-        (name, n) for name in ROWS["roofline"] for n in (1, 2)
-    ]
-    for row in found:
-        assert 0 < row["low"] <= row["value"] <= row["high"]
-        assert row["reached"] > 0 < row["at_best"]
-
-
-@pytest.mark.parametrize("name", roofline.LOOPS)
-def test_each_loop_runs_on_a_block_of_its_own_and_counts_what_it_moves(name):
-    for one in roofline.LOOPS[name].make(128, 3):
-        one.call()
-        one.call()
-        assert one.amount > 0
-
-
-def test_kinds_take_turns_and_a_rate_is_that_of_all_threads():
-    order = []
-    one, other = Run(lambda: order.append("a"), 6.0), Run(lambda: order.append("b"), 2.0)
-    rates = limits.measure([[one, one], [other]], 0.0)
-    assert order == ["a", "a", "b"] * (2 + limits.REPEATS)
-    assert [len(found) for found in rates] == [limits.REPEATS] * 2
 
 
 @pytest.mark.parametrize("name", WORKS)
