@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Number
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -25,6 +26,8 @@ Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | np.integer[Any]
 """A whole number of Python or out of an array, as compiled loops take both."""
+KeepPath: TypeAlias = "str | PathLike[str] | None"
+"""Folder or URL for the checkpoints of a fit; None for the one in force."""
 CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
 Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"

@@ -56,3 +56,7 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
 
 def test_every_fit_takes_the_argument_but_those_that_make_no_pass():
     assert set(CASES) - set(FITTED) == NO_PASSES
+    for name in FITTED:  # written in the method itself, and not added by a decorator
+        method = inspect.unwrap(getattr(dspectral, name).fit)
+        assert inspect.signature(method).parameters["keep"].default is None
+        assert "keep : str or Path, optional" in method.__doc__

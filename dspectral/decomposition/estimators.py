@@ -31,7 +31,7 @@ from dspectral.inputs.parameters import RandomState, check_flag, check_integer, 
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CheckedRows, FloatArray, RowsLike
+from dspectral.types import CheckedRows, FloatArray, KeepPath, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
@@ -120,7 +120,7 @@ class Decomposition(
         )
 
     @engine.emits_events
-    def fit(self, X: RowsLike, y: object = None) -> Self:
+    def fit(self, X: RowsLike, y: object = None, *, keep: KeepPath = None) -> Self:
         """Find the components.
 
         Parameters
@@ -130,6 +130,8 @@ class Decomposition(
             read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` says them.
         y : None
             Ignored; it is there because scikit-learn's pipelines pass it.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------
@@ -236,7 +238,7 @@ class Decomposition(
 
     @available_if(_can_grow)
     @engine.emits_events
-    def partial_fit(self, X: RowsLike, y: object = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: object = None, *, keep: KeepPath = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
 
         Parameters
@@ -245,6 +247,8 @@ class Decomposition(
             More rows, as many columns as the first ones.
         y : None
             Ignored.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -1,7 +1,5 @@
 """Fits and builds: which one runs, which of its passes this is, and where finished parts of them are kept."""
 
-import inspect
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,15 +17,10 @@ from uuid import uuid4
 from dspectral.engine.blas import blas_in_one_thread
 from dspectral.engine.events import Certified, FitBegan, FitEnded, client_in_force, emit, has_listeners
 
-F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 Place: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
 """The URL of a folder, of which a local path is absolute, and storage options as pairs."""
-_ARGUMENT = """
-keep : str or Path, optional
-    Folder, or any URL that fsspec knows, for finished parts of the passes: if the fit is cut short, the same call goes
-    on from there, with the same bits. By default the one in force, as :func:`dspectral.keep` says."""
 
 
 @dataclass(eq=False)
@@ -84,7 +77,10 @@ def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Ite
 
 
 def emits_events(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` method or a builder: it emits ``FitBegan`` and ``FitEnded``, and numbers the passes inside."""
+    """Decorate a ``fit`` method or a builder: emit ``FitBegan`` and ``FitEnded``, and number the passes inside.
+
+    The argument ``keep`` of a method is applied here, and is not passed to the method.
+    """
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)
@@ -103,22 +99,7 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
             with fitting(type(owner).__name__, owner=owner):
                 return function(*args, **kwargs)
 
-    return _says_keep(emitting) if is_method else emitting
-
-
-def _says_keep(method: F) -> F:
-    """Let the signature and the docstring of a method say its argument ``keep``."""
-    known = inspect.signature(method)
-    kinds = inspect.Parameter
-    more = kinds("keep", kinds.KEYWORD_ONLY, default=None, annotation=str | Path | None)
-    method.__signature__ = known.replace(parameters=[*known.parameters.values(), more])  # type: ignore[attr-defined]
-    found = re.search(r"\n\n( *)Returns\n", method.__doc__ or "")
-    if found:
-        lines = _ARGUMENT.replace("\n", f"\n{found[1]}")
-        method.__doc__ = (
-            f"{(method.__doc__ or '')[: found.start()]}{lines}{(method.__doc__ or '')[found.start() :]}"
-        )
-    return method
+    return emitting
 
 
 def expand_path(path: str | PathLike[str]) -> str:

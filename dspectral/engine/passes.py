@@ -71,6 +71,8 @@ from dspectral.engine.tasks import (
     call,
     for_all,
     fuse_into,
+    layer_of_blocks,
+    pass_of_layer,
     pinned_and_named,
     result_of,
     with_retries,
@@ -296,7 +298,7 @@ def map_rows(
         array = lazy_rows(X)
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
-    label = f"{name}-block-{uuid4().hex}"
+    label = layer_of_blocks(name)
     graph, tree = block_tasks(_call, function, [array], label)
     graph = with_retries(fuse_into(tree, graph))
     chunks = (sizes, (n_columns,))
@@ -310,8 +312,8 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     """Bring the result of :func:`map_rows` into this process."""
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
-    name = str(X.name).rpartition("-")[0].removesuffix("-block")
     n_rows, n_bytes = rows_in([X]), bytes_in([X])
+    name = pass_of_layer(str(X.name)) or str(X.name).rpartition("-")[0]
     begun = PassBegan(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
     with _computing(X.dask, begun) as how:
         return dask.compute(X, **how)[0]

@@ -14,12 +14,14 @@ The only file that imports the private module ``dask._task_spec``. Dask has no p
 import errno
 import gzip
 import os
+import re
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -79,8 +81,27 @@ CLASSES = frozenset(
     }
 )
 """Errors of libraries that read over a network and need not be installed, by module and name."""
+LAYER = re.compile(r"(.+)-block-[0-9a-f]{32}")
+"""Name of the layer of the blocks of a pass."""
 N_ATTEMPTS = "dspectral_n_attempts"
 """Attribute of an error that was retried to the limit: no caller retries it again."""
+
+
+def layer_of_blocks(name: str) -> str:
+    """Return a new name for the layer of the blocks of a pass."""
+    return f"{name}-block-{uuid4().hex}"
+
+
+def pass_of_layer(layer: str) -> str:
+    """Return the name of the pass that made a layer, empty for a layer of anything else.
+
+    It is read from the layer's name because ``persist`` and ``dask.optimize`` keep names and drop annotations.
+
+    >>> pass_of_layer(layer_of_blocks("weigh")), pass_of_layer("getitem-0123")
+    ('weigh', '')
+    """
+    found = LAYER.fullmatch(layer)
+    return found[1] if found else ""
 
 
 def call(key: Key, function: Callable[..., object], *arguments: object) -> Node:

@@ -23,7 +23,7 @@ from dspectral.text.weighting import (
     Weighting,
     inverse_document_frequency,
 )
-from dspectral.types import RowsLike
+from dspectral.types import KeepPath, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
@@ -136,7 +136,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.sublinear_tf = sublinear_tf
 
     @emits_events
-    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
         """Count in how many rows each column is not zero.
 
         Parameters
@@ -145,6 +145,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             Counts. A store knows its document frequencies, and is not read.
         y : ignored
             Accepted as scikit-learn passes it.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------
@@ -159,7 +161,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         return self._count(X, reset=True)
 
     @emits_events
-    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
         """Count further rows; only these are read.
 
         Parameters
@@ -168,6 +170,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             Counts, as many columns as before.
         y : ignored
             Accepted as scikit-learn passes it.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -17,7 +17,7 @@ import zarr
 from dspectral.engine import collect_rows, emits_events, lazy_rows, run_tasks
 from dspectral.engine.keeping import UnknownContentError, digest
 from dspectral.engine.row_blocks import ROWS_OF, annotation
-from dspectral.engine.tasks import Recipes, nodes_of, retried
+from dspectral.engine.tasks import Recipes, nodes_of, pass_of_layer, retried
 from dspectral.store.anndata_files import optional_module
 from dspectral.store.array_files import compressors_of
 from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed
@@ -237,7 +237,7 @@ def _head_of(rows: da.Array) -> dict[str, Any]:
         "dtype": dtype.str,
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": known is not None and known.documents([0], IDS) is not None,
-        "made_by": str(rows.name).partition("-block")[0],
+        "made_by": pass_of_layer(str(rows.name)),
         "store": without_secrets(place.url) if (place := getattr(known, "where", None)) else None,
         "finished": False,
     }

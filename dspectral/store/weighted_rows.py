@@ -1,6 +1,5 @@
 """Rows that are weighted as they are read, and remember by which weighting in the name of the layer that applies it."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -8,19 +7,21 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral import engine
+from dspectral.engine.tasks import pass_of_layer
 from dspectral.linalg.block_sums import energy_of
 from dspectral.store.columns import mark_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
-_LAYER = re.compile(r"weigh-block-([0-9a-f]{16})-")
+_WEIGHING = "weigh-block-"
+"""Beginning of the name of the pass that weighs; its end is the digest of the weighting."""
 KEY = "weighting"
 """Entry of a store's provenance: the digest of the weighting that its rows have already."""
 
 
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
-    name = f"weigh-block-{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
+    name = f"{_WEIGHING}{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
     rows = engine.map_rows(
         X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
     )
@@ -32,9 +33,9 @@ def weightings_of(X: RowsLike) -> set[str]:
     """Return the digests of all weightings that rows come from."""
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
-    layers = getattr(getattr(array, "dask", None), "layers", {})
-    found = {match[1] for name in layers if (match := _LAYER.match(str(name)))}
-    return found | ({stored} if stored else set())
+    layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
+    passes = [one for one in map(pass_of_layer, layers) if one.startswith(_WEIGHING)]
+    return {one.removeprefix(_WEIGHING) for one in passes} | ({stored} if stored else set())
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:

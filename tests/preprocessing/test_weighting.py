@@ -1,3 +1,4 @@
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -298,6 +299,13 @@ def test_the_weighting_of_the_last_fit_is_kept(store, other):
     for plain in (store, COUNTS, lazy(COUNTS)):
         assert not hasattr(svd.fit(store.tfidf()).fit(plain), "weighting_")
     assert svd.transform(store.tfidf()).shape == (90, 2)  # of arrays in memory nothing is known
+
+
+@pytest.mark.parametrize("derive", [lambda rows: rows.persist(), lambda rows: dask.optimize(rows)[0][10:50]])
+def test_a_weighting_is_known_of_rows_that_dask_has_computed_or_optimized(store, other, derive):
+    svd = TruncatedSVD(2).fit(derive(store.tfidf()))
+    with pytest.raises(ValueError, match="weighted by other frequencies"):
+        svd.transform(derive(other.tfidf()))
 
 
 def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):

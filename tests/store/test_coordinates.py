@@ -127,6 +127,7 @@ def test_rows_in_memory_are_written_too(tmp_path):
     model = make_pipeline(NgramHashing(2**10), TruncatedSVD(3)).fit(texts)
     saved = write_coordinates(model, texts, str(tmp_path / "texts.zarr"))
     assert saved.ids is None
+    assert write_coordinates(model, texts, str(tmp_path / "texts.zarr")).digests == saved.digests
     assert np.array_equal(saved.array.compute(), model.transform(texts))
     assert [near.row % 3 for near in nearest(model, saved, "ships sail", n=3)] == [2, 2, 2]
     assert nearest(None, saved, 4, n=2) == nearest(None, model.transform(texts), 4, n=2)

@@ -19,7 +19,7 @@ from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange
 from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.metrics import average_mutual_information
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, Doubles, Int32s, Int64s
+from dspectral.types import CSRRows, Doubles, Int32s, Int64s, KeepPath
 
 
 @has_arrays(
@@ -143,7 +143,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         return cls(n_clusters, **{**published, **parameters})
 
     @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 
         Parameters
@@ -152,6 +152,8 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
             Ignored.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -29,7 +29,7 @@ from dspectral.methods.embeddings.queries import WordQueries
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
-from dspectral.types import CSRRows, Doubles
+from dspectral.types import CSRRows, Doubles, KeepPath
 
 ENTRY_BYTES = 36
 """Bytes of a count while two matrices are merged: 12 in each of them and in the result."""
@@ -180,7 +180,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
     @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
         """Count contexts, scale and decompose them.
 
         Parameters
@@ -189,6 +189,8 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
             Ignored.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

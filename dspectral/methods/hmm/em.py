@@ -13,7 +13,7 @@ from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Int32s, Int64s
+from dspectral.types import Int32s, Int64s, KeepPath
 
 
 @has_arrays(
@@ -88,7 +88,7 @@ class EMHMM(StateDecoder):
         self.random_state = random_state
 
     @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
         """Learn from sentences.
 
         Parameters
@@ -97,6 +97,8 @@ class EMHMM(StateDecoder):
             Sentences of words; a corpus is read block by block in each pass.
         y : ignored
             There for scikit-learn's sake.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.inputs.rows import refuse_lossy
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s
+from dspectral.types import Doubles, Int32s, KeepPath
 
 BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
@@ -74,7 +74,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.random_state = random_state
 
     @emits_events
-    def fit(self, X: Frames, y: object = None) -> Self:
+    def fit(self, X: Frames, y: object = None, *, keep: KeepPath = None) -> Self:
         """Find the centers.
 
         Parameters
@@ -83,6 +83,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             Sequences of frames, or frames of no sequence in particular.
         y : ignored
             There for scikit-learn's sake.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

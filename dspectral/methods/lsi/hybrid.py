@@ -52,7 +52,7 @@ from dspectral.methods.lsi.similarities import (
     matrix_of,
 )
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CheckedRows, FloatArray, Rows, RowsLike, is_sparse
+from dspectral.types import CheckedRows, FloatArray, KeepPath, Rows, RowsLike, is_sparse
 
 
 class ClassGramProduct(NamedTuple):
@@ -330,6 +330,7 @@ class HybridLSI(
         *,
         document_similarity: Similarity | None = None,
         term_similarity: TermSimilarity | Similarity | None = None,
+        keep: KeepPath = None,
     ) -> Self:
         """Find the components.
 
@@ -344,6 +345,8 @@ class HybridLSI(
             ``K'`` itself, symmetric; its diagonal is left out. It takes the place of y.
         term_similarity : TermSimilarity, SciPy sparse or array, shape (d, d), optional
             ``S'``, symmetric; its diagonal is left out. :func:`dspectral.term_similarity` makes it from word vectors.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -35,7 +35,7 @@ from dspectral.methods.lsi.local_regions import (
     weighted_regions,
 )
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
+from dspectral.types import CSRRows, KeepPath, Rows, RowsLike, is_sparse
 
 COMPONENTS = 25
 """Most components that ``"auto"`` takes."""
@@ -197,7 +197,7 @@ class LocalLSI(
         self.random_state = random_state
 
     @emits_events
-    def fit(self, X: RowsLike, y: "Classes | None" = None) -> Self:
+    def fit(self, X: RowsLike, y: "Classes | None" = None, *, keep: KeepPath = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 
         Parameters
@@ -207,6 +207,8 @@ class LocalLSI(
         y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, L)
             Classes of the documents. A document without a class has the label None, or an empty row. By default the
             labels of a store.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -18,7 +18,7 @@ from dspectral.methods.multilabel.prediction import LEAST_SCORE, LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import FloatArray, IntArray, RowsLike, is_sparse
+from dspectral.types import FloatArray, IntArray, KeepPath, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
@@ -212,7 +212,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return cls(n_states, **{**published, **parameters})
 
     @emits_events
-    def fit(self, X: RowsLike, y: "RowsLike | None" = None) -> Self:
+    def fit(self, X: RowsLike, y: "RowsLike | None" = None, *, keep: KeepPath = None) -> Self:
         """Learn from documents and their labels.
 
         Parameters
@@ -222,6 +222,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         y : ndarray, DataFrame, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
             Matrix of 1 where a document has the label and 0 elsewhere, or of bool; by default the labels that the
             store X holds.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

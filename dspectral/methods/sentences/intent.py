@@ -30,7 +30,7 @@ from dspectral.methods.sentences.cross_validation import (
 )
 from dspectral.methods.sentences.representation import HALVES, Half, SentenceFeatures, SentenceRepresentation
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, Documents
+from dspectral.types import CSRRows, Documents, KeepPath
 
 N_FOLDS = 3
 """Folds of the cross-validation."""
@@ -148,7 +148,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         return self.representation if self._own_representation is None else self._own_representation
 
     @emits_events
-    def fit(self, X: TextColumn, y: ArrayLike) -> Self:
+    def fit(self, X: TextColumn, y: ArrayLike, *, keep: KeepPath = None) -> Self:
         """Choose by cross-validation on the training sentences, then fit on all of them.
 
         Parameters
@@ -157,6 +157,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
             Training sentences.
         y : array-like of labels, shape (n_sentences,)
             The intent of each sentence.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -33,7 +33,7 @@ from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import DocumentFrequencies, Weighting
-from dspectral.types import CSRRows, Documents, IntArray, Rows, RowsLike
+from dspectral.types import CSRRows, Documents, IntArray, KeepPath, Rows, RowsLike
 
 Half: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
 HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
@@ -280,7 +280,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.recipe = recipe
 
     @emits_events
-    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
+    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, keep: KeepPath = None) -> Self:
         """Learn a vector for each word from unlabeled sentences.
 
         Parameters
@@ -290,6 +290,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             :attr:`word_hashing`: a store, an array, a SciPy sparse matrix or a Dask array of either.
         y : object, optional
             Ignored.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

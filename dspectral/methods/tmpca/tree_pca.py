@@ -25,6 +25,7 @@ from dspectral.methods.tmpca.streams import (
     stream_of,
 )
 from dspectral.registry import Array, has_arrays, saved
+from dspectral.types import KeepPath
 
 
 @has_arrays(
@@ -137,7 +138,7 @@ class TreePCA(
         self.output = output
 
     @emits_events
-    def fit(self, X: SentencesLike, y: object = None) -> Self:
+    def fit(self, X: SentencesLike, y: object = None, *, keep: KeepPath = None) -> Self:
         """Find the components of each level, in one pass each at most.
 
         Parameters
@@ -147,6 +148,8 @@ class TreePCA(
             one after the other, shape (n, length * n_dimensions); Dask arrays are cut along the first axis alone.
         y : object, optional
             Ignored.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

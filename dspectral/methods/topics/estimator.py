@@ -30,7 +30,7 @@ from dspectral.text.terms import TermTable, are_clauses, count_letters
 from dspectral.text.tokenizers import as_tokenizer, words_of
 from dspectral.text.tokens import Tokens
 from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
-from dspectral.types import CSRRows, Documents, FloatArray, Rows
+from dspectral.types import CSRRows, Documents, FloatArray, KeepPath, Rows
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -167,7 +167,9 @@ class Topics(
         self.random_state = random_state
 
     @engine.emits_events
-    def fit(self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None) -> Self:
+    def fit(
+        self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None, keep: KeepPath = None
+    ) -> Self:
         """Find the topics.
 
         Parameters
@@ -179,6 +181,8 @@ class Topics(
             Accepted as scikit-learn passes it.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
             Names of the columns, as for :func:`dspectral.top_terms`; by default those that a store knows.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

@@ -23,7 +23,7 @@ from dspectral.methods.hmm.chain import m_step
 from dspectral.methods.hmm.decoding import StateDecoder, renumber
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s, Int64s
+from dspectral.types import Doubles, Int32s, Int64s, KeepPath
 
 N_CANDIDATES = 300
 """Anchors are chosen among so many of the most frequent words."""
@@ -173,7 +173,7 @@ class AnchorHMM(StateDecoder):
         )
 
     @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None) -> Self:
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
         """Count neighbors, find anchors, and make the model.
 
         Parameters
@@ -182,6 +182,8 @@ class AnchorHMM(StateDecoder):
             Sentences of words; a corpus is read block by block, once and for each EM pass.
         y : ignored
             There for scikit-learn's sake.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------

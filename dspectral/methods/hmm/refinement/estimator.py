@@ -32,7 +32,7 @@ from dspectral.methods.hmm.refinement.starts import (
     start_with_moments,
 )
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, KeepPath, LabelledSentences, Sentences
 
 MOST_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
@@ -147,7 +147,9 @@ class RefinementHMM(ChainDecoder):
         self.random_state = random_state
 
     @emits_events
-    def fit(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> Self:
+    def fit(
+        self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None, *, keep: KeepPath = None
+    ) -> Self:
         """Learn from labeled sequences.
 
         Parameters
@@ -156,6 +158,8 @@ class RefinementHMM(ChainDecoder):
             Sequences; of an object, its blocks of labelled sentences are read in each pass.
         y : iterable of sequences of hashable labels, optional
             One label for each token; not needed if X has labels.
+        keep : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
         Returns
         -------
