@@ -391,13 +391,13 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     if len(tied):
         signs[tied] = np.sign(axes[np.abs(axes[:, tied]).argmax(axis=0), tied])
     tall[side.columns] = axes * signs
-    axes, variances = tall.T, values
+    variances = values
     if not center and dense:
-        variances = sum((np.square(y @ axes.T).sum(axis=0) for y in dense_pieces(rows, mean)), 0.0 * values)
-    elif not center:
-        variances = values - n_rows * (axes @ mean) ** 2
+        variances = sum((np.square(y @ tall).sum(axis=0) for y in dense_pieces(rows, mean)), 0.0 * values)
+    elif not center:  # along the columns that occur, which of hashed text are few
+        variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     of_scatter = variances, scatter, noise, float(resolution)
-    return Exact(axes, values, mean, energy, left + rounding, rounding, *of_scatter)
+    return Exact(tall.T, values, mean, energy, left + rounding, rounding, *of_scatter)
 
 
 class _ShorterSide:
