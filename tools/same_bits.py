@@ -667,8 +667,6 @@ def generators(_: Path) -> Iterator[Case]:
         "anchor_sentences": dataset("anchor_sentences")(200, block_sentences=70, seed=3),
         "brown_model_sentences": dataset("brown_model_sentences")(60, seed=3),
         "gaussian_rows": dataset("gaussian_rows")(70, 5, block_rows=30, seed=2),
-        "low_rank_rows": dataset("low_rank_rows")(70, 9, 3, block_rows=30, dtype=np.float32, seed=2),
-        "low_rank_axes": dataset("low_rank_axes")(9, 3, seed=2),
         "low_rank_counts": dataset("low_rank_counts")(70, 40, 3, exponent=0.8, block_rows=30, seed=2),
         "topic_parameters": dataset("topic_parameters")(40, 3),
         "labelled_counts": dataset("labelled_counts")(70, 40, 8, 3, block_rows=30, seed=2),

@@ -2,7 +2,7 @@
 
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.datasets.counts import low_rank_counts
-from dspectral.datasets.dense import gaussian_rows, low_rank_axes, low_rank_rows
+from dspectral.datasets.dense import gaussian_rows
 from dspectral.datasets.hidden_markov import anchor_sentences, refinement_sequences
 from dspectral.datasets.labelled_documents import labelled_counts, sample_labelled_documents, state_parameters
 from dspectral.datasets.standard_library import standard_library_documents, standard_library_intents
@@ -12,9 +12,7 @@ __all__ = [
     "brown_model_sentences",
     "gaussian_rows",
     "labelled_counts",
-    "low_rank_axes",
     "low_rank_counts",
-    "low_rank_rows",
     "refinement_sequences",
     "sample_labelled_documents",
     "standard_library_documents",

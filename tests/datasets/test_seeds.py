@@ -11,9 +11,7 @@ from dspectral import datasets
 from dspectral.datasets import (
     gaussian_rows,
     labelled_counts,
-    low_rank_axes,
     low_rank_counts,
-    low_rank_rows,
     sample_labelled_documents,
     state_parameters,
 )
@@ -29,9 +27,7 @@ DRAW = {
     "labelled_counts": lambda seed: datasets.labelled_counts(
         20, 12, 6, 3, noise=0.0, block_rows=9, seed=seed
     ),
-    "low_rank_axes": lambda seed: datasets.low_rank_axes(6, 2, seed=seed),
     "low_rank_counts": lambda seed: datasets.low_rank_counts(6, 8, 2, block_rows=4, seed=seed),
-    "low_rank_rows": lambda seed: datasets.low_rank_rows(6, 5, 2, noise=0.0, block_rows=4, seed=seed),
     "refinement_sequences": lambda seed: datasets.refinement_sequences(20, block_sequences=9, seed=seed),
     "sample_labelled_documents": lambda seed: datasets.sample_labelled_documents(5, seed=seed),
     "standard_library_intents": lambda seed: datasets.standard_library_intents(
@@ -73,9 +69,9 @@ def test_a_seed_is_of_any_kind_and_drawn_once(name):
         generator = kind(3)
         assert numbers(draw(generator)) != numbers(draw(generator)) or name == "standard_library_intents"
     assert len(numbers(draw(None))) == len(numbers(draw(3)))
-    with pytest.raises(ValueError, match="seed is -1, but it must be"):
+    with pytest.raises(ValueError, match=r"seed.*-1"):
         draw(-1)
-    with pytest.raises(TypeError, match="'now', but it must be"):
+    with pytest.raises(TypeError, match="'now'"):
         draw("now")
 
 
@@ -83,9 +79,6 @@ def test_parts_that_belong_together_are_of_one_draw():
     words, labels = DRAW["labelled_counts"](np.random.default_rng(0))
     states = [part.compute().argmax(axis=1) % 3 for part in (words, labels)]
     np.testing.assert_array_equal(*states)
-    rows = DRAW["low_rank_rows"](np.random.RandomState(5)).compute()
-    axes = datasets.low_rank_axes(5, 2, seed=np.random.RandomState(5))
-    np.testing.assert_allclose(rows @ axes.T @ axes, rows, atol=1e-12)
 
 
 def test_each_block_of_one_seed_is_drawn_by_itself():
@@ -141,16 +134,6 @@ def test_gaussian_rows_are_standard_normal(dtype):
     assert np.abs(rows.T @ rows / 5000 - np.eye(20)).max() < 0.1
 
 
-def test_low_rank_rows_lie_near_the_true_axes_by_as_much_as_the_noise():
-    axes = low_rank_axes(60, 4, seed=9)
-    np.testing.assert_allclose(axes @ axes.T, np.eye(4), atol=1e-12)
-    rows = low_rank_rows(4000, 60, 4, noise=0.1, seed=9).compute()
-    rest = rows - rows @ axes.T @ axes
-    assert np.isclose(rest.std(), 0.1 * np.sqrt(56 / 60), rtol=0.02)
-    strengths = np.linalg.norm(rows @ axes.T, axis=0) / np.sqrt(4000)
-    np.testing.assert_allclose(strengths, np.hypot([1, 0.75, 0.5, 0.25], 0.1), rtol=0.1)
-
-
 def test_words_and_labels_are_those_of_the_states():
     parameters = state_parameters(20, 8, 3, seed=1)
     words, labels, same = sample_labelled_documents(40_000, parameters=parameters, n_labels_each=0.8, seed=2)
@@ -177,20 +160,18 @@ def test_blocks_do_not_depend_on_each_other_and_share_their_states():
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("low_rank_counts", (10, 300, 301), "n_components is 301"),
-        ("low_rank_counts", (10, 300, 0), "n_components is 0"),
-        ("low_rank_counts", (0, 300, 3), "n_rows is 0"),
-        ("low_rank_counts", {"noise": 1.5}, "noise is 1.5"),
-        ("low_rank_counts", {"exponent": -1.0}, "exponent is -1.0"),
-        ("low_rank_counts", {"row_length": 0.5}, "row_length is 0.5"),
-        ("low_rank_counts", {"block_rows": 0}, "block_rows is 0"),
-        ("low_rank_rows", (10, 60, 61), "n_components is 61"),
-        ("low_rank_rows", {"noise": -0.1}, "noise is -0.1"),
-        ("state_parameters", (3, 5, 4), "n_states is 4"),
-        ("state_parameters", (3, 0, 2), "n_labels is 0"),
-        ("labelled_counts", (10, 8, 3, 4), "n_states is 4"),
-        ("labelled_counts", {"noise": 2.0}, "noise is 2.0"),
-        ("labelled_counts", {"labels_each": 0.5}, "0.5 labels on average"),
+        ("low_rank_counts", (10, 300, 301), "n_components.*301"),
+        ("low_rank_counts", (10, 300, 0), "n_components.*0"),
+        ("low_rank_counts", (0, 300, 3), "n_rows.*0"),
+        ("low_rank_counts", {"noise": 1.5}, "noise.*1.5"),
+        ("low_rank_counts", {"exponent": -1.0}, "exponent.*-1.0"),
+        ("low_rank_counts", {"row_length": 0.5}, "row_length.*0.5"),
+        ("low_rank_counts", {"block_rows": 0}, "block_rows.*0"),
+        ("state_parameters", (3, 5, 4), "n_states.*4"),
+        ("state_parameters", (3, 0, 2), "n_labels.*0"),
+        ("labelled_counts", (10, 8, 3, 4), "n_states.*4"),
+        ("labelled_counts", {"noise": 2.0}, "noise.*2.0"),
+        ("labelled_counts", {"labels_each": 0.5}, "0.5 labels"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(name, arguments, message):
