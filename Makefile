@@ -81,7 +81,7 @@ collected: venv
 	$(BIN)/pytest --collect-only -qq > out/collected.txt || { tail out/collected.txt; exit 1; }
 
 tests: venv $(BEFORE_TESTS)
-	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) $(WHICH) $(PYTEST_OPTIONS)
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/pytest $(SHARED) --durations=25 $(WHICH) $(PYTEST_OPTIONS)
 
 $(VENV)/.cluster: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cluster]'
