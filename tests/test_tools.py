@@ -31,21 +31,13 @@ def test_no_mutation_is_stale_and_each_has_tests_that_must_notice_it():
     assert all(one.tests and one.old != one.new for one in known)
 
 
-def test_promises_name_tests_that_there_are():
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/promises.md").read_text(encoding="utf-8"))
-    assert len(named) > 20
-    assert [
-        one for one in named if f"def {one[1]}(" not in (ROOT / "tests" / one[0]).read_text("utf-8")
-    ] == []
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"file": "dspectral/none.py"}, "there is no file dspectral/none.py"),
-        ({"old": "no such text"}, "its old text is 0 times in"),
-        ({"old": "e"}, r"its old text is \d+ times in"),
-        ({"tests": ("tests/none.py::test_x",)}, "there is no file tests/none.py"),
+        ({"file": "dspectral/none.py"}, "dspectral/none.py"),
+        ({"old": "no such text"}, "0 times"),
+        ({"old": "e"}, r"\d+ times"),
+        ({"tests": ("tests/none.py::test_x",)}, "tests/none.py"),
     ],
 )
 def test_a_mutation_that_cannot_be_made_any_more_says_why(change, sentence):
