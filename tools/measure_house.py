@@ -8,6 +8,7 @@ import argparse
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+PROSE = re.compile(r"([A-Za-z]?[a-z]+[,;:]? ){3}[a-z]")
 BUDGET: dict[str, list[int]] = json.loads((ROOT / "tools" / "budget.json").read_text(encoding="utf-8"))
 """The largest allowed value of each figure, and the value to reach."""
 JOURNEYS = """
@@ -131,6 +133,24 @@ def knobs() -> int:
     return arguments + sum(len(recipe._fields) for recipe in recipes)
 
 
+def frozen_tests(texts: dict[str, str]) -> list[str]:
+    """Return the tests that hold four words in a row of a sentence: in an assertion, in ``match=`` or its cases."""
+    found = []
+    for path, text in texts.items():
+        for test in ast.walk(ast.parse(text)):
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                nodes = list(ast.walk(test))
+                patterns = [
+                    node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "match"
+                ]
+                held = [*patterns, *(node.test for node in nodes if isinstance(node, ast.Assert))]
+                held += test.decorator_list if patterns else []
+                values = (getattr(node, "value", None) for part in held for node in ast.walk(part))
+                if any(isinstance(value, str) and PROSE.search(value) for value in values):
+                    found.append(f"{path}::{test.name}")
+    return found
+
+
 def figures(root: Path, *, run: bool = True) -> Iterator[tuple[str, int]]:
     """Yield each figure of the budget with its value; those of journeys only if they may be run."""
     texts = {folder: sources(root, folder) for folder in ("dspectral", "tests", "workflows", "tools")}
@@ -143,6 +163,7 @@ def figures(root: Path, *, run: bool = True) -> Iterator[tuple[str, int]]:
         "files with one importer": len(single_importers(house)),
         "names in an __all__": sum(exported().values()),
         "arguments and recipe fields": knobs(),
+        "tests that freeze prose": len(frozen_tests(texts["tests"])),
     }
     for name in BUDGET:
         folder = name.removeprefix("lines of ")
