@@ -101,7 +101,7 @@ def test_an_array_that_is_cut_or_not_finite_is_refused_by_name(name, fitted, tmp
             rewritten(path, number, change)
             with pytest.raises(
                 ValueError,
-                match=rf"{re.escape(path)} .*(indices and data|index|indptr|\w+\.\w+(\.\w+)?(\[\d+\])? |sparse matrix)",
+                match=rf"{re.escape(path)} .*(indices|index|indptr|\w+\.\w+(\.\w+)?(\[\d+\])? |sparse)",
             ):
                 load(path)
 
@@ -110,16 +110,14 @@ def test_a_file_and_an_array_are_named(tmp_path, fitted):
     path = str(tmp_path / "model")
     save(fitted["EMHMM"], path)
     rewritten(path, 1, lambda transition: transition[:1])
-    with pytest.raises(
-        ValueError, match=r"/model .*HiddenMarkov\.transition has shape \(1, 2\).*save it again"
-    ):
+    with pytest.raises(ValueError, match=r"/model .*HiddenMarkov\.transition.*\(1, 2\)"):
         load(path)
 
 
 def test_what_load_would_refuse_is_not_saved(tmp_path):
     pca = SketchedPCA(1).fit(np.eye(3))
     pca.mean_ = pca.mean_[:2]
-    with pytest.raises(ValueError, match=r"SketchedPCA\.mean_ has shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"SketchedPCA\.mean_.*\(2,\)"):
         save(pca, str(tmp_path / "model"))
 
 
@@ -159,19 +157,19 @@ has_arrays(
         ("square", np.full((3, 3), np.nan), "NaN"),
         ("square", np.eye(3, dtype=int), "type int64"),
         ("square", np.eye(3, dtype=np.longdouble), "type float128"),
-        ("square", [1.0], r"is \[1\.0\], but it must be an array"),
+        ("square", [1.0], r"\[1\.0\].*array"),
         ("ids", np.array([0, 3, 1]), "holds 3, .*below 3"),
-        ("ids", np.array([0, -1, 1]), "holds -1, .*at least 0"),
+        ("ids", np.array([0, -1, 1]), "-1.*0"),
         ("offsets", np.array([0, 1, 2]), r"shape \(3,\)"),
-        ("offsets", np.array([1, 1, 1, 3]), "begin with 0 and end with 3"),
-        ("offsets", np.array([0, 1, 1, 4]), "begin with 0 and end with 3"),
-        ("offsets", np.array([0, 2, 1, 3]), "must rise"),
-        ("rising", np.array([1, 1]), "must rise"),
-        ("shares", np.array([[0.5, 1.0], [0.75, 0.0]]), "sums along axis 0"),
+        ("offsets", np.array([1, 1, 1, 3]), "0.*3"),
+        ("offsets", np.array([0, 1, 1, 4]), "0.*3"),
+        ("offsets", np.array([0, 2, 1, 3]), "rise"),
+        ("rising", np.array([1, 1]), "rise"),
+        ("shares", np.array([[0.5, 1.0], [0.75, 0.0]]), "axis 0"),
         ("logs", np.array([np.inf]), "infinity"),
         ("logs", np.array([np.nan]), "NaN"),
-        ("parts", [np.ones(2), np.ones((2, 2))], r"\[1\] has shape"),
-        ("parts", None, "is None, but it must be an array"),
+        ("parts", [np.ones(2), np.ones((2, 2))], r"\[1\].*shape"),
+        ("parts", None, "None.*array"),
         ("either", np.ones(2), r"shape \(2,\)"),
         ("wide", np.ones((2, 7)), r"shape \(2, 7\)"),
         ("flag", np.ones(3), "type float64"),
@@ -199,7 +197,7 @@ def test_a_number_that_sizes_are_compared_with_is_compared_too(tmp_path, fitted)
     )
     arrays = [record.array(i) for i in range(len(record.attributes["digests"]))]
     write_record(Location.of(path), {"dspectral_model": json.loads(head)}, arrays)
-    with pytest.raises(ValueError, match=r"Topics\.columns_ holds 23, but each entry must be below 23"):
+    with pytest.raises(ValueError, match=r"Topics\.columns_.*23.*23"):
         load(path)
 
 

@@ -92,7 +92,7 @@ def test_a_page_is_written_where_a_path_says(written):
 @pytest.mark.parametrize("wrong", [None, 3, b"/tmp/x", ""])
 def test_what_is_no_path_is_refused(wrong):
     for door in (dspectral.open_store, dspectral.open_corpus, dspectral.load, dspectral.open_coordinates):
-        with pytest.raises(TypeError, match="the path is "):
+        with pytest.raises(TypeError, match="path"):
             door(wrong)
 
 

@@ -113,7 +113,7 @@ def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
                 np.testing.assert_allclose(others, [near.cosine for near in known], atol=1e-5)
     two = nearest(models_first := TruncatedSVD(3).fit(store), store, counts[:2], n=2)
     assert len(two) == 2
-    with pytest.raises(ValueError, match=r"query has 7 columns, but it must have 3.*or \d+"):
+    with pytest.raises(ValueError, match=r"query.*7 columns.*3"):
         nearest(models_first, store, sparse.csr_array(np.ones((1, 7))))
 
 

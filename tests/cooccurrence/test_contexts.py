@@ -78,13 +78,13 @@ def test_long_rows_come_sorted_too():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"window": 0}, "window is 0"),
-        ({"window": 2, "context": "set"}, "context is 'set'"),
-        ({"window": 2, "sides": "up"}, "sides is 'up'"),
-        ({"window": 2, "n_contexts": 0}, "n_contexts is 0"),
-        ({"window": 2, "n_types": 0}, "n_types is 0"),
-        ({"window": 2, "n_types": 3}, "word type 4, but there are 3"),
-        ({"window": 2**30, "context": "list"}, "too many to number"),
+        ({"window": 0}, "window.*0"),
+        ({"window": 2, "context": "set"}, "context.*'set'"),
+        ({"window": 2, "sides": "up"}, "sides.*'up'"),
+        ({"window": 2, "n_contexts": 0}, "n_contexts.*0"),
+        ({"window": 2, "n_types": 0}, "n_types.*0"),
+        ({"window": 2, "n_types": 3}, r"\b4\b.*\b3\b"),
+        ({"window": 2**30, "context": "list"}, "number"),
     ],
 )
 def test_a_wrong_parameter_is_named(wrong, message):
@@ -167,5 +167,5 @@ def test_a_code_stands_for_one_value(weights):
 def test_contexts_are_smoothed_by_a_power_from_0_to_1(smoothing):
     for end in (0, 1):
         ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=end)
-    with pytest.raises(ValueError, match=f"context_smoothing is {smoothing}"):
+    with pytest.raises(ValueError, match=f"context_smoothing.*{smoothing}"):
         ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=smoothing)

@@ -98,7 +98,7 @@ def test_a_text_of_two_labels_is_unlabelled():
 @pytest.mark.parametrize("n_labels", [1, 3])
 def test_too_few_or_too_many_labels_are_refused(n_labels):
     documents = LabelledDocuments(["a1", "a2", "b1", "b2", "c1"], list("aabbc"), [])
-    with pytest.raises(ValueError, match=f"n_labels is {n_labels}, but must be from 2 to 2"):
+    with pytest.raises(ValueError, match=f"n_labels.*{n_labels}"):
         standard_library_intents(n_labels, documents=documents)
 
 

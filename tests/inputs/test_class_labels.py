@@ -50,18 +50,18 @@ def test_labels_of_every_kind_give_the_same_indicator(make, labels):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (pd.Series(["a", np.nan, "b"], dtype=object), "a class is NaN or infinity"),
-        ([1.0, np.nan, 2.0], "a class is NaN or infinity"),
-        (np.array([1, "1", 2], dtype=object), "classes are numbers and strings at once"),
-        ([None, None, None], "no document has a class"),
-        (["a", float("nan"), "b"], "a class is NaN"),
-        (["a", np.float32("nan"), "b"], "a class is NaN"),
-        (["a", 1, "b"], "classes are numbers and strings at once"),
-        (pd.Series(["a", pd.NA, "b"], dtype="string"), "a class is NaN"),
-        (pd.Series([1, pd.NA, 2], dtype="Int64"), "a class is NaN"),
-        (np.ma.array([0, 1, 0], mask=[0, 1, 0]), "y is a masked array"),
-        (da.from_array(np.array([[0], [1], [2]])), "classes are a lazy column"),
-        (["a"], "there are classes for 1 documents, but X has 3"),
+        (pd.Series(["a", np.nan, "b"], dtype=object), "class.*NaN"),
+        ([1.0, np.nan, 2.0], "class.*NaN"),
+        (np.array([1, "1", 2], dtype=object), "numbers and strings"),
+        ([None, None, None], "class"),
+        (["a", float("nan"), "b"], "class.*NaN"),
+        (["a", np.float32("nan"), "b"], "class.*NaN"),
+        (["a", 1, "b"], "numbers and strings"),
+        (pd.Series(["a", pd.NA, "b"], dtype="string"), "class.*NaN"),
+        (pd.Series([1, pd.NA, 2], dtype="Int64"), "class.*NaN"),
+        (np.ma.array([0, 1, 0], mask=[0, 1, 0]), "y.*masked"),
+        (da.from_array(np.array([[0], [1], [2]])), "lazy"),
+        (["a"], "1 documents.*X.*3"),
     ],
 )
 def test_labels_that_would_be_taken_for_others_are_refused(labels, message):
@@ -94,9 +94,9 @@ def test_a_column_of_labels_is_labels(make, column):
 def test_masks_and_matrices_of_other_things_are_refused():
     X, mask = np.eye(3), np.ma.array(np.eye(3), mask=np.eye(3))
     for call in (lambda: labelled_streams(X, mask), lambda: MomentMultiLabelClassifier(1).fit(X, mask)):
-        with pytest.raises(ValueError, match="y is a masked array"):
+        with pytest.raises(ValueError, match=r"y.*masked"):
             call()
-    with pytest.raises(TypeError, match="classes are a matrix of <U1"):
+    with pytest.raises(TypeError, match="<U1"):
         class_rows([["a", "b"]] * 3, 3)
 
 
@@ -166,9 +166,7 @@ def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_ta
     )
     y[7, 1] = value
     for call in calls_with_an_indicator(X, make(y)):
-        with pytest.raises(
-            ValueError, match=rf"row \d+, column 1 is {re.escape(str(y[7, 1]))}, but an indicator .*0 and 1"
-        ):
+        with pytest.raises(ValueError, match=rf"row \d+, column 1.*{re.escape(str(y[7, 1]))}"):
             call()
 
 
@@ -176,9 +174,7 @@ def test_an_indicator_of_other_values_than_0_and_1_is_refused_wherever_one_is_ta
 def test_a_sparse_column_of_labels_is_not_taken_for_an_indicator(make):
     X = np.random.default_rng(3).integers(1, 4, (12, 5)).astype(float)
     for call in calls_with_an_indicator(X, make(np.arange(12)[:, None] % 3)):
-        with pytest.raises(
-            ValueError, match=r"column 0 is 2, but an indicator .* give a dense array of one label"
-        ):
+        with pytest.raises(ValueError, match=r"column 0.*2"):
             call()
 
 
@@ -199,7 +195,7 @@ def test_an_indicator_is_the_same_in_every_type_and_container(dtype):
 def test_lazy_labels_that_are_no_dask_array_are_not_read():
     y = dask.delayed(np.eye(3))
     for use in (lambda: class_rows(y, 3), lambda: labelled_streams(np.eye(3), y)):
-        with pytest.raises(TypeError, match=r"y is a lazy Delayed.*, but rows must be a Dask array"):
+        with pytest.raises(TypeError, match=r"y.*Delayed"):
             use()
 
 
@@ -236,20 +232,20 @@ def test_numbers_of_numpy_become_those_of_python():
 integer = partial(check_integer, "k", at_least=1, at_most=3)
 real = partial(check_real, "C", at_least=0.0)
 option = partial(check_option, "norm", options=("l2", 1))
-RANGE = "an integer from 1 to 3$"
+RANGE = ".*1 to 3"
 
 
 @pytest.mark.parametrize(
     ("check", "values", "error", "message"),
     [
-        (resolve_seed, [-1], ValueError, "random_state is -1, but a seed must be 0 or more"),
-        (resolve_seed, [True, 1.0, "1"], TypeError, "random_state is {}"),
-        (integer, [True, 1.0, "1", None, np.array(1), np.float64(1)], TypeError, "k is .*" + RANGE),
-        (integer, [0, 4], ValueError, "k is {}, but it must be " + RANGE),
-        (partial(check_integer, "k", at_most=3), [4], ValueError, "k is 4, .* an integer of at most 3"),
-        (real, [True, "1", None, 1j, np.array(1.0)], TypeError, "C is .*a finite number of at least 0.0"),
-        (real, [-0.5, np.nan, np.inf], ValueError, "C is {}, .* a finite number of at least 0.0"),
-        (option, ["L2", 0, False, np.array(["l2"])], ValueError, "norm is .*, but it must be one of 'l2', 1"),
+        (resolve_seed, [-1], ValueError, "random_state.*-1"),
+        (resolve_seed, [True, 1.0, "1"], TypeError, "random_state.*{}"),
+        (integer, [True, 1.0, "1", None, np.array(1), np.float64(1)], TypeError, "k" + RANGE),
+        (integer, [0, 4], ValueError, "k.*{}" + RANGE),
+        (partial(check_integer, "k", at_most=3), [4], ValueError, "k.*4.*3"),
+        (real, [True, "1", None, 1j, np.array(1.0)], TypeError, "C.*0.0"),
+        (real, [-0.5, np.nan, np.inf], ValueError, "C.*{}.*0.0"),
+        (option, ["L2", 0, False, np.array(["l2"])], ValueError, "norm.*'l2', 1"),
     ],
 )
 def test_a_parameter_that_is_none_is_refused_by_its_name_value_and_range(check, values, error, message):
@@ -299,9 +295,9 @@ def test_lists_of_tokens_come_in_every_kind_of_collection(kind):
     ],
 )
 def test_what_is_no_collection_of_token_lists_is_named(X, name):
-    with pytest.raises(TypeError, match=f"X is of type {name}, but it must be a list of token lists"):
+    with pytest.raises(TypeError, match=f"X.*{name}"):
         as_corpus(X)
-    with pytest.raises(TypeError, match=f"y is of type {name}"):
+    with pytest.raises(TypeError, match=f"y.*{name}"):
         as_labelled(SENTENCES, X)
 
 
@@ -309,7 +305,7 @@ def test_what_is_no_collection_of_token_lists_is_named(X, name):
     "sentence", ["the cat", b"the", None, float("nan"), 3, {"the"}, {"the": 1}, ["the", 3]]
 )
 def test_what_is_no_list_of_strings_is_named(sentence):
-    with pytest.raises(ValueError, match=r"sentence 1 is .*must be a list of strings"):
+    with pytest.raises(ValueError, match=r"sentence 1"):
         token_lists([["a"], sentence])
 
 
@@ -319,7 +315,7 @@ def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_li
     assert corpus.words == ["<?>", 1, 2]
     assert corpus.labels == [True, "b", (1, 2)]
     assert encode([[2, 7]], corpus.words).ids.tolist() == [2, 0]
-    with pytest.raises(ValueError, match="sentence 0 is 'ab', but it must be a list of tokens"):
+    with pytest.raises(ValueError, match=r"sentence 0.*'ab'"):
         as_labelled(["ab"], [["K", "V"]])
 
 
@@ -330,10 +326,10 @@ def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, ""])
 def test_a_missing_tag_is_refused_and_named(missing):
-    with pytest.raises(ValueError, match=r"sequence 1 has the label .*missing"):
+    with pytest.raises(ValueError, match=r"sequence 1.*missing"):
         as_labelled([["a"], ["b", "c"]], [["X"], ["Y", missing]])
     if not isinstance(missing, str):
-        with pytest.raises(ValueError, match=r"sequence 0 has the token .*missing"):
+        with pytest.raises(ValueError, match=r"sequence 0.*missing"):
             as_labelled([["a", missing]], [["X", "Y"]])
 
 
@@ -360,16 +356,16 @@ def test_an_integer_of_any_width_is_an_int_of_python(dtype):
     "value", [2**63, -(2**63) - 1, 2**200, pytest.param(10**5000, id="long"), np.uint64(2**63)]
 )
 def test_integers_beyond_64_bits_are_refused_by_name(value):
-    with pytest.raises(ValueError, match=r"n_components is about 2\*\*\d+, but .*64 bits"):
+    with pytest.raises(ValueError, match=r"n_components.*2\*\*\d+.*64 bits"):
         check_integer("n_components", value)
     if type(value) is int:
-        with pytest.raises(ValueError, match=r"alpha is about 2\*\*\d+, but it must be a finite number"):
+        with pytest.raises(ValueError, match=r"alpha.*2\*\*\d+"):
             check_real("alpha", value)
 
 
 @pytest.mark.parametrize("value", [2, -1, np.int8(2), 1.0, "True", None])
 def test_a_flag_is_true_or_false(value):
-    with pytest.raises(TypeError, match=r"center is .* True or False"):
+    with pytest.raises(TypeError, match=f"center.*{re.escape(repr(value))}"):
         check_flag("center", value)
     assert [check_flag("center", one) for one in (True, np.True_, 1, 0, np.False_)] == [True] * 3 + [
         False
@@ -382,14 +378,14 @@ LETTERS = [["a", "b", "c", "a"], ["b", "c", "a", "d"]] * 6
 @pytest.mark.parametrize(
     ("model", "X", "message"),
     [
-        (WordEmbedding(1, power=2**63), LETTERS, "power is about"),
-        (WordEmbedding(1, power=-1e308), LETTERS, "power is -1e"),
-        (WordEmbedding(2**63), LETTERS, "n_components is about"),
-        (TreePCA(0, length=2), np.ones((4, 2, 3)), "n_components is 0"),
-        (TreePCA(-(2**70), length=2), np.ones((4, 2, 3)), "n_components is about"),
-        (TreePCA(1, length=2, center=7), np.ones((4, 2, 3)), "center is 7"),
-        (EMHMM(2, n_iter=2**64), LETTERS, "n_iter is about"),
-        (AnchorHMM(2, spelling=2**63), LETTERS, "spelling is about"),
+        (WordEmbedding(1, power=2**63), LETTERS, "power.*about"),
+        (WordEmbedding(1, power=-1e308), LETTERS, "power.*-1e"),
+        (WordEmbedding(2**63), LETTERS, "n_components.*about"),
+        (TreePCA(0, length=2), np.ones((4, 2, 3)), "n_components.*0"),
+        (TreePCA(-(2**70), length=2), np.ones((4, 2, 3)), "n_components.*about"),
+        (TreePCA(1, length=2, center=7), np.ones((4, 2, 3)), "center.*7"),
+        (EMHMM(2, n_iter=2**64), LETTERS, "n_iter.*about"),
+        (AnchorHMM(2, spelling=2**63), LETTERS, "spelling.*about"),
     ],
 )
 def test_numbers_that_no_computation_holds_are_refused_by_estimators(model, X, message):

@@ -55,10 +55,10 @@ def test_every_kind_of_rows_gives_the_same_components_lazily_and_in_memory(dtype
 
 MASKED = np.ma.masked_greater(COUNTS.astype(float), 2)
 NOT_REAL = {
-    "complex64": "Complex data not supported: X holds complex64",
-    "M8[s]": r"X holds datetime64\[s\]",
-    "m8[s]": r"X holds timedelta64\[s\]",
-    "U3": "X holds <U3",
+    "complex64": "X.*complex64",
+    "M8[s]": r"X.*datetime64\[s\]",
+    "m8[s]": r"X.*timedelta64\[s\]",
+    "U3": "X.*<U3",
 }
 REFUSED = [
     *(
@@ -66,10 +66,10 @@ REFUSED = [
         for dtype, said in NOT_REAL.items()
         for make in (np.asarray, da.from_array)
     ),
-    (da.from_array(COUNTS.astype(object), chunks=(5, -1)), ValueError, "X holds object"),
-    (MASKED, ValueError, "a masked array"),
+    (da.from_array(COUNTS.astype(object), chunks=(5, -1)), ValueError, "X.*object"),
+    (MASKED, ValueError, "masked"),
     *(
-        (make(shape), ValueError, rf"Found array with 0 {what}\(s\) \(shape=.*\) while a minimum")
+        (make(shape), ValueError, rf"0 {what}.*shape=")
         for shape, what in (((0, 5), "sample"), ((5, 0), "feature"))
         for make in (np.ones, da.ones)
     ),
@@ -84,9 +84,9 @@ def test_what_are_no_rows_of_numbers_is_refused_in_the_same_words_lazily(rows, e
 
 def test_objects_are_numbers_in_memory_and_matrices_and_masked_blocks_are_named():
     assert door(COUNTS.astype(object)).dtype == np.float64
-    with pytest.raises(TypeError, match=r"np\.matrix is not supported"):
+    with pytest.raises(TypeError, match=r"np\.matrix"):
         door(np.asmatrix(COUNTS))
-    with pytest.raises(ValueError, match=r"row block \d: it is a masked array"):
+    with pytest.raises(ValueError, match=r"row block \d.*masked"):
         SketchedPCA().fit(da.from_array(MASKED, chunks=(5, -1), asarray=False))
 
 
@@ -118,22 +118,22 @@ def wrong_blocks(make, *, dtype=float):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda block: block[:4], r"it has shape \(4, 3\), but the Dask array says \(5, 3\)"),
-        (lambda block: block[:, :2], r"it has shape \(5, 2\), but the Dask array says \(5, 3\)"),
-        (lambda block: block.astype("float32"), "it holds float32, but the Dask array says float64"),
-        (lambda block: sparse.csr_array(block[:4]), r"it has shape \(4, 3\), but the Dask"),
-        (lambda block: block.tolist(), "it is a list, but it must be an ndarray or a SciPy sparse matrix"),
+        (lambda block: block[:4], r"\(4, 3\).*\(5, 3\)"),
+        (lambda block: block[:, :2], r"\(5, 2\).*\(5, 3\)"),
+        (lambda block: block.astype("float32"), "float32.*float64"),
+        (lambda block: sparse.csr_array(block[:4]), r"\(4, 3\)"),
+        (lambda block: block.tolist(), "list.*ndarray"),
     ],
 )
 def test_a_block_that_is_not_what_its_array_says_is_named(make, message):
     X = wrong_blocks(make)
     for solver in ("frequent_directions", "gram", "krylov"):
-        with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+        with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
             SketchedPCA(1, solver=solver).fit(X)
     fitted = SketchedPCA(1).fit(np.random.default_rng(0).standard_normal((9, 3)))
-    with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+    with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
         fitted.transform(X).compute()
-    with pytest.raises(ValueError, match=f"^row block 2: {message}"):
+    with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
         summarize(X, of=Moments.of)
 
 
@@ -144,7 +144,7 @@ def test_transform_names_the_place_of_a_number_that_is_not_finite(value):
     X[7, 3] = value
     for make in (np.asarray, sparse.csr_array):
         lazy = da.from_array(X, chunks=(5, -1)).map_blocks(make)
-        with pytest.raises(ValueError, match=f"row block 1: row 2, column 3 is {value}, but every entry"):
+        with pytest.raises(ValueError, match=f"row block 1: row 2, column 3.*{value}"):
             fitted.transform(lazy).compute()
         with pytest.raises(ValueError, match="Input X contains"):
             fitted.transform(make(X))
@@ -165,16 +165,16 @@ class Frame:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Frame, r"X is a Dask Frame, .*: pass X\.to_dask_array\(lengths=True\), which reads it once"),
-        (lambda: dask.delayed(COUNTS), "X is a lazy Delayed.*, but rows must be a Dask array"),
-        (lambda: zarr.array(COUNTS), r"X is a Array of zarr on disk: pass dask\.array\.from_array\(X\)"),
+        (Frame, r"X.*Dask Frame.*X\.to_dask_array\(lengths=True\)"),
+        (lambda: dask.delayed(COUNTS), "X.*Delayed"),
+        (lambda: zarr.array(COUNTS), r"X.*zarr.*dask\.array\.from_array\(X\)"),
         (
             lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])),
-            "X is a corpus .*: pass a store of counts",
+            "X.*corpus.*counts",
         ),
         (
             lambda: SimpleNamespace(words=[], sentences=Blocks(int, []), counts=np.ones(3)),
-            "X is a corpus .* or fit an estimator of words such as dspectral.WordEmbedding",
+            "X.*corpus.*dspectral.WordEmbedding",
         ),
     ],
 )

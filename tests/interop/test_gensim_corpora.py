@@ -1,5 +1,6 @@
 """Corpora of gensim, lists of (id, count), are our stores and back."""
 
+import re
 import unittest
 from inspect import signature
 
@@ -115,7 +116,7 @@ def test_our_lsi_model_has_the_names_of_gensims():
         try:
             getattr(ours, name)
         except AttributeError as error:
-            assert f"LsiModel has no {name}, as gensim's has: use " in str(error)  # noqa: PT017
+            assert re.search(f"{name}.*use ", str(error))  # noqa: PT017
     for name in (
         "__init__",
         "add_documents",

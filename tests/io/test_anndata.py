@@ -1,6 +1,7 @@
 """Stores become AnnData files, results go back into AnnData where it lies or into objects in memory."""
 
 import hashlib
+import re
 import warnings
 from pathlib import Path
 
@@ -97,10 +98,10 @@ def test_x_layers_and_raw_of_a_file_open_as_stores(path):
 @pytest.mark.parametrize(
     ("layer", "sentence"),
     [
-        ("nothing", r"no layer 'nothing' in .*cells.*: its layers are 'by column', 'counts', 'dense'$"),
+        ("nothing", r"'nothing'.*cells.*'by column', 'counts', 'dense'"),
         (
             "dense",
-            r"layer 'dense' of .* is array, but must be a csr_matrix: set adata\.layers\['dense'\] = scipy",
+            r"'dense'.*array.*csr_matrix.*adata\.layers\['dense'\]",
         ),
     ],
 )
@@ -110,12 +111,12 @@ def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence
 
 
 def test_a_store_has_no_layers_and_a_missing_or_broken_file_is_named(store, tmp_path):
-    with pytest.raises(StoreError, match=r"layer is 'counts', but .* is a store of dspectral"):
+    with pytest.raises(StoreError, match=r"layer.*'counts'"):
         open_store(store.where.url, layer="counts")
-    with pytest.raises(StoreError, match=r"no AnnData file at .*none\.h5ad"):
+    with pytest.raises(StoreError, match=r"none\.h5ad"):
         open_store(str(tmp_path / "none.h5ad"))
     (tmp_path / "text.h5ad").write_text("text")
-    with pytest.raises(StoreError, match=r"text\.h5ad is no readable HDF5 file"):
+    with pytest.raises(StoreError, match=r"text\.h5ad.*HDF5"):
         open_store(str(tmp_path / "text.h5ad"))
 
 
@@ -123,7 +124,7 @@ def test_a_part_that_is_missing_of_an_h5ad_file_is_named(tmp_path):
     made().write_h5ad(tmp_path / "cells.h5ad")
     with h5py.File(tmp_path / "cells.h5ad", "r+") as file:
         del file["layers/counts/data"]
-    with pytest.raises(StoreError, match=r"layer 'counts' of .*cells\.h5ad, rows 0 to 90: data is missing"):
+    with pytest.raises(StoreError, match=r"'counts'.*cells\.h5ad, rows 0 to 90.*data"):
         open_store(str(tmp_path / "cells.h5ad"), layer="counts").counts.compute()
 
 
@@ -148,7 +149,7 @@ def test_estimators_take_matrices_that_anndata_holds_on_disk(path, tmp_path):
     assert values_of(model) == direct
     assert isinstance(model.transform(backed), da.Array)
     assert lazy_rows(backed).compute().nnz == ROWS.nnz
-    with pytest.raises(TypeError, match=r"X is a csc_matrix on disk, stored by columns, .* X\.to_memory\(\)"):
+    with pytest.raises(TypeError, match=r"X.*csc_matrix.*X\.to_memory\(\)"):
         TruncatedSVD(3).fit(anndata.io.sparse_dataset(group["layers/by column"]))
 
 
@@ -170,7 +171,7 @@ def test_a_store_is_written_block_by_block_and_read_by_anndata(store, tmp_path, 
     assert isinstance(back.X, sparse.csr_matrix)
     assert np.array_equal(back.X.toarray(), ROWS.toarray())
     assert np.array_equal(open_store(path).counts.compute().toarray(), ROWS.toarray())
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match=re.escape(str(path))):
         write_anndata(store, path)
     assert [one.name for one in tmp_path.glob("out*")] == [f"out.{kind}"]
 
@@ -193,7 +194,7 @@ def test_a_write_that_was_stopped_leaves_no_file_and_begins_anew(store, tmp_path
 def test_a_store_is_written_as_zarr_behind_a_url_and_as_hdf5_on_disks_alone(store):
     write_anndata(store, "memory://anndata/out.zarr")
     assert open_store("memory://anndata/out.zarr").nnz == ROWS.nnz
-    with pytest.raises(StoreError, match="HDF5 is written there alone, Zarr anywhere"):
+    with pytest.raises(StoreError, match=r"HDF5.*Zarr"):
         write_anndata(store, "memory://anndata/out.h5ad")
 
 
@@ -250,11 +251,11 @@ NARROW = ROWS[:, :20]
     ("rows", "options", "said"),
     [
         (ROWS[1:], {}, r"shape \(89, 3\)"),
-        (NARROW, {}, "components have 20 columns"),
-        (NARROW, {"mask_var": np.arange(40) < 3}, "of which mask_var takes 3 of 40"),
-        (ROWS, {"mask_var": "none"}, "mask_var is 'none', but"),
-        (ROWS, {"key": "svd"}, "key is 'svd', but"),
-        (ROWS, {"model": WordEmbedding()}, "WordEmbedding has no components_"),
+        (NARROW, {}, "20 columns"),
+        (NARROW, {"mask_var": np.arange(40) < 3}, "mask_var.*3 of 40"),
+        (ROWS, {"mask_var": "none"}, "mask_var.*'none'"),
+        (ROWS, {"key": "svd"}, "key.*'svd'"),
+        (ROWS, {"model": WordEmbedding()}, "WordEmbedding.*components_"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, options, said):
@@ -280,7 +281,7 @@ def test_a_file_that_is_open_for_reading_is_named(tmp_path):
     made().write_h5ad(tmp_path / "cells.h5ad")
     backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
     model = TruncatedSVD(3).fit(backed.X)
-    with pytest.raises(StoreError, match=r"cells\.h5ad .* is open elsewhere"):
+    with pytest.raises(StoreError, match=r"cells\.h5ad"):
         write_embedding(tmp_path / "cells.h5ad", model, model.transform(backed.X))
     backed.file.close()
     write_embedding(tmp_path / "cells.h5ad", model, model.transform(open_store(tmp_path / "cells.h5ad")))
@@ -290,7 +291,7 @@ def test_a_file_that_is_open_for_reading_is_named(tmp_path):
 def test_a_whole_anndata_is_refused_with_the_matrices_that_it_holds():
     with pytest.raises(
         TypeError,
-        match=r"X is an AnnData, .* adata\.X or adata\.layers\[\.\.\.\] \(layers: 'counts', 'by col",
+        match=r"X.*AnnData.*adata\.X.*adata\.layers\[.*'counts', 'by col",
     ):
         TruncatedSVD(2).fit(made())
 

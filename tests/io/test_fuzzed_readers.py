@@ -181,7 +181,7 @@ LIMIT = 1 << 18
 def test_a_pipe_that_nobody_writes_to_is_refused(read, tmp_path):
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "x.sgm")
-    with pytest.raises((ValueError, OSError), match=r"x.sgm (is no regular|is there, but)"):
+    with pytest.raises((ValueError, OSError), match=r"x.sgm"):
         read(str(tmp_path / "a" / "x.sgm"))
 
 
@@ -265,5 +265,5 @@ def test_posts_and_articles_have_a_longest_file(name, read, tmp_path, monkeypatc
     monkeypatch.setattr(labelled_documents, "LONGEST_FILE", 1000)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"<REUTERS>" * 1000)
-    with pytest.raises(ValueError, match=f"{name}: a file of more than 1,000 bytes"):
+    with pytest.raises(ValueError, match=f"{name}.*1,000 bytes"):
         read(tmp_path)

@@ -34,7 +34,7 @@ def test_vectors_that_are_longer_than_what_is_read_at_once_come_back(tmp_path, m
 
 def test_of_a_word_that_is_there_twice_the_first_counts(tmp_path):
     (tmp_path / "v.txt").write_text("4 1\na 1\nb 2\na 3\nc 4\n")
-    with pytest.warns(UserWarning, match=r"v.txt: 1 word\(s\) are there again"):
+    with pytest.warns(UserWarning, match=r"v\.txt.*1 word"):
         words, vectors = read_word2vec(str(tmp_path / "v.txt"))
     assert words == ["a", "b", "c"]
     assert vectors.ravel().tolist() == [1, 2, 4]
@@ -49,32 +49,32 @@ def test_words_that_would_not_come_back_are_refused(words, tmp_path):
 def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
     path = str(tmp_path / "v.txt")
     (tmp_path / "v.txt").write_bytes(b"2 1\na 1\ncaf\xe9 2\n")
-    with pytest.raises(ValueError, match=r"v\.txt, word 2: b'caf\\xe9' is not UTF-8"):
+    with pytest.raises(ValueError, match=r"v\.txt, word 2.*b'caf\\xe9'.*UTF-8"):
         read_word2vec(path)
     assert read_word2vec(path, errors="replace")[0] == ["a", "caf\ufffd"]
-    with pytest.raises(ValueError, match="errors is 'ignore', but it must be"):
+    with pytest.raises(ValueError, match=r"errors.*'ignore'"):
         read_word2vec(path, errors="ignore")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("v.txt", b"1 2\na nan 1\n", "the vector of 'a' has NaN"),
-        ("v.txt", b"1 2\na 1e39 1\n", "the vector of 'a' has NaN, infinity or beyond"),
-        ("v.txt", b"99999999999999 99999\na 1\n", "promises 99999999999999 words of 99999 numbers"),
-        ("v.txt", b"1" * 5000 + b" 3\n", "the first line must be"),
-        ("v.txt", b"a b 1\n", "first line must be the numbers of words and of dimensions"),
-        ("v.txt", b"", "first line must be the numbers of words and of dimensions"),
-        ("v.txt", b"2 2\na 1 2\nb 1\n", "line 3: expected a word and 2 numbers"),
-        ("v.txt", b"2 2\na 1 x\nb 1 2\n", "line 2: expected a word and 2 numbers"),
-        ("v.txt", b"2 2\na 1 2\n", "line 3: expected a word and 2 numbers"),
-        ("v.bin", b"2 1\na \0\0\0\0\nb", "ends in word 2 of 2"),
-        ("v.bin", b"2 1\na \0\0\0\0\nb \0\0\0", "ends in the vector of word 2 of 2"),
-        ("v.txt", b"2 1\na 1\nb 0.12", "ends in line 3 without a line end"),
-        ("v.txt", b"2 1\na 1\nb 2\nc 3\n", "has more than the 2 words"),
-        ("v.bin", b"1 1\na \0\0\0\0\nb \0\0\0\0", "has more than the 1 words"),
-        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-4], r"v\.txt\.gz is truncated"),
-        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-14], r"v\.txt\.gz is truncated"),
+        ("v.txt", b"1 2\na nan 1\n", "'a'.*NaN"),
+        ("v.txt", b"1 2\na 1e39 1\n", "'a'.*NaN"),
+        ("v.txt", b"99999999999999 99999\na 1\n", "99999999999999 words.*99999"),
+        ("v.txt", b"1" * 5000 + b" 3\n", "first line"),
+        ("v.txt", b"a b 1\n", "first line"),
+        ("v.txt", b"", "first line"),
+        ("v.txt", b"2 2\na 1 2\nb 1\n", "line 3.*2 numbers"),
+        ("v.txt", b"2 2\na 1 x\nb 1 2\n", "line 2.*2 numbers"),
+        ("v.txt", b"2 2\na 1 2\n", "line 3.*2 numbers"),
+        ("v.bin", b"2 1\na \0\0\0\0\nb", "word 2"),
+        ("v.bin", b"2 1\na \0\0\0\0\nb \0\0\0", "vector of word 2"),
+        ("v.txt", b"2 1\na 1\nb 0.12", "line 3"),
+        ("v.txt", b"2 1\na 1\nb 2\nc 3\n", "2 words"),
+        ("v.bin", b"1 1\na \0\0\0\0\nb \0\0\0\0", "1 words"),
+        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-4], r"v\.txt\.gz"),
+        ("v.txt.gz", gzip.compress(b"2 1\na 1\nb 2\n", mtime=0)[:-14], r"v\.txt\.gz"),
     ],
 )
 def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
@@ -84,7 +84,7 @@ def test_a_file_that_is_damaged_is_named(name, content, sentence, tmp_path):
 
 
 def test_one_string_is_no_list_of_words(tmp_path):
-    with pytest.raises(TypeError, match="words is 'ab', but it must be a list of strings"):
+    with pytest.raises(TypeError, match=r"words.*'ab'"):
         write_word2vec(str(tmp_path / "v.txt"), "ab", np.ones((2, 2)))
 
 
@@ -114,12 +114,10 @@ def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path
     assert (tmp_path / name).read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("code", "said"), [("011", "the bit string '01' begins '011'"), ("00", "the word 'a' is")]
-)
+@pytest.mark.parametrize(("code", "said"), [("011", "'01'.*'011'"), ("00", "'a'")])
 def test_paths_of_no_tree_are_refused(code, said, tmp_path):
     (tmp_path / "paths").write_text(f"01\tb\t1\n{code}\ta\t1\n10\ta\t1\n")
-    with pytest.raises(ValueError, match=f"paths: {said}"):
+    with pytest.raises(ValueError, match=f"paths: .*{said}"):
         read_brown_paths(str(tmp_path / "paths"))
 
 
@@ -137,7 +135,7 @@ def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, mon
 def test_a_file_without_a_first_line_is_refused_where_a_line_differs(tmp_path):
     for line in ("b 1\n", "b 1 x\n", "1 2\n"):
         (tmp_path / "v.txt").write_text(f"a 1 2\n{line}")
-        with pytest.raises(ValueError, match="line 2: expected a word and 2 numbers"):
+        with pytest.raises(ValueError, match=r"line 2.*2 numbers"):
             read_word2vec(str(tmp_path / "v.txt"))
 
 

@@ -94,7 +94,7 @@ def test_what_is_no_tensor_is_an_error(solve, T, message):
 
 
 def test_no_start_is_an_error():
-    with pytest.raises(ValueError, match="restarts is 0"):
+    with pytest.raises(ValueError, match=r"restarts.*0"):
         power_method(np.ones((2, 2, 2)), restarts=0)
 
 

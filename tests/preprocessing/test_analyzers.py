@@ -143,18 +143,18 @@ def test_columns_of_characters_have_names():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"analyzer": "characters"}, "analyzer is 'characters'"),
-        ({"stop_words": "French"}, "stop_words='French' must be 'english'"),
-        ({"strip_accents": "all"}, "strip_accents is 'all'"),
-        ({"analyzer": "char", "stop_words": ["the"]}, "stop_words=.*no effect with analyzer='char'"),
-        ({"analyzer": "char_wb", "token_pattern": "x"}, "token_pattern=.*no effect"),
-        ({"analyzer": "char", "tokenizer": letters}, "tokenizer=.*no effect"),
-        ({"tokenizer": letters, "token_pattern": "x"}, "token_pattern=.*no effect with tokenizer"),
-        ({"analyzer": halves, "ngram_range": (1, 2)}, "ngram_range=.*no effect"),
+        ({"analyzer": "characters"}, "analyzer.*'characters'"),
+        ({"stop_words": "French"}, "stop_words='French'.*'english'"),
+        ({"strip_accents": "all"}, "strip_accents.*'all'"),
+        ({"analyzer": "char", "stop_words": ["the"]}, "stop_words=.*analyzer='char'"),
+        ({"analyzer": "char_wb", "token_pattern": "x"}, "token_pattern="),
+        ({"analyzer": "char", "tokenizer": letters}, "tokenizer="),
+        ({"tokenizer": letters, "token_pattern": "x"}, "token_pattern=.*tokenizer"),
+        ({"analyzer": halves, "ngram_range": (1, 2)}, "ngram_range="),
         ({"analyzer": "char", "ngram_range": (3, 2)}, "ngram_range is"),
         ({"analyzer": "char", "ngram_range": (0, 2)}, "ngram_range is"),
-        ({"analyzer": lambda text: [text]}, "without a name"),
-        ({"preprocessor": lambda text: text}, "without a name"),
+        ({"analyzer": lambda text: [text]}, "name"),
+        ({"preprocessor": lambda text: text}, "name"),
     ],
 )
 def test_what_scikit_learn_would_ignore_or_refuse_is_refused(given, message):
@@ -191,7 +191,7 @@ def test_every_argument_of_scikit_learns_vectorizers_is_taken_or_refused_by_name
     defaults = HashingVectorizer(norm=None, dtype=np.float32).get_params()
     assert NgramHashing(**defaults).n_features == 2**20
     same(NgramHashing(**defaults).transform(texts()), HashingVectorizer(norm=None).transform(texts()))
-    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+    with pytest.raises(TypeError, match="'nonsense'"):
         NgramHashing(nonsense=1)
 
 

@@ -60,20 +60,20 @@ def test_many_texts_are_hashed_block_by_block(monkeypatch):
     [
         (
             "a text",
-            r"X is one string: \['a text'\] is a list of one text, and TextFiles\('a text'\) names files",
+            r"\['a text'\].*TextFiles\('a text'\)",
         ),
-        (b"a text", r"X is one string: \[b'a text'\]"),
-        ({"text": TEXTS}, "X is a dict, but texts are a list"),
-        ({"a", "b"}, "X is a set, but"),
-        (pd.DataFrame({"text": TEXTS}), "X is a DataFrame of 2 dimensions"),
-        (np.zeros((2, 3)), "X is a ndarray of 2 dimensions"),
-        (sparse.eye_array(3, format="csr"), "X is a dia_array|csr_array of 2 dimensions"),
-        (da.zeros(3), "X is a Array, but"),
-        (None, "X is a NoneType, but"),
-        (7, "X is a int, but"),
-        ([["a", "b"]], r"document 0 is \['a', 'b'\], but it must be a string"),
-        (["a", None], "document 1 is None, but it must be a string"),
-        (pd.Series(["a", np.nan]), "document 1 is nan, but"),
+        (b"a text", r"\[b'a text'\]"),
+        ({"text": TEXTS}, "X.*dict"),
+        ({"a", "b"}, "X.*set"),
+        (pd.DataFrame({"text": TEXTS}), "X.*DataFrame.*2"),
+        (np.zeros((2, 3)), "X.*ndarray.*2"),
+        (sparse.eye_array(3, format="csr"), "X.*(dia_array|csr_array).*2"),
+        (da.zeros(3), "X.*Array"),
+        (None, "X.*NoneType"),
+        (7, "X.*int"),
+        ([["a", "b"]], r"document 0.*\['a', 'b'\]"),
+        (["a", None], "document 1.*None"),
+        (pd.Series(["a", np.nan]), "document 1.*nan"),
     ],
 )
 def test_what_is_no_collection_of_texts_is_refused_with_a_sentence(wrong, message):
@@ -83,7 +83,7 @@ def test_what_is_no_collection_of_texts_is_refused_with_a_sentence(wrong, messag
 
 @pytest.mark.parametrize("wrong", [["a", "\ud800"], ["a", b"\xff"]])
 def test_a_text_that_is_not_utf_8_is_named(wrong):
-    with pytest.raises(ValueError, match="document 1 is not text in UTF-8"):
+    with pytest.raises(ValueError, match=r"document 1.*UTF-8"):
         HASHING.transform(wrong)
 
 
@@ -124,20 +124,20 @@ def test_files_are_hashed_lazily_into_the_blocks_of_a_store(text, tmp_path):
 
 
 def test_files_that_are_missing_or_empty_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.txt"):
+    with pytest.raises(FileNotFoundError, match=r"\*\.txt"):
         HASHING.transform(TextFiles(str(tmp_path / "*.txt")))
     path = tmp_path / "a.txt"
     path.write_text("")
-    with pytest.raises(ValueError, match=r"no document at all in .*a\.txt"):
+    with pytest.raises(ValueError, match=r"a\.txt"):
         HASHING.transform(TextFiles(path))
 
 
 def test_stores_of_other_columns_are_refused(text, tmp_path):
     store = build_store(text, str(tmp_path / "store"), hashing=NgramHashing(128))
-    with pytest.raises(ValueError, match=r"hashed with .*n_features=128"):
+    with pytest.raises(ValueError, match=r"hash.*n_features=128"):
         HASHING.transform(store)
     assert NgramHashing(**store.hashing._asdict()).transform(store) is store
-    with pytest.raises(ValueError, match="the store holds no hashed n-grams: leave NgramHashing out"):
+    with pytest.raises(ValueError, match="NgramHashing"):
         HASHING.transform(write_counts(np.eye(4), str(tmp_path / "matrix")))
 
 

@@ -1,3 +1,5 @@
+import re
+
 import dask
 import dask.array as da
 import numpy as np
@@ -85,9 +87,9 @@ def test_entries_that_are_not_finite_are_refused_in_memory_and_lazily(bad):
         for method in (TfidfWeighting().fit, weights.transform, weights.partial_fit):
             with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
                 method(rows)
-        with pytest.raises(ValueError, match="row block 2: row 5, column 7 is"):
+        with pytest.raises(ValueError, match="row block 2: row 5, column 7"):
             TfidfWeighting().fit(lazy(rows))
-        with pytest.raises(ValueError, match="row block 2: row 5, column 7 is"):
+        with pytest.raises(ValueError, match="row block 2: row 5, column 7"):
             weights.transform(lazy(rows)).compute()
 
 
@@ -140,14 +142,14 @@ def test_unseen_columns_have_the_largest_weight_on_request(store):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"unseen": "zero"}, "unseen is 'zero'"),
-        ({"unseen": "keep", "idf": "plain"}, "unseen='keep' must be 'drop'"),
-        ({"unseen": "keep", "smooth_idf": False}, "unseen='keep' must be 'drop'"),
-        ({"idf": None, "use_idf": True}, "idf=None must be 'smooth'"),
-        ({"idf": "plain", "smooth_idf": True}, "idf='plain' must be 'smooth'"),
-        ({"idf": "plain", "use_idf": False}, "idf='plain' must be None"),
-        ({"tf": "sublinear", "sublinear_tf": False}, "tf='sublinear' must be 'count'"),
-        ({"tf": "sqrt", "sublinear_tf": True}, "tf='sqrt' must be 'sublinear'"),
+        ({"unseen": "zero"}, "unseen.*'zero'"),
+        ({"unseen": "keep", "idf": "plain"}, "unseen='keep'.*'drop'"),
+        ({"unseen": "keep", "smooth_idf": False}, "unseen='keep'.*'drop'"),
+        ({"idf": None, "use_idf": True}, "idf=None.*'smooth'"),
+        ({"idf": "plain", "smooth_idf": True}, "idf='plain'.*'smooth'"),
+        ({"idf": "plain", "use_idf": False}, "idf='plain'.*None"),
+        ({"tf": "sublinear", "sublinear_tf": False}, "tf='sublinear'.*'count'"),
+        ({"tf": "sqrt", "sublinear_tf": True}, "tf='sqrt'.*'sublinear'"),
     ],
 )
 def test_names_of_both_libraries_that_differ_are_refused(given, message):
@@ -176,11 +178,9 @@ def test_names_of_both_libraries_that_agree_are_one():
 )
 def test_arguments_of_scikit_learns_vectorizer_are_refused_with_what_takes_their_place(given, instead):
     (name, value), *_ = given.items()
-    with pytest.raises(
-        TypeError, match=f"{name}={value!r} is no argument.* use .*{instead}".replace("[", r"\[")
-    ):
+    with pytest.raises(TypeError, match=f"{name}={value!r}.*{instead}".replace("[", r"\[")):
         TfidfWeighting(**given)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+    with pytest.raises(TypeError, match="'nonsense'"):
         TfidfWeighting(nonsense=given)
 
 
@@ -239,13 +239,13 @@ def test_without_document_frequencies_nothing_is_read(store):
 
 
 def test_texts_and_weighted_rows_are_refused(store):
-    with pytest.raises(TypeError, match=r"X holds texts.* put NgramHashing\(\) before"):
+    with pytest.raises(TypeError, match=r"X.*NgramHashing\(\)"):
         TfidfWeighting().fit(["a text"])
-    with pytest.raises(ValueError, match="X is weighted already, but TfidfWeighting takes counts"):
+    with pytest.raises(ValueError, match=r"X.*TfidfWeighting"):
         TfidfWeighting().fit(store.tfidf())
     with pytest.raises(NotFittedError):
         store.weighted(TfidfWeighting())
-    with pytest.raises(ValueError, match="weights of 40 columns, but the rows have 3"):
+    with pytest.raises(ValueError, match=r"40 columns.*3"):
         write_counts(np.eye(3), "memory://three").weighted(TfidfWeighting().fit(store))
 
 
@@ -265,9 +265,9 @@ def test_rows_weighted_by_another_store_are_refused(estimator, store, other, tmp
             other.tfidf().rechunk({0: 7}),
             other.tfidf().persist(),
         ):
-            with pytest.raises(ValueError, match="X is weighted by other frequencies than the rows that"):
+            with pytest.raises(ValueError, match=f"X.*{type(fitted).__name__}"):
                 fitted.transform(wrong)
-        with pytest.raises(ValueError, match="was fitted on weighted rows, but X is a store of counts"):
+        with pytest.raises(ValueError, match=r"X.*store of counts"):
             fitted.transform(other)
         expected = fitted.transform(weights.transform(OTHER))
         for right in (
@@ -288,7 +288,7 @@ def test_two_weightings_are_mixed_neither_in_partial_fit_nor_in_fit(store, other
     np.testing.assert_array_equal(svd.components_, before)
     svd.partial_fit(other.weighted(TfidfWeighting().fit(store)))
     assert svd.n_samples_seen_ == 150
-    with pytest.raises(ValueError, match="X holds rows of 2 weightings"):
+    with pytest.raises(ValueError, match=r"X.*2 weightings"):
         TruncatedSVD(2).fit(da.concatenate([store.tfidf(), other.tfidf()]))
 
 
@@ -313,11 +313,11 @@ def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):
     assert weightings_of(kept) == weightings_of(store.tfidf())
     svd = TruncatedSVD(2).fit(kept)
     assert svd.transform(store.tfidf()).shape == (90, 2)
-    with pytest.raises(ValueError, match="weighted by other frequencies"):
+    with pytest.raises(ValueError, match=r"X.*TruncatedSVD"):
         svd.transform(other.tfidf())
-    with pytest.raises(ValueError, match="the weighting to append with is"):
+    with pytest.raises(ValueError, match=f"weighting.*{re.escape(str(tmp_path))}"):
         write_counts(other.tfidf(), str(tmp_path / "kept"), append=True)
-    with pytest.raises(ValueError, match="X is weighted already"):
+    with pytest.raises(ValueError, match=r"X.*TfidfWeighting"):
         TfidfWeighting().fit(kept)
 
 

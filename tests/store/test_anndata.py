@@ -102,15 +102,15 @@ def test_repeated_entries_zeros_and_empty_rows_are_put_in_order(tmp_path):
 def test_columns_out_of_range_and_broken_pointers_are_found(url):
     indices = zarr.open_array(f"{url}/X/indices", mode="r+")
     indices[5] = 40
-    with pytest.raises(StoreError, match=r"rows 0 to 90: indices and data do not fit its 40 columns"):
+    with pytest.raises(StoreError, match=r"rows 0 to 90.*40 columns"):
         open_store(url).counts.compute()
     indptr = zarr.open_array(f"{url}/X/indptr", mode="r+")
     indptr[5] = 10**6
-    with pytest.raises(StoreError, match="indptr does not fit its 90 rows"):
+    with pytest.raises(StoreError, match=r"indptr.*90 rows"):
         open_store(url)
 
 
 def test_a_file_without_its_matrix_is_refused(url):
     shutil.rmtree(Path(url) / "X")
-    with pytest.raises(StoreError, match="is not there, but must be a csr_matrix"):
+    with pytest.raises(StoreError, match="csr_matrix"):
         open_store(url)

@@ -117,7 +117,7 @@ def test_rows_of_a_matrix_by_columns_are_read_in_blocks(by_column, run, monkeypa
     np.testing.assert_array_equal(block.toarray(), 2 * DENSE)
     assert (block.has_sorted_indices, block.dtype) == (True, np.float32)
     assert store.energy == 4 * (DENSE**2).sum()
-    with pytest.warns(UserWarning, match=r"X of .*cells.* stored by columns: each of its \d+ blocks"):
+    with pytest.warns(UserWarning, match=r"X of .*cells.*\d+ blocks"):
         cut = open_anndata(Location(by_column), 500)
     assert max(piece.last - piece.first for piece in cut.slices) <= max(500 // 8, np.diff(CSR.indptr).max())
     np.testing.assert_array_equal(cut.counts.compute().toarray(), DENSE)
@@ -147,13 +147,13 @@ def test_a_damaged_matrix_by_columns_is_named(tmp_path):
     with h5py.File(path, "r+") as file:
         file["X/indices"][5] = (file["X/indices"][5] + 1) % 70 if CSC.nnz else 0
         file["X/indices"][6] = 71
-    with pytest.raises(StoreError, match=r"X of .* indices do not fit its 70 rows"):
+    with pytest.raises(StoreError, match=r"X of .*indices.*70 rows"):
         open_store(str(path))
     with pytest.raises(StoreError, match="rows 0 to 70"):
         store.counts.compute()
     with h5py.File(path, "r+") as file:
         file["X/indptr"][3] = 10**6
-    with pytest.raises(StoreError, match="indptr does not fit its 30 columns"):
+    with pytest.raises(StoreError, match=r"indptr.*30 columns"):
         open_store(str(path))
 
 

@@ -67,15 +67,15 @@ def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
     shutil.rmtree(Path(store.where.url) / store.blocks[1].name)
     opened = open_store(store.where.url)
     assert np.array_equal(opened.counts[:20].compute().toarray(), ROWS[:20].toarray())
-    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: data is missing"):
+    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: data"):
         opened.counts.compute()
-    with pytest.raises(StoreError, match=r"-000001: its finished mark is missing"):
+    with pytest.raises(StoreError, match=r"-000001.*mark"):
         opened.check()
 
 
 def test_damaged_metadata_is_named(store):
     (Path(store.where.url) / store.blocks[1].name / "zarr.json").write_text("{", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"blocks/0000-000001 is not a group of Zarr"):
+    with pytest.raises(StoreError, match=r"blocks/0000-000001.*group"):
         store.check()
     (Path(store.where.url) / "zarr.json").write_text("{", encoding="utf-8")
     with pytest.raises(StoreError, match=re.escape(store.where.url)):
@@ -86,8 +86,8 @@ def test_what_is_no_store_does_not_open(tmp_path):
     (tmp_path / "text").write_text("words", encoding="utf-8")
     zarr.create_group(tmp_path / "group")
     for name in ("nothing", "text", "group"):
-        with pytest.raises(StoreError, match=f"no store at .*{name}"):
+        with pytest.raises(StoreError, match=name):
             open_store(str(tmp_path / name))
     zarr.create_array(tmp_path / "array", shape=(3,), dtype="f4")
-    with pytest.raises(StoreError, match=r"array is not a group"):
+    with pytest.raises(StoreError, match=r"array.*group"):
         open_store(str(tmp_path / "array"))

@@ -118,12 +118,12 @@ def test_columns_are_chosen_by_name(files, tmp_path):
     model = make_pipeline(TfidfWeighting(), TruncatedSVD(2)).fit(whole)
     one, other = (model.transform(dspectral.open_store(file, align=model)).compute() for file in files[:2])
     np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match=r"1 of the 2 columns of align are not in .*'gene 9'"):
+    with pytest.raises(ValueError, match=r"1 of the 2 columns.*'gene 9'"):
         dspectral.open_store(files[0], align=["gene 1", "gene 9"])
-    with pytest.raises(ValueError, match="align is"):
+    with pytest.raises(ValueError, match=r"align.*TruncatedSVD"):
         dspectral.open_store(files[0], align=TruncatedSVD(2).fit(np.eye(7)))
     dspectral.write_counts(np.eye(7), tmp_path / "plain")
-    with pytest.raises(ValueError, match="have no names"):
+    with pytest.raises(ValueError, match="align"):
         dspectral.open_store(tmp_path / "plain", align=names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that are not unique
@@ -131,7 +131,7 @@ def test_columns_are_chosen_by_name(files, tmp_path):
             sparse.csr_matrix(np.eye(3, dtype="f4")), var=pd.DataFrame(index=["a", "a", "b"])
         )
         twice.write_h5ad(tmp_path / "twice.h5ad")
-    with pytest.raises(ValueError, match="'a' is the name of several columns"):
+    with pytest.raises(ValueError, match="'a'"):
         dspectral.open_store(tmp_path / "twice.h5ad", align=["a"])
 
 
@@ -141,12 +141,12 @@ def test_directions_are_written_beside_their_own_variables(files):
     Z = model.transform(rows).compute()
     write_embedding(files[0], model, Z)
     for other in (files[1], files[2], anndata.read_h5ad(files[1])):
-        with pytest.raises(ValueError, match="column 0 is 'gene 3' in the AnnData, but 'gene 0'"):
+        with pytest.raises(ValueError, match=r"column 0.*'gene 3'.*'gene 0'"):
             write_embedding(other, model, Z)
     some = TruncatedSVD(2).fit(dspectral.open_store(files[0], align=["gene 0", "gene 4", "gene 5"]))
     mask = np.array([True, False, False, False, True, True, False])
     write_embedding(files[0], some, Z, mask_var=mask)
-    with pytest.raises(ValueError, match="column 0 is 'gene 1' in the AnnData, but 'gene 0'"):
+    with pytest.raises(ValueError, match=r"column 0.*'gene 1'.*'gene 0'"):
         write_embedding(files[0], some, Z, mask_var=np.roll(mask, 1))
     write_embedding(files[1], TruncatedSVD(2).fit(rows.counts.compute()), Z)  # of which nothing is known
 
@@ -173,9 +173,9 @@ def test_hashed_columns_are_compared_by_every_setting(built, tmp_path):
             other.weighted(model[0])
     assert model.transform(built("again", hashing=NgramHashing(**settings))).shape == (24, 2)
     assert model.transform(NgramHashing(**settings).transform(TEXTS)).shape == (24, 2)
-    with pytest.raises(ValueError, match="they are terms of a vocabulary in X, but they are hashed n-grams"):
+    with pytest.raises(ValueError, match=r"vocabulary.*X.*hashed"):
         TfidfWeighting().fit(store).transform(built("terms"))
-    with pytest.raises(ValueError, match="they are hashed n-grams in X, but they are terms of a vocabulary"):
+    with pytest.raises(ValueError, match=r"hashed.*X.*vocabulary"):
         TfidfWeighting().fit(built("more terms")).transform(store)
 
 
@@ -219,7 +219,7 @@ def test_search_and_top_terms_take_the_store_of_the_fit(built):
 def test_rows_of_different_stores_are_not_joined(built):
     store, same, other = built("a"), built("b", TEXTS[:12]), built("c", OTHERS)
     assert columns_of(da.concatenate([store.counts, same.counts])).names is not None
-    with pytest.raises(ValueError, match="X joins rows of different columns"):
+    with pytest.raises(ValueError, match=r"X.*columns"):
         TruncatedSVD(2).fit(da.concatenate([store.counts, other.counts]))
 
 

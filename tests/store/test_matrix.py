@@ -1,6 +1,7 @@
 """A matrix becomes a store and comes back; what is not a matrix of counts does not."""
 
 import pickle
+import re
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -112,24 +113,24 @@ def test_a_block_without_rows_is_left_out(url):
     [
         (np.nan, "nan"),
         (np.inf, "inf"),
-        (-1.0, "-1.0, but must be 0 or more"),
-        (1e300, "inf, but must be finite"),
+        (-1.0, "-1.0"),
+        (1e300, "inf"),
     ],
 )
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_is_no_count_is_named_by_its_place(url, value, message, lazy):
     X = with_entry(ROWS.toarray().astype(float), 47, 3, value)
     X = in_chunks(X, 20, 20, 20) if lazy else X
-    with pytest.raises(ValueError, match=f"row block 2: row 7, column 3 is {message}"):
+    with pytest.raises(ValueError, match=f"row block 2: row 7, column 3.*{message}"):
         write_counts(X, url, block_rows=20)
-    with pytest.raises(StoreError, match="is not finished"):
+    with pytest.raises(StoreError, match=re.escape(url)):
         open_store(url)
 
 
 def test_signed_counts_are_written_when_asked(url):
     X = with_entry(ROWS.toarray(), 47, 3, -2)
     assert write_counts(X, url, signed=True).counts[47].compute().toarray().ravel()[3] == -2
-    with pytest.raises(ValueError, match=r"is nan"):
+    with pytest.raises(ValueError, match="nan"):
         write_counts(with_entry(X, 2, 2, np.nan), f"{url}-nan", signed=True)
 
 
@@ -140,8 +141,8 @@ LAZY = da.from_array(ROWS.toarray(), chunks=(20, 40))
     ("X", "error", "said"),
     [
         (LAZY.rechunk((20, 20)), ValueError, r"2 column chunks.*rechunk"),
-        (LAZY[LAZY[:, 0] >= 0], ValueError, r"unknown size.*compute_chunk_sizes"),
-        (ROWS[:0], ValueError, "no rows"),
+        (LAZY[LAZY[:, 0] >= 0], ValueError, r"compute_chunk_sizes"),
+        (ROWS[:0], ValueError, "rows"),
         ([[1, 2]], TypeError, "list"),
     ],
 )
@@ -155,10 +156,10 @@ def test_arrays_that_are_not_cut_by_rows_are_refused_before_anything_is_written(
 
 def test_blocks_that_are_not_what_their_array_says_are_refused(url):
     narrow = da.map_blocks(lambda block: block[:, :-1], LAZY, dtype="f4")
-    with pytest.raises(ValueError, match=r"row block . has 39 columns, but must have 40"):
+    with pytest.raises(ValueError, match=r"row block ..*39 columns.*40"):
         write_counts(narrow, url)
     short = da.map_blocks(lambda block: block[:-1], LAZY, dtype="f4")
-    with pytest.raises(ValueError, match="row block 0 has 19 rows, but its array says 20"):
+    with pytest.raises(ValueError, match=r"row block 0.*19 rows.*20"):
         write_counts(short, f"{url}-short")
 
 
@@ -167,7 +168,7 @@ def test_what_is_no_store_is_not_written_into(tmp_path):
     path = tmp_path / "cells.zarr"
     with pytest.warns():  # of the format to come
         anndata.AnnData(X=sparse.csr_matrix(ROWS)).write_zarr(path)
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StoreError, match=re.escape(str(path))):
         write_counts(ROWS, str(path))
 
 
@@ -191,29 +192,29 @@ def test_appended_rows_come_behind_and_old_readers_keep_theirs(url):
 def test_rows_of_another_width_or_hashing_are_not_appended(url):
     write_counts(ROWS, url, provenance={"hashing": {"n_features": 40}})
     before = contents(url)
-    with pytest.raises(StoreError, match=r"n_features = 50, .*built with n_features = 40"):
+    with pytest.raises(StoreError, match=r"n_features = 50.*n_features = 40"):
         write_counts(ROWS, url, append=True, provenance={"hashing": {"n_features": 50}})
-    with pytest.raises(StoreError, match=r"have 39 columns, but store .* has 40"):
+    with pytest.raises(StoreError, match=r"39 columns.*40"):
         write_counts(ROWS[:, :39], url, append=True, provenance={"hashing": {"n_features": 40}})
     assert contents(url) == before
-    with pytest.raises(StoreError, match="no finished store"):
+    with pytest.raises(StoreError, match=f"{re.escape(url)}-other"):
         write_counts(ROWS, f"{url}-other", append=True)
 
 
 def test_the_plan_of_an_unfinished_store_must_be_the_same(url):
     bad = with_entry(ROWS.toarray(), 50, 3, np.nan)
-    with pytest.raises(ValueError, match="is nan"):
+    with pytest.raises(ValueError, match="nan"):
         write_counts(bad, url, block_rows=20)
-    with pytest.raises(StoreError, match="its matrix differ"):
+    with pytest.raises(StoreError, match="matrix"):
         write_counts(ROWS, url, block_rows=10)
-    with pytest.raises(StoreError, match="its signed differ"):
+    with pytest.raises(StoreError, match="signed"):
         write_counts(ROWS, url, block_rows=20, signed=True)
     assert write_counts(ROWS, url, block_rows=20).n_rows == 60
 
 
 def test_files_that_killed_writers_left_are_in_nobodys_way(url):
     for append in (False, True):
-        with pytest.raises(ValueError, match="is nan"):
+        with pytest.raises(ValueError, match="nan"):
             write_counts(with_entry(ROWS.toarray(), 50, 3, np.nan), url, block_rows=20, append=append)
         left = [Path(url) / folder / f"zarr.{'0' * 32}.partial" for folder in ("", "blocks", "scratch")]
         for path in left:

@@ -62,7 +62,7 @@ def test_columns_are_ordered_by_documents_then_by_bytes():
 def test_a_term_has_its_column_and_a_stranger_none():
     vocabulary = Vocabulary.of([table_of(["zoo ab", "zoo", "éa zz"])])
     assert [vocabulary.index(term) for term in vocabulary.terms] == list(range(len(vocabulary.terms)))
-    with pytest.raises(KeyError, match="'cat' is not among the"):
+    with pytest.raises(KeyError, match="'cat'"):
         vocabulary.index("cat")
 
 

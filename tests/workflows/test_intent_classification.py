@@ -66,7 +66,7 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
         among = [accuracy[name, part] for name in counted]
         assert min(among) - 0.1 <= accuracy["auto", part] <= max(among) + 0.1
     assert set(chosen) == {0.0, 0.5, 1.0}
-    assert f"Cross-validation chose {chosen[1.0]}" in report["answer"]
+    assert chosen[1.0] in report["answer"]
     assert accuracy["sent", 1.0] > accuracy["none", 1.0]
     intents = {r["intent"] for r in report["rows"] if r["metric"] == "recall" and r["method"] == "sent"}
     assert intents == {"music", "travel", "food"}
@@ -75,7 +75,7 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     gains = {r["unlabeled"]: r for r in report["rows"] if r["metric"] == "accuracy" and r["method"] == "sent"}
     assert gains[0.0]["over_share_0"] == 0.0
     assert gains[1.0]["over_share_0"] == pytest.approx(accuracy["sent", 1.0] - accuracy["sent", 0.0])
-    assert "paired over 2 draws" in report["answer"]
+    assert "2 draws" in report["answer"]
     model = load(str(out / "model"))
     assert np.mean(model.predict(sentences(50, 3)[0]) == sentences(50, 3)[1]) > 0.5
 
@@ -114,7 +114,7 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     row = next(r for r in report["rows"] if r["method"] == "sent" and r["unlabeled"] == 1.0)
     assert row["over_share_0"] > 2 * row["over_share_0_error"] > 0
-    assert report["answer"].startswith("With all of the unlabelled text `sent` classifies")
+    assert "`sent`" in report["answer"]
 
 
 @pytest.mark.parametrize("shrink", ["full", "median"])

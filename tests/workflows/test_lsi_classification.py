@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -93,15 +94,15 @@ def test_folders_and_articles_are_read_too(tmp_path):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--label", "subject"], "no field 'subject'"),
-        (["--min-documents", "10000"], "0 label(s) with 10000 or more"),
-        (["--beta", "0.1"], "--vectors must give"),
-        (["--n-components", "1000", "--methods", "lsi"], "--n-components is 1000"),
+        (["--label", "subject"], "'subject'"),
+        (["--min-documents", "10000"], "0 label.*10000"),
+        (["--beta", "0.1"], "--vectors"),
+        (["--n-components", "1000", "--methods", "lsi"], "--n-components.*1000"),
     ],
 )
 def test_what_is_wrong_is_a_sentence_and_nothing_is_written(files, tmp_path, capsys, more, sentence):
     with pytest.raises(SystemExit) as stopped:
         lsi_classification.main([*files, *FAST, *more, "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2
-    assert sentence in capsys.readouterr().err
+    assert re.search(sentence, capsys.readouterr().err)
     assert not (tmp_path / "out" / "report.json").exists()

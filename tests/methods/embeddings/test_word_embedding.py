@@ -193,7 +193,7 @@ def test_queries_leave_out_what_is_given_and_the_rare_type(sentences):
         ((word, _),) = model.analogy("red", "blue", "cat", method=method)
         assert word not in ("red", "blue", "cat")
     for ask in (model.most_similar, model.vector, model.get_vector, model.__getitem__):
-        with pytest.raises(KeyError, match="'owl' is not among the"):
+        with pytest.raises(KeyError, match="'owl'"):
             ask("owl")
     np.testing.assert_array_equal(model.vector("owl", default=model["<?>"]), model.vectors_[0])
     assert model.vector("owl", default=None) is None
@@ -212,7 +212,7 @@ def test_gensims_names_stand_beside_ours(sentences):
     assert "owl" not in model
     with pytest.raises(ValueError, match="at least one word"):
         model.most_similar()
-    with pytest.raises(TypeError, match="n is 'ten'"):
+    with pytest.raises(TypeError, match=r"n.*'ten'"):
         model.most_similar("cat", topn="ten")
     with pytest.raises(TypeError):
         model.key_to_index["owl"] = 1
@@ -230,7 +230,7 @@ def test_a_sentence_becomes_the_mean_of_its_known_words(sentences, corpus):
     np.testing.assert_array_equal(lazy.compute(), model.transform(sentences))
     other = WordEmbedding(2, window=1).fit([[w for w in s if w != "cat"] for s in sentences])
     np.testing.assert_array_equal(other.transform(corpus).compute(), other.transform(sentences))
-    with pytest.raises(ValueError, match="must be a list of strings, one for each token"):
+    with pytest.raises(ValueError, match="strings"):
         model.transform(["red cat"])
 
 
@@ -242,7 +242,7 @@ def test_small_counts_take_the_passes_of_krylov_and_not_an_exact_solver(corpus, 
 
 @pytest.mark.parametrize("n_components", [2, 9])
 def test_directions_that_the_counts_do_not_have_are_zeros(n_components):
-    with pytest.warns(UserWarning, match="have only 1 direction") as seen:
+    with pytest.warns(UserWarning, match="1 direction") as seen:
         model = WordEmbedding(n_components, window=1).fit([["a", "b"]] * 3)
     assert len(seen) == 1
     assert model.vectors_.shape == (3, n_components)
@@ -257,11 +257,11 @@ def test_ties_are_answered_in_the_order_of_the_vocabulary():
 @pytest.mark.parametrize(
     ("text", "how", "message"),
     [
-        ([], {}, "no word in the 0 sentence"),
-        ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "no word has a context"),
+        ([], {}, "0 sentence"),
+        ([["a"], ["b"], ["c"], ["d"]], {"n_components": 2}, "context"),
         ([["a", "b"]] * 3, {"n_components": 1, "min_count": 4}, "min_count = 4"),
-        (ABC, {"count_transform": -1.0}, "count_transform is -1.0"),
-        (ABC, {"recipe": EmbeddingRecipe(context_smoothing=2)}, "context_smoothing is 2"),
+        (ABC, {"count_transform": -1.0}, "count_transform.*-1.0"),
+        (ABC, {"recipe": EmbeddingRecipe(context_smoothing=2)}, "context_smoothing.*2"),
     ],
 )
 def test_what_cannot_be_fitted_is_said(text, how, message):

@@ -114,14 +114,14 @@ def test_one_state_has_all_words_and_sentences_of_one_word_are_decoded():
 @pytest.mark.parametrize(
     ("options", "sentences", "message"),
     [
-        ({"n_states": 4}, [["a", "b"]] * 9, "n_states is 4"),
+        ({"n_states": 4}, [["a", "b"]] * 9, "n_states.*4"),
         ({"anchors": ["fish"]}, SENTENCES, "'fish'"),
-        ({}, [["a"], ["b"]], "no word has a neighbor"),
-        ({}, [[], []], "there is no word"),
-        ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors are given"),
+        ({}, [["a"], ["b"]], "neighbor"),
+        ({}, [[], []], "word"),
+        ({"n_states": 1, "anchors": ["cat", "dog"]}, SENTENCES, "2 anchors"),
         ({"anchors": ["cat", "cat"]}, SENTENCES, "another row"),
-        ({"anchors": "cat"}, SENTENCES, "anchors is 'cat'"),
-        ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform is 'cube'"),
+        ({"anchors": "cat"}, SENTENCES, "anchors.*'cat'"),
+        ({"recipe": AnchorRecipe(count_transform="cube")}, SENTENCES, "count_transform.*'cube'"),
     ],
 )
 def test_what_cannot_be_is_named(options, sentences, message):

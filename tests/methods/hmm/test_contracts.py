@@ -99,7 +99,7 @@ def test_a_refinement_hmm_is_a_classifier_of_tokens():
     log_prob, labels = model.decode(WORDS)
     assert labels == TAGS
     assert np.isfinite(log_prob).all()
-    with pytest.raises(ValueError, match="y is None, but labels are needed"):
+    with pytest.raises(ValueError, match=r"y.*None"):
         model.score(WORDS)
 
 
@@ -128,7 +128,7 @@ def test_a_quantizer_takes_a_matrix_or_a_table_and_gives_a_column():
     codes = quantizer.transform(frames)
     assert codes.shape == (40, 1)
     np.testing.assert_array_equal(np.concatenate(quantizer.transform([frames[:9], frames[9:]])), codes[:, 0])
-    with pytest.raises(TypeError, match="X is of type Array"):
+    with pytest.raises(TypeError, match=r"X.*Array"):
         quantizer.transform(dask.array.from_array(frames))
 
 

@@ -147,18 +147,18 @@ def test_states_without_counts_are_followed_by_everything_alike():
 def test_ids_out_of_range_are_named(bad):
     sentences = Sentences.of([[0, bad]])
     for function in (smooth, viterbi, log_likelihoods, lambda s, m: ExpectedCounts.of(s, model=m)):
-        with pytest.raises(ValueError, match=f"token 1 has the id {bad}"):
+        with pytest.raises(ValueError, match=f"token 1.*{bad}"):
             function(sentences, a_model(0))
 
 
 def test_labels_out_of_range_are_named():
     labelled = LabelledSentences(*(np.array(a, dtype=np.int32) for a in ([0, 1], [0, 2])), np.array([0, 2]))
-    with pytest.raises(ValueError, match="token 1 has the label 2"):
+    with pytest.raises(ValueError, match=r"token 1.*label 2"):
         ExpectedCounts.of(labelled, model=a_model(0), bounds=np.array([0, 1, 3]))
 
 
 def test_models_of_wrong_shape_or_sign_are_refused():
-    with pytest.raises(ValueError, match=r"transition has shape \(1, 1\), but 2 states ask for \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"transition.*\(1, 1\).*\(2, 2\)"):
         HiddenMarkov.of(np.ones(2), np.ones((1, 1)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="emission has an entry that is negative or not finite"):
+    with pytest.raises(ValueError, match=r"emission.*negative"):
         HiddenMarkov.of(np.ones(1), np.ones((1, 1)), -np.ones((3, 1)))

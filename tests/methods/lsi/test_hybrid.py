@@ -109,20 +109,20 @@ def test_several_classes_are_alike_by_the_cosine_of_their_indicators():
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.0])
 def test_alpha_out_of_range_names_the_largest_admissible(alpha):
-    with pytest.raises(ValueError, match=r"alpha is .*, but K, of class similarities, .* just under 1"):
+    with pytest.raises(ValueError, match=r"alpha.*K.*1"):
         HybridLSI(2, alpha=alpha).fit(ROWS, CLASSES)
 
 
 def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight():
     bad = np.zeros((N, N))
     bad[0, 1] = bad[1, 0] = 4.0
-    with pytest.raises(ValueError, match=r"alpha is 0.3, .* admissible alpha is just under 0.25"):
+    with pytest.raises(ValueError, match=r"alpha.*0.3.*0.25"):
         HybridLSI(2, alpha=0.3).fit(ROWS, document_similarity=bad)
-    with pytest.raises(ValueError, match=r"beta is 0.25, .* admissible beta is just under 0.25"):
+    with pytest.raises(ValueError, match=r"beta.*0.25.*0.25"):
         HybridLSI(2, beta=0.25).fit(ROWS, term_similarity=bad[:D, :D])
     found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
-    with pytest.raises(ValueError, match="too far for a polynomial"):
+    with pytest.raises(ValueError, match=r"1e-09.*2"):
         similarities.root_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
 
 
@@ -145,12 +145,12 @@ def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components
 @pytest.mark.parametrize(
     ("settings", "data", "sentence"),
     [
-        ({"alpha": 0.5}, {}, "nothing says which documents are alike"),
+        ({"alpha": 0.5}, {}, "alike"),
         ({"beta": 0.5}, {}, "no term_similarity"),
-        ({"beta": 0.1}, {"term_similarity": np.eye(3)}, "there are 25 terms: it must be 25 x 25"),
-        ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "there are 60 documents"),
-        ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity is not symmetric"),
-        ({"n_components": 26}, {}, "n_components is 26"),
+        ({"beta": 0.1}, {"term_similarity": np.eye(3)}, "25 terms.*25 x 25"),
+        ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "60 documents"),
+        ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity.*symmetric"),
+        ({"n_components": 26}, {}, "n_components.*26"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(settings, data, sentence):
@@ -166,9 +166,9 @@ def test_similarity_for_other_terms_than_the_vocabulary_is_refused(tmp_path):
     right = term_similarity(store.vocabulary.terms, words, vectors)
     hybrid = HybridLSI(1, beta=0.5).fit(store, term_similarity=right)
     assert hybrid.components_.shape == (1, 4)
-    with pytest.raises(ValueError, match=r"is for 4 other terms than the 4 .* column 0"):
+    with pytest.raises(ValueError, match=r"4 other terms.*column 0"):
         HybridLSI(1, beta=0.5).fit(store, term_similarity=term_similarity(words, words, vectors))
-    with pytest.raises(ValueError, match="none of the 4 terms has a vector"):
+    with pytest.raises(ValueError, match="4 terms"):
         term_similarity(store.vocabulary.terms, ["rot"], vectors[:1])
 
 
@@ -187,7 +187,7 @@ def test_similarities_reach_it_through_pipelines_by_name_and_by_routing():
 def test_folds_of_few_documents_are_padded_with_zeros_and_said_once(solver, monkeypatch):
     monkeypatch.setattr(module, "SOLVER", solver)
     hybrid = HybridLSI(5, alpha=0.5, beta=0.3)
-    with pytest.warns(UserWarning, match="have only 3 independent") as told:
+    with pytest.warns(UserWarning, match="3 independent") as told:
         hybrid.fit(ROWS[:3], CLASSES[:3], term_similarity=TERMS)
     assert len(told) == 1
     assert (hybrid.singular_values_ > 0).tolist() == [True] * 3 + [False] * 2

@@ -156,10 +156,10 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
 @pytest.mark.parametrize(
     ("settings", "labels", "sentence"),
     [
-        ({}, ["x"] * N, "are in one class, 'x'"),
-        ({"n_components": 31}, CLASSES, "n_components is 31"),
-        ({"C": -1.0}, CLASSES, "C is -1.0, but must be above 0"),
-        ({}, CLASSES[:9], "classes for 9 documents, but X has 90"),
+        ({}, ["x"] * N, "one class.*'x'"),
+        ({"n_components": 31}, CLASSES, "n_components.*31"),
+        ({"C": -1.0}, CLASSES, "C.*-1.0.*0"),
+        ({}, CLASSES[:9], "9 documents.*X.*90"),
         ({}, None, "requires y"),
     ],
 )
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):
 def test_a_class_that_none_or_all_are_in_has_a_constant_score(method, lazily):
     rows = lazy(ROWS, 40) if lazily else ROWS
     members = np.column_stack([SEVERAL, np.zeros(N), np.ones(N)])
-    with pytest.warns(UserWarning, match=r"(none|all) of the documents are in class [34]") as told:
+    with pytest.warns(UserWarning, match=r"class [34]") as told:
         local = LocalLSI(2, method=method).fit(rows, members)
     assert len(told) == 2
     scores = local.decision_function(ROWS)
@@ -206,7 +206,7 @@ def test_by_itself_it_weighs_documents_and_takes_no_more_components_than_there_a
 
 def test_too_few_directions_are_a_warning_and_spaces_have_what_there_is():
     rows = np.tile([[1.0, 2.0, 0.0]], (6, 1))
-    with pytest.warns(UserWarning, match=r"n_components is 2, but no class has more than 1 independent"):
+    with pytest.warns(UserWarning, match=r"n_components.*2.*1 independent"):
         local = LocalLSI(2, **PLAIN).fit(rows, [0, 0, 0, 1, 1, 1])
     assert local.transform(rows).shape == (6, 2)
 
@@ -225,5 +225,5 @@ def test_predictions_are_dense_where_the_indicator_was_and_names_come_from_its_c
 
 def test_too_few_passes_are_said(monkeypatch):
     monkeypatch.setattr("dspectral.methods.lsi.local.MAX_ITER", 3)
-    with pytest.warns(ConvergenceWarning, match="stopped after 3 passes"):
+    with pytest.warns(ConvergenceWarning, match="3 passes"):
         LocalLSI(K, recipe=LocalRecipe(tol=1e-12)).fit(ROWS, CLASSES)

@@ -160,7 +160,7 @@ def test_the_best_labels_are_sparse_and_their_shares_are_of_all_scores(small):
     best = model.top_labels(small[0], 3)
     assert best.shape == (600, L)
     assert (np.diff(best.indptr) == 3).all()
-    with pytest.raises(ValueError, match="n is 0"):
+    with pytest.raises(ValueError, match=r"n.*0"):
         model.top_labels(small[0], 0)
     shares = scores / scores.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(
@@ -203,10 +203,10 @@ def test_topics_name_the_most_probable_words_and_labels(small):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha is 0.0"),
-        ({"smoothing": 1.5}, "smoothing is 1.5"),
-        ({"label_weight": np.inf}, "label_weight is inf"),
-        ({"n_states": 41}, "n_states is 41, but it must be from 1 to 40"),
+        ({"recipe": MultiLabelRecipe(alpha=0.0)}, "alpha.*0.0"),
+        ({"smoothing": 1.5}, "smoothing.*1.5"),
+        ({"label_weight": np.inf}, "label_weight.*inf"),
+        ({"n_states": 41}, "n_states.*41.*1 to 40"),
     ],
 )
 def test_a_wrong_parameter_is_named(small, parameters, message):
@@ -222,7 +222,7 @@ def test_states_are_as_many_as_the_words_have_directions_and_more_are_refused(so
     words = np.repeat(np.eye(3), 4, axis=1)[rng.integers(3, size=200)]  # three kinds of document
     labels = np.ones((200, 2))
     model = MomentMultiLabelClassifier(5, recipe=MultiLabelRecipe(moments))
-    with pytest.raises(ValueError, match=r"only 3 independent direction.*at most 3 states"):
+    with pytest.raises(ValueError, match=r"3 independent.*3 states"):
         model.fit(words, labels)
     assert model.set_params(n_states=3).fit(words, labels).n_passes_ == 3
     monkeypatch.setattr(passes, "SKETCH_SIZE", 10)

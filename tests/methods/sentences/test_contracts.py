@@ -32,7 +32,7 @@ VECTORS = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.2, 0.9]])
 @pytest.mark.parametrize(
     ("X", "sentence"),
     [
-        ("play jazz", "X is one string"),
+        ("play jazz", "X.*string"),
         (pd.DataFrame({"text": TEXTS}), "DataFrame of 2 dimensions"),
         (["play", 3], "document 1 is 3"),
     ],
@@ -57,7 +57,7 @@ def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(TEXTS))
     for X in (counts, counts.toarray(), sparse.csc_array(counts), lazy, TextFiles(tmp_path / "text.txt")):
         np.testing.assert_array_equal(clone(SENT).fit(X).projection_, SENT.projection_)
-    with pytest.raises(TypeError, match="X is a csr_array"):
+    with pytest.raises(TypeError, match=r"X.*csr_array"):
         SENT.transform(counts)
 
 
@@ -84,7 +84,7 @@ def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_c
 
 def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
     for texts, k in ((TEXTS[:4], 6), (["one two", "one two"], 2)):
-        with pytest.warns(UserWarning, match="independent direction") as said:
+        with pytest.warns(UserWarning, match="independent") as said:
             sent = SentenceRepresentation(k, n_features=256, min_document_frequency=1).fit(texts)
         assert len(said) == 1
         assert sent.projection_.shape == (len(sent.words_), k)
@@ -124,10 +124,10 @@ def test_a_number_or_a_sequence_says_what_to_choose_from(values):
 @pytest.mark.parametrize(
     ("parameters", "error", "sentence"),
     [
-        ({"C": []}, ValueError, "C is empty"),
-        ({"C": 0.0}, ValueError, "C is 0.0, but it must be"),
-        ({"C": (1.0, None)}, TypeError, "C is None"),
-        ({"weights": -1.0}, ValueError, "weights is -1.0"),
+        ({"C": []}, ValueError, "C.*empty"),
+        ({"C": 0.0}, ValueError, "C.*0.0"),
+        ({"C": (1.0, None)}, TypeError, "C.*None"),
+        ({"weights": -1.0}, ValueError, "weights.*-1.0"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters, error, sentence):
@@ -139,9 +139,9 @@ def test_a_wrong_parameter_is_named(parameters, error, sentence):
     ("labels", "sentence"),
     [
         ([None, "a"] * 12, "label 0 is None"),
-        (["a", float("nan")] * 12, "a class is NaN"),
-        (np.ones((24, 2)), r"y has shape \(24, 2\)"),
-        (np.linspace(0.0, 1.0, 24), "Unknown label type: continuous"),
+        (["a", float("nan")] * 12, "class.*NaN"),
+        (np.ones((24, 2)), r"y.*\(24, 2\)"),
+        (np.linspace(0.0, 1.0, 24), "continuous"),
     ],
 )
 def test_labels_that_are_none_are_refused(labels, sentence):
@@ -171,9 +171,9 @@ def test_word_vectors_are_taken_with_words_as_strings_or_packed():
     assert other.vectors is VECTORS
     assert len(strings.get_feature_names_out()) == 66
     assert make_pipeline(strings, LinearSVC()).fit(TEXTS, LABELS).score(TEXTS, LABELS) == 1.0
-    with pytest.raises(ValueError, match=r"vectors has shape \(3, 2\), but there are 4 words"):
+    with pytest.raises(ValueError, match=r"vectors.*\(3, 2\).*4 words"):
         WordVectorRepresentation(WORDS, VECTORS[:3]).fit()
-    with pytest.raises(ValueError, match="vector of 'rock' has NaN"):
+    with pytest.raises(ValueError, match=r"'rock'.*NaN"):
         WordVectorRepresentation(WORDS, np.where(VECTORS == 0.0, np.nan, VECTORS)).fit()
 
 

@@ -108,14 +108,14 @@ def test_first_words_are_told_apart_by_position():
 
 
 def test_what_does_not_fit_is_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match="4096 columns, but n_features is 1024"):
+    with pytest.raises(ValueError, match=r"4096 columns.*n_features.*1024"):
         SentenceRepresentation(2, n_features=1024).fit(sparse.csr_array((5, 4096), dtype=np.float32))
-    with pytest.raises(ValueError, match="no word is in 2 of the 3 unlabeled sentences"):
+    with pytest.raises(ValueError, match="2 of the 3"):
         SentenceRepresentation(2, n_features=2**12).fit(["only one", "word each", ""])
     (tmp_path / "text.txt").write_text("\n".join(UNLABELLED))
     wrong = SENT.word_hashing._replace(ngram_range=(1, 2))
     store = build_store(str(tmp_path / "text.txt"), str(tmp_path / "s.zarr"), hashing=wrong)
-    with pytest.raises(ValueError, match="was hashed with"):
+    with pytest.raises(ValueError, match="hash"):
         clone(SENT).fit(store)
 
 
@@ -155,9 +155,9 @@ def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
 @pytest.mark.parametrize(
     ("texts", "labels", "plus", "match"),
     [
-        (["a b", "c d"], ["x", "x"], False, "only one intent"),
-        (["a b", "c d"], ["x"], False, "2 sentences, but 1 labels"),
-        (["a b", "c d"], ["x", "y"], True, "plus=True adds to a representation"),
+        (["a b", "c d"], ["x", "x"], False, "one intent"),
+        (["a b", "c d"], ["x"], False, "2 sentences.*1 labels"),
+        (["a b", "c d"], ["x", "y"], True, "plus=True"),
     ],
 )
 def test_bad_labels_are_refused(texts, labels, plus, match):
@@ -244,7 +244,7 @@ def test_where_nothing_can_be_held_out_both_parts_stay():
 def test_a_half_that_there_is_not_is_refused_by_name():
     words = WordVectorRepresentation(["jazz", "flight"], np.eye(2, dtype=np.float32), n_features=2**12)
     texts, labels = sentences(12, seed=3)
-    with pytest.raises(ValueError, match="kind is 'idf'"):
+    with pytest.raises(ValueError, match=r"kind.*'idf'"):
         IntentClassifier(words, recipe=IntentRecipe("idf")).fit(texts, labels)
     assert IntentClassifier(words, recipe=IntentRecipe("auto")).fit(texts, labels).half_ in ("sent", "none")
 
@@ -308,5 +308,5 @@ def test_an_embedder_fits_once_and_gives_the_same_vectors_from_texts_a_store_and
     np.testing.assert_allclose(written.array.compute(), vectors, atol=1e-5)
     save(encoder, str(tmp_path / "model"))
     assert np.array_equal(load(str(tmp_path / "model")).transform(UNLABELLED), vectors)
-    with pytest.raises(ValueError, match="model is 0"):
+    with pytest.raises(ValueError, match=r"model.*0"):
         embedder(0)

@@ -97,7 +97,7 @@ def test_what_is_left_may_be_set_after_the_fit_which_is_the_same():
         asked = TreePCA(length=8, vectors=vectors(), output=output).fit(texts())
         np.testing.assert_array_equal(tree.transform(texts()), asked.transform(texts()))
         assert tree.transform(texts()).shape == (len(texts()), width)
-    with pytest.raises(ValueError, match="output is 'top', but it must be"):
+    with pytest.raises(ValueError, match=r"output.*'top'"):
         tree.set_params(output="top").transform(texts())
-    with pytest.raises(ValueError, match="output is 'top', but it must be"):
+    with pytest.raises(ValueError, match=r"output.*'top'"):
         tree.fit(texts())

@@ -151,9 +151,7 @@ def test_a_fitted_embedding_and_a_word2vec_file_are_the_same_vectors(tmp_path):
 
 def test_a_level_with_few_directions_gives_zeros_and_says_how_many_there_are():
     for X, ranks in ((arrays(n=1), "3, 1, 0"), (arrays(n=3), "4, 4, 2")):
-        with pytest.warns(
-            UserWarning, match=f"n_components is 4, but the levels have only {ranks} independent"
-        ):
+        with pytest.warns(UserWarning, match=f"n_components.*4.*{ranks} independent"):
             tree = TreePCA(length=8, whiten=True).fit(X)
         assert [level.shape for level in tree.components_] == [(4, 8)] * 3
         assert np.isfinite(tree.transform(X)).all()
@@ -193,24 +191,24 @@ def with_nan():
 @pytest.mark.parametrize(
     ("tree", "X", "sentence"),
     [
-        (TreePCA(length=48), texts(), "length is 48, but it must be a power of arity = 2: 32 or 64"),
-        (TreePCA(length=2, arity=3), texts(), "length is 2, but it must be a power of arity = 3: 3, for"),
-        (TreePCA(9, length=8), arrays(), "n_components is 9, but it must be from 1 to 8: arity = 2"),
-        (TreePCA(length=8, vectors=vectors()), "the cat", "X is of type str"),
-        (TreePCA(length=8), sparse.eye_array(4), "X is a dia_array"),
-        (TreePCA(length=16), arrays()[:, :, 0], r"X has shape \(50, 8\)"),
-        (TreePCA(length=8), da.ones((5, 8, 2))[da.ones(5) > 0], "blocks of unknown size"),
-        (TreePCA(length=8), arrays(n=0), "there is no sentence"),
-        (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1 is nan"),
-        (TreePCA(length=8), arrays(length=7), r"X has shape \(50, 7, 4\)"),
-        (TreePCA(length=8), arrays()[0], r"X has shape \(8, 4\)"),
-        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "cut within sentences"),
-        (TreePCA(length=8), texts(), "n_components is None and there are no vectors"),
-        (TreePCA(4, length=8), [], "no word in the 0 sentence"),
-        (TreePCA(4, length=8), ["the cat"], "sentence 0 is 'the cat', but it must be a list of"),
-        (TreePCA(length=8, vectors=3), texts(), "vectors is a int"),
-        (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors has 1 words, but a matrix"),
-        (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "the vector of 'cat' has NaN"),
+        (TreePCA(length=48), texts(), "length.*48.*arity = 2: 32 or 64"),
+        (TreePCA(length=2, arity=3), texts(), "length.*2.*arity = 3: 3"),
+        (TreePCA(9, length=8), arrays(), "n_components.*9.*1 to 8.*arity = 2"),
+        (TreePCA(length=8, vectors=vectors()), "the cat", "X.*str"),
+        (TreePCA(length=8), sparse.eye_array(4), "X.*dia_array"),
+        (TreePCA(length=16), arrays()[:, :, 0], r"X.*\(50, 8\)"),
+        (TreePCA(length=8), da.ones((5, 8, 2))[da.ones(5) > 0], "unknown size"),
+        (TreePCA(length=8), arrays(n=0), "sentence"),
+        (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1.*nan"),
+        (TreePCA(length=8), arrays(length=7), r"X.*\(50, 7, 4\)"),
+        (TreePCA(length=8), arrays()[0], r"X.*\(8, 4\)"),
+        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "sentences"),
+        (TreePCA(length=8), texts(), "n_components.*None.*vectors"),
+        (TreePCA(4, length=8), [], "0 sentence"),
+        (TreePCA(4, length=8), ["the cat"], "sentence 0.*'the cat'"),
+        (TreePCA(length=8, vectors=3), texts(), "vectors.*int"),
+        (TreePCA(length=8, vectors=(["a"], np.ones((2, 2)))), texts(), "vectors.*1 words"),
+        (TreePCA(length=8, vectors=(["cat"], [[np.nan]])), texts(), "'cat'.*NaN"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
@@ -220,14 +218,14 @@ def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
 
 def test_what_cannot_be_transformed_is_said_in_a_sentence():
     tree = TreePCA(length=8).fit(arrays())
-    with pytest.raises(ValueError, match="vectors have 3 dimensions, but TreePCA was fitted on 4"):
+    with pytest.raises(ValueError, match=r"3 dimensions.*TreePCA.*4"):
         tree.transform(arrays(d=3))
     with pytest.raises(ValueError, match="sentence 3, position 2"):
         tree.transform(with_nan())
     tree = TreePCA(length=8, vectors=vectors()).fit(texts())
     with pytest.raises(ValueError, match="sentence 1 is 'cat'"):
         tree.transform([["a"], "cat"])
-    with pytest.raises(ValueError, match="n_rows must say of each of the 5 blocks"):
+    with pytest.raises(ValueError, match=r"n_rows.*5"):
         tree.transform(Counted(texts(), 5))
     assert tree.transform([]).shape == (0, 4)
     assert tree.transform(np.array([["the", "cat"]], dtype=object)).shape == (1, 4)

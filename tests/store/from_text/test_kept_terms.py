@@ -75,10 +75,10 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     found = {store.kept_terms.table.term(i): int(c) for i, c in enumerate(store.kept_terms.table.counts)}
     assert found["zebra"] == 1000
     assert found["word0"] <= counts_of(text)["word0"]
-    with pytest.raises(StoreError, match=r"keep_terms to append with is 9, but store .* was built with 50"):
+    with pytest.raises(StoreError, match=r"keep_terms.*9.*50"):
         built(more, tmp_path / "store", append=True, keep_terms=9)
     built(text, tmp_path / "plain")
-    with pytest.raises(StoreError, match="was built with None"):
+    with pytest.raises(StoreError, match=r"keep_terms.*9.*None"):
         built(more, tmp_path / "plain", append=True, keep_terms=9)
     assert built(more, tmp_path / "plain", append=True).kept_terms is None
 
@@ -113,9 +113,9 @@ def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, 
     [
         (
             lambda text, at: build_store(text, at, vocabulary=VocabularySettings(), keep_terms=5),
-            "a vocabulary",
+            "vocabulary",
         ),
-        (lambda text, at: build_store(text, at, hashing=SETTINGS, keep_terms=0), "keep_terms is 0"),
+        (lambda text, at: build_store(text, at, hashing=SETTINGS, keep_terms=0), "keep_terms.*0"),
         (
             lambda text, at: NgramHashing(64, (1, 2)).kept_terms(build_store(text, at, hashing=SETTINGS)),
             "keeps no",

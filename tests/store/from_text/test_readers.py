@@ -176,7 +176,7 @@ def test_odd_files_are_read_as_they_are(name, content, options, expected, monkey
 def test_a_row_group_of_many_rows_is_read_in_parts(kind):
     rows = [f"row {i}" for i in range(2500)]
     assert texts(blocks(parquet_of(pa.array(rows).cast(kind)), field="text", block_bytes=300)) == rows
-    with pytest.raises(ValueError, match="row group 0, row 2499: column 'text' holds a null"):
+    with pytest.raises(ValueError, match=r"row group 0, row 2499.*'text'.*null"):
         blocks(parquet_of(pa.array([*rows[:-1], None]).cast(kind)), field="text")
 
 

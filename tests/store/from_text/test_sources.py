@@ -64,7 +64,7 @@ def test_a_file_url_and_storage_options_reach_the_file_system(tmp_path):
     (span,) = spans_of(f"file://{path}", storage_options=options)
     (block,) = read_span(span, Reading(block_bytes=64, storage_options=options))
     assert block.data.tobytes() == b"ab"
-    with pytest.raises(ValueError, match="Protocol not known: nowhere"):
+    with pytest.raises(ValueError, match="nowhere"):
         spans_of("nowhere://a.txt")
 
 
@@ -75,7 +75,7 @@ def test_a_file_inside_a_chain_keeps_its_whole_url(tmp_path):
     url = f"zip://in.txt::{archive}"
     assert [span.url for span in spans_of(url)] == [url]
     assert documents(url) == ["a", "b"]
-    with pytest.raises(ValueError, match="is a pattern behind '::'"):
+    with pytest.raises(ValueError, match="'::'"):
         spans_of(f"zip://*.txt::{archive}")
 
 
@@ -157,16 +157,14 @@ def test_a_folder_stands_for_the_files_of_known_endings_in_it(folder):
 
 def test_a_folder_without_such_files_says_what_is_in_it(folder):
     (folder / "deep" / "c.txt").rename(folder / "deep" / "c.dat")
-    with pytest.raises(
-        FileNotFoundError, match=r"deep is .* \.txt or \.log: it holds c\.dat; .*unit='line' .*deep/\*"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"deep .*\.txt or \.log.*c\.dat.*unit='line' .*deep/\*"):
         spans_of(str(folder / "deep"))
-    with pytest.raises(FileNotFoundError, match=r"is a file of records \(\.jsonl, .*\): it holds c\.dat"):
+    with pytest.raises(FileNotFoundError, match=r"\(\.jsonl, .*\).*c\.dat"):
         spans_of(str(folder / "deep"), field="text")
     for name in ("a.txt.gz", "b.txt"):
         (folder / name).unlink()
     with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads"):
         spans_of(str(folder))
     (folder / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no file in the folder .*empty is .*: it is empty"):
+    with pytest.raises(FileNotFoundError, match=r"empty .*empty"):
         spans_of(str(folder / "empty"))

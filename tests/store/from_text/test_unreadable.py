@@ -19,10 +19,10 @@ from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans
 TEXT = {"field": "text"}
 LINES = np.random.default_rng(0).integers(97, 122, 5000).astype("u1").tobytes()
 TABLE = b"id\ttext\n1\ta b\n2\tc\n"
-KNOWN = r"ends in none of \.txt, \.jsonl, .* \(and \.gz, \.bz2 or \.zst\)"
-RECORDS = "holds records: field= must name the one"
-NO_FIELDS = "is text without fields: unit must be 'line' or 'file'"
-NO_COLUMN = "has no column 'body', or several, but id, text"
+KNOWN = r"\.txt, \.jsonl, .*\.gz, \.bz2"
+RECORDS = "field="
+NO_FIELDS = "unit.*'line' or 'file'"
+NO_COLUMN = "'body'.*id, text"
 
 
 def in_line(line):
@@ -43,66 +43,62 @@ def parquet(**columns):
 SUMMED_ZST = zstandard.ZstdCompressor(write_checksum=True).compress
 BAD = [
     # Bytes of no text.
-    ("a.txt", b"a\nb\nc\xffd\n", {}, "line 3: not UTF-8 .* errors='replace' .* encoding= .*'cp1252'"),
-    ("a.txt", b"a\nb\nc\xe2\x82\n", {}, "line 3: not UTF-8"),
-    ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}\n', TEXT, "line 2: not UTF-8"),
-    ("a.tsv", b"text\na\nb\xff\n", TEXT, "line 3: not UTF-8"),
-    ("a.csv", b'text\n"a\nb"\nc\xff\n', TEXT, "line 4: not UTF-8"),
-    ("a.txt.gz", gzip.compress(b"a\n" * 70 + b"\xff", mtime=0), {}, "line 71: not UTF-8"),
-    ("a.txt", b"abc\n" * 4 + b"a\xffc\n", {"span_bytes": 6}, "byte 17: not UTF-8"),
-    ("a.txt", "a\nb\n".encode("utf-16"), {}, "line 1: not UTF-8 .* encoding= .*'utf-16'"),
-    ("a.txt", b"a\nb\x81\n", {"encoding": "cp1252"}, "line 2: byte 0x81 is not cp1252 .* encoding="),
+    ("a.txt", b"a\nb\nc\xffd\n", {}, "line 3.*UTF-8.*errors='replace'.*encoding=.*'cp1252'"),
+    ("a.txt", b"a\nb\nc\xe2\x82\n", {}, "line 3.*UTF-8"),
+    ("a.jsonl", b'{"text": "a"}\n{"text": "\xff"}\n', TEXT, "line 2.*UTF-8"),
+    ("a.tsv", b"text\na\nb\xff\n", TEXT, "line 3.*UTF-8"),
+    ("a.csv", b'text\n"a\nb"\nc\xff\n', TEXT, "line 4.*UTF-8"),
+    ("a.txt.gz", gzip.compress(b"a\n" * 70 + b"\xff", mtime=0), {}, "line 71.*UTF-8"),
+    ("a.txt", b"abc\n" * 4 + b"a\xffc\n", {"span_bytes": 6}, "byte 17.*UTF-8"),
+    ("a.txt", "a\nb\n".encode("utf-16"), {}, "line 1.*UTF-8.*encoding=.*'utf-16'"),
+    ("a.txt", b"a\nb\x81\n", {"encoding": "cp1252"}, "line 2.*0x81.*cp1252.*encoding="),
     (
         "a.txt",
         "a\nb\n".encode("utf-16-le") + b"\0\xd8a\0",
         {"encoding": "utf-16-le"},
-        "byte 8: byte 0x00 is not utf-16-le",
+        "byte 8.*0x00.*utf-16-le",
     ),
-    ("a.txt", b"a\x00b", {"encoding": "utf-16-le"}, r"byte 2: byte 0x62 is not utf-16-le \(truncated data\)"),
+    ("a.txt", b"a\x00b", {"encoding": "utf-16-le"}, "byte 2.*0x62.*utf-16-le"),
     # Records that hold no text.
-    ("a.jsonl", in_line("{text: 1}"), TEXT, r"line 2: not JSON \(.*, column 2\)"),
-    ("a.jsonl", in_line("nan"), TEXT, r"line 2: not JSON \(Expecting value, column 1\)"),
-    ("a.jsonl", in_line('{"text": "a"} {}'), TEXT, r"line 2: not JSON \(Extra data, column 15\)"),
-    ("a.jsonl", in_line('["text"]'), TEXT, r"line 2: expected a JSON object .*, not \[\"text\"\]"),
-    ("a.jsonl", in_line('{"body": "a"}'), TEXT, r"line 2: no field 'text' .*, but \[\"body\"\]"),
-    ("a.jsonl", in_line('{"text": 1}'), TEXT, "line 2: field 'text' holds 1, not a string"),
-    ("a.jsonl", in_line('{"text": null}'), TEXT, "line 2: field 'text' holds null, not a string"),
-    ("a.jsonl", in_line("[" * 100_000), TEXT, "line 2: maximum recursion depth exceeded"),
-    ("a.jsonl", '{"text": "a\\ud83db"}\n', TEXT, "line 1: half a surrogate pair"),
-    ("a.jsonl", b'{"text": "a"}\n' * 4 + b"{}\n", {"span_bytes": 30, **TEXT}, r"byte 56: no field .* \[\]"),
+    ("a.jsonl", in_line("{text: 1}"), TEXT, "line 2.*JSON.*column 2"),
+    ("a.jsonl", in_line("nan"), TEXT, "line 2.*JSON.*column 1"),
+    ("a.jsonl", in_line('{"text": "a"} {}'), TEXT, "line 2.*JSON.*column 15"),
+    ("a.jsonl", in_line('["text"]'), TEXT, r"line 2.*JSON.*\[\"text\"\]"),
+    ("a.jsonl", in_line('{"body": "a"}'), TEXT, r"line 2.*'text'.*\[\"body\"\]"),
+    ("a.jsonl", in_line('{"text": 1}'), TEXT, "line 2.*'text'.*1"),
+    ("a.jsonl", in_line('{"text": null}'), TEXT, "line 2.*'text'.*null"),
+    ("a.jsonl", in_line("[" * 100_000), TEXT, "line 2.*recursion"),
+    ("a.jsonl", '{"text": "a\\ud83db"}\n', TEXT, "line 1.*surrogate"),
+    ("a.jsonl", b'{"text": "a"}\n' * 4 + b"{}\n", {"span_bytes": 30, **TEXT}, r"byte 56.*\[\]"),
     *(
         (
             f"a.{kind}",
             f"id,text,end\n1,b,\n{line}\n".replace(",", cut),
             TEXT,
-            rf"line 3: {n} column\(s\), .* 3",
+            rf"line 3.*{n} column.*3",
         )
         for kind, cut in (("csv", ","), ("tsv", "\t"))
         for n, line in ((1, "a"), (2, "a,b"), (4, "a,b,c,d"))
     ),
-    ("a.csv", 'text\na\n"b\nc\n', TEXT, r"line 3: no CSV record \(.*\)"),
-    ("a.csv", 'text\na\n"b"c\n', TEXT, r"line 3: no CSV record \(.*\)"),
+    ("a.csv", 'text\na\n"b\nc\n', TEXT, "line 3.*CSV"),
+    ("a.csv", 'text\na\n"b"c\n', TEXT, "line 3.*CSV"),
     # Files that are cut short or damaged.
     *(
-        (f"a.{kind}{ending}", COMPRESS[ending](b"text\n" + LINES)[:-size], how, "is truncated")
+        (f"a.{kind}{ending}", COMPRESS[ending](b"text\n" + LINES)[:-size], how, "truncated")
         for ending in (".gz", ".bz2", ".zst")
         for kind, how, size in (("txt", {}, 1), ("csv", TEXT, 1500))
     ),
+    *((f"a.txt{end}", b"plain text\n" * 9, {}, f"damaged.*{end}") for end in COMPRESS if end),
     *(
-        (f"a.txt{end}", b"plain text\n" * 9, {}, f"is damaged, or not a {end} file")
-        for end in COMPRESS
-        if end
-    ),
-    *(
-        (f"a.txt{end}", flipped(compress(LINES)), {}, f"is damaged, or not a {end} file")
+        (f"a.txt{end}", flipped(compress(LINES)), {}, f"damaged.*{end}")
         for end, compress in ({**COMPRESS, ".zst": SUMMED_ZST}).items()
         if end
     ),
-    ("a.txt.gz", gzip.compress(b"a\n") + b"behind it", {}, "is damaged"),
-    ("a.txt.zst", zstandard.compress(b"a\n") + b"behind it", {}, "is damaged"),
-    ("a.parquet", b"text", TEXT, "is damaged, or not a Parquet file"),
-    ("a.parquet", bytes(40).join(parquet(text=["some text"] * 3).split(b"some text")), TEXT, "is damaged"),
-    ("a.parquet.gz", gzip.compress(b""), TEXT, "is compressed from outside"),
+    ("a.txt.gz", gzip.compress(b"a\n") + b"behind it", {}, "damaged"),
+    ("a.txt.zst", zstandard.compress(b"a\n") + b"behind it", {}, "damaged"),
+    ("a.parquet", b"text", TEXT, "damaged.*Parquet"),
+    ("a.parquet", bytes(40).join(parquet(text=["some text"] * 3).split(b"some text")), TEXT, "damaged"),
+    ("a.parquet.gz", gzip.compress(b""), TEXT, "compressed"),
     # Files and columns that are not what was asked for.
     *((name, b"a", {}, KNOWN) for name in ("a.dat", "README", "txt")),
     *((name, gzip.compress(b"a"), {}, KNOWN) for name in ("a.gz", "a.dat.gz", "a.txt.gz.gz")),
@@ -118,10 +114,10 @@ BAD = [
     ("a.tsv", TABLE, {"field": "body"}, NO_COLUMN),
     ("a.csv.gz", gzip.compress(TABLE.replace(b"\t", b",")), {"field": "body"}, NO_COLUMN),
     ("a.parquet", parquet(id=[1], text=["a"]), {"field": "body"}, NO_COLUMN),
-    ("a.parquet", parquet(id=[1], text=["a"]), {"field": "id"}, "column 'id' holds .*, not strings"),
-    ("a.parquet", parquet(text=[["a"]]), TEXT, "column 'text' holds .*, not strings"),
-    ("a.csv", "id^text\n1^a\n", TEXT, r"has no column 'text', .* id\^text; delimiter= says"),
-    ("a.csv", "id;body\n1;a\n", TEXT, r"has no column 'text', or several, but id, body$"),
+    ("a.parquet", parquet(id=[1], text=["a"]), {"field": "id"}, "'id'.*strings"),
+    ("a.parquet", parquet(text=[["a"]]), TEXT, "'text'.*strings"),
+    ("a.csv", "id^text\n1^a\n", TEXT, r"'text'.*id\^text.*delimiter="),
+    ("a.csv", "id;body\n1;a\n", TEXT, "'text'.*id, body"),
 ]
 
 
@@ -148,7 +144,7 @@ def test_half_a_surrogate_pair_in_json_is_replaced():
 )
 def test_parquet_strings_that_are_not_utf8_are_named(values, row):
     url = parquet_of(pa.array(values, pa.binary()).view(pa.string()), store_schema=False)
-    with pytest.raises(ValueError, match=rf"a\.parquet, row group 0, row {row}: not UTF-8"):
+    with pytest.raises(ValueError, match=rf"a\.parquet, row group 0, row {row}.*UTF-8"):
         blocks(url, field="text")
     replaced = [value.decode(errors="replace") for value in values]
     assert texts(blocks(url, field="text", errors="replace")) == replaced
@@ -157,18 +153,18 @@ def test_parquet_strings_that_are_not_utf8_are_named(values, row):
 @pytest.mark.parametrize("encoding", ["utf-5", "rot13", "base64", 8, "utf-7\0", ""])
 def test_an_unknown_encoding_is_named(tmp_path, encoding):
     for use in (build_store, build_corpus):
-        with pytest.raises(ValueError, match=r"encoding is .*'utf-8'"):
+        with pytest.raises(ValueError, match=r"encoding.*'utf-8'"):
             use(put("a.txt", "a"), str(tmp_path / "s"), encoding=encoding)
-    with pytest.raises(ValueError, match="encoding is 'cp037', but its lines"):
+    with pytest.raises(ValueError, match=r"encoding.*'cp037'"):
         spans_of(put("a.txt", "a"), encoding="cp037")
 
 
 @pytest.mark.parametrize(
     ("name", "delimiter", "sentence"),
     [
-        ("a.csv", ";;", "delimiter is ';;', but"),
-        ("a.csv", 2.5, "delimiter is 2.5, but"),
-        ("a.txt", ";", r"delimiter is ';', but .*a\.txt is no csv"),
+        ("a.csv", ";;", "delimiter.*';;'"),
+        ("a.csv", 2.5, "delimiter.*2.5"),
+        ("a.txt", ";", r"delimiter.*';'.*a\.txt"),
     ],
 )
 def test_what_is_no_delimiter_is_named(name, delimiter, sentence):
@@ -178,18 +174,18 @@ def test_what_is_no_delimiter_is_named(name, delimiter, sentence):
 
 @pytest.mark.parametrize(
     ("name", "module", "sentence"),
-    [("a.parquet", "pyarrow.parquet", "need pyarrow"), ("a.tsv.zst", "zstandard", "need zstandard")],
+    [("a.parquet", "pyarrow.parquet", "pyarrow"), ("a.tsv.zst", "zstandard", "zstandard")],
 )
 def test_a_missing_extra_is_named_with_what_installs_it(monkeypatch, name, module, sentence):
     url = put(name, TABLE)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"{sentence}: pip install 'dspectral\[text\]'"):
+    with pytest.raises(ImportError, match=rf"{sentence}.*'dspectral\[text\]'"):
         spans_of(url, field="text")
 
 
 def test_what_is_missing_is_named(tmp_path):
     for name in ("nowhere.txt", "*.txt", ""):
-        with pytest.raises(FileNotFoundError, match=f"no file .*{re.escape(name)}"):
+        with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / name))):
             spans_of(str(tmp_path / name))
     path = tmp_path / "a.txt"
     path.write_text("a")
