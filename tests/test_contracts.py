@@ -143,7 +143,7 @@ PARAMETERS += [
 @pytest.mark.parametrize(("name", "parameter", "recipe"), PARAMETERS)
 def test_a_parameter_of_the_wrong_type_is_named(name, parameter, recipe):
     given = {"recipe": RECIPES[name]()._replace(**{parameter: Column}) if recipe else {parameter: Column}}
-    with pytest.raises((TypeError, ValueError), match=f"^{parameter} is |'{parameter}' parameter"):
+    with pytest.raises((TypeError, ValueError), match=rf"^{parameter}\b|'{parameter}' parameter"):
         fitted(name, **(given if recipe else given["recipe"]))
 
 

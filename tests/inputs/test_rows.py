@@ -226,7 +226,7 @@ def test_partitions_are_read_one_by_one():
 
 def test_columns_of_frames_have_names_an_order_and_plain_numbers():
     model = SketchedPCA(2).fit(frame())
-    with pytest.raises(ValueError, match="column 0 is 'b' in X, but 'a'"):
+    with pytest.raises(ValueError, match=r"column 0.*'b'.*'a'"):
         model.transform(frame()[["b", "a", "c", "d"]])
     assert model.feature_names_in_.tolist() == list("abcd")
     assert not hasattr(model.fit(da.from_array(COUNTS)), "feature_names_in_")

@@ -123,7 +123,7 @@ def test_a_sentence_representation_names_the_columns_that_have_vectors():
     ("terms", "message"),
     [
         ("abc", "terms|columns"),
-        (3, "must name columns"),
+        (3, "columns"),
         (NgramHashing(8), "terms"),
         ({7: "x"}, "column 7.*3"),
     ],

@@ -270,8 +270,8 @@ def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, optio
 def test_results_go_into_files_of_anndata_alone(store, tmp_path):
     model = TruncatedSVD(3).fit(ROWS)
     for place, said in (
-        (store.where.url, "is a store of dspectral and no file of AnnData"),
-        (tmp_path / "none.zarr", r"no AnnData file at .*none\.zarr"),
+        (store.where.url, re.escape(store.where.url)),
+        (tmp_path / "none.zarr", r"none\.zarr"),
     ):
         with pytest.raises(StoreError, match=said):
             write_embedding(place, model, model.transform(ROWS))

@@ -177,7 +177,7 @@ def test_nothing_covered_is_not_a_number():
         (frame_accuracy, ([[1]], []), "1 true sequences.*0"),
         (label_error_rate, ([[1], [1, 2]], [[1], [1]]), "sequence 1.*2 true labels.*1"),
         (frame_accuracy, ([[]], [[]]), "empty"),
-        (word_similarity, (WORDS, VECTORS, []), "no pair"),
+        (word_similarity, (WORDS, VECTORS, []), "pair"),
         (word_similarity, (WORDS, VECTORS[1:], [("w1", "w2", 1)]), "30 words.*29 vectors"),
         (analogy_accuracy, (WORDS, VECTORS, []), "analogy"),
         (partial(analogy_accuracy, method="sum"), (WORDS, VECTORS, [("w1",) * 4]), "method.*'sum'"),

@@ -111,7 +111,7 @@ def test_columns_and_signs_are_scikit_learns_in_memory_and_out_of_core(given, tm
     assert hashing.transform(again) is again
     same(again.counts.compute(), expected.transform(lines))
     same(again.count(lines), expected.transform(lines))
-    with pytest.raises(ValueError, match="was hashed with"):
+    with pytest.raises(ValueError, match="n_features=256"):
         NgramHashing(256).transform(again)
 
 
@@ -151,8 +151,8 @@ def test_columns_of_characters_have_names():
         ({"analyzer": "char", "tokenizer": letters}, "tokenizer="),
         ({"tokenizer": letters, "token_pattern": "x"}, "token_pattern=.*tokenizer"),
         ({"analyzer": halves, "ngram_range": (1, 2)}, "ngram_range="),
-        ({"analyzer": "char", "ngram_range": (3, 2)}, "ngram_range is"),
-        ({"analyzer": "char", "ngram_range": (0, 2)}, "ngram_range is"),
+        ({"analyzer": "char", "ngram_range": (3, 2)}, "ngram_range"),
+        ({"analyzer": "char", "ngram_range": (0, 2)}, "ngram_range"),
         ({"analyzer": lambda text: [text]}, "name"),
         ({"preprocessor": lambda text: text}, "name"),
     ],
@@ -193,14 +193,3 @@ def test_every_argument_of_scikit_learns_vectorizers_is_taken_or_refused_by_name
     same(NgramHashing(**defaults).transform(texts()), HashingVectorizer(norm=None).transform(texts()))
     with pytest.raises(TypeError, match="'nonsense'"):
         NgramHashing(nonsense=1)
-
-
-def test_what_replaces_norm_and_binary_gives_the_same():
-    hashing = NgramHashing(2**16, (1, 2))
-    for given, step in (
-        ({"norm": "l2"}, {"idf": None, "norm": "l2"}),
-        ({"norm": None, "binary": True}, {"idf": None, "norm": None, "tf": "binary"}),
-    ):
-        expected = HashingVectorizer(n_features=2**16, ngram_range=(1, 2), **given).transform(texts())
-        found = make_pipeline(hashing, TfidfWeighting(**step)).fit_transform(texts())
-        np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=1e-6)

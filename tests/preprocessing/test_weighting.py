@@ -304,7 +304,7 @@ def test_the_weighting_of_the_last_fit_is_kept(store, other):
 @pytest.mark.parametrize("derive", [lambda rows: rows.persist(), lambda rows: dask.optimize(rows)[0][10:50]])
 def test_a_weighting_is_known_of_rows_that_dask_has_computed_or_optimized(store, other, derive):
     svd = TruncatedSVD(2).fit(derive(store.tfidf()))
-    with pytest.raises(ValueError, match="weighted by other frequencies"):
+    with pytest.raises(ValueError, match=r"X.*TruncatedSVD"):
         svd.transform(derive(other.tfidf()))
 
 

@@ -135,7 +135,7 @@ def endless(file, kind):
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])
 @pytest.mark.parametrize("name", ["array/c/0", "array/zarr.json", "zarr.json", "c/0/0"])
 def test_files_without_end_are_named(name, kind, tmp_path):
-    said = f"{name} (is no regular file|has 1099511627776 bytes)"
+    said = f"{name}.*(regular|1099511627776 bytes)"
     if name == "c/0/0":  # of a model
         save(SketchedPCA(1).fit(np.eye(3)), str(tmp_path / "model"))
         endless(next(tmp_path.glob(f"model/arrays-0000/*/{name}")), kind)

@@ -57,12 +57,6 @@ def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
     assert find_block(Location(str(tmp_path)), "a") is None
 
 
-def test_another_program_can_open_a_block(store):
-    anndata = pytest.importorskip("anndata")
-    group = zarr.open_group(str(Path(store.where.url) / store.blocks[0].name), mode="r")
-    assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[:20].toarray())
-
-
 def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
     shutil.rmtree(Path(store.where.url) / store.blocks[1].name)
     opened = open_store(store.where.url)

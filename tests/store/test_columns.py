@@ -76,7 +76,7 @@ def test_every_estimator_of_rows_refuses_a_store_of_other_terms(name, built, tmp
     dspectral.save(model, tmp_path / "model")
     for known in (model, dspectral.load(tmp_path / "model")):
         for rows in (other, other[:3], other[[4, 2]], other.counts, other.counts.astype("f8")):
-            with pytest.raises(ValueError, match=r"column 0 is '\w+' in X, but '\w+' in"):
+            with pytest.raises(ValueError, match=r"column 0.*'\w+'.*'\w+'"):
                 CASES[name].result(known, rows)
         for rows in (store, store[2:5], same, same.counts, same.counts.rechunk({0: 3})):
             dask.compute(CASES[name].result(known, rows))
@@ -94,7 +94,7 @@ def test_every_estimator_of_rows_refuses_genes_in_another_order(name, files):
     assert list(model.feature_names_in_) == [f"gene {i}" for i in range(7)]
     known = dask.compute(CASES[name].result(model, dspectral.open_store(files[0])))[0]
     for file in files[1:]:
-        with pytest.raises(ValueError, match=r"column 0 is 'gene 3' in X, but 'gene 0' in .*align=model"):
+        with pytest.raises(ValueError, match=r"column 0.*'gene 3'.*'gene 0'.*align=model"):
             CASES[name].result(model, dspectral.open_store(file))
         aligned = dspectral.open_store(file, align=model)
         found = dask.compute(CASES[name].result(model, aligned))[0]
@@ -187,7 +187,7 @@ def test_files_and_bags_that_are_hashed_alike_have_the_same_columns(tmp_path):
     assert model.transform(TEXTS).shape == model.transform(files).shape
     for weigh in (lambda rows: rows, TfidfWeighting().fit(hashing.transform(files)).transform):
         svd = TruncatedSVD(2).fit(weigh(hashing.transform(files)))
-        with pytest.raises(ValueError, match=r"ngram_range = \(1, 2\) in X"):
+        with pytest.raises(ValueError, match=r"ngram_range = \(1, 2\).*X"):
             svd.transform(other.transform(files))
 
 
@@ -195,10 +195,10 @@ def test_further_rows_have_the_columns_of_the_first_ones(built):
     store, other = built("a"), built("b", OTHERS)
     for model in (TfidfWeighting(), TruncatedSVD(2, solver="gram")):
         model.partial_fit(store).partial_fit(store[:4])
-        with pytest.raises(ValueError, match="column 0 is"):
+        with pytest.raises(ValueError, match="column 0"):
             model.partial_fit(other)
     provenance = {key: other.provenance[key] for key in ("hashing", "vocabulary")}
-    with pytest.raises(ValueError, match=r"column 0 is .* in X, but .* in CountStore"):
+    with pytest.raises(ValueError, match=r"column 0.*CountStore"):
         dspectral.write_counts(other.counts, store.where.url, append=True, provenance=provenance)
 
 
@@ -212,7 +212,7 @@ def test_search_and_top_terms_take_the_store_of_the_fit(built):
         lambda: dspectral.write_coordinates(model, other, "memory://no-coordinates.zarr"),
         lambda: model.top_terms(terms=other),
     ):
-        with pytest.raises(ValueError, match="column 0 is"):
+        with pytest.raises(ValueError, match="column 0"):
             search()
 
 

@@ -131,7 +131,7 @@ def test_each_piece_is_read_by_itself(where):
     assert where.names("scratch/0000") == ["000007.counts"]
     where.remove("scratch")
     assert where.names("scratch") == []
-    with pytest.raises(StoreError, match="is missing"):
+    with pytest.raises(StoreError, match=r"000007\.counts"):
         read(where, index, 0)
 
 
@@ -143,11 +143,11 @@ def test_a_changed_byte_is_found(tmp_path):
     content[index[2, 0] + 1] ^= 1
     file.write_bytes(content)
     np.testing.assert_array_equal(read(where, index, 0), PIECES[0])
-    with pytest.raises(StoreError, match=r"000007\.counts is damaged"):
+    with pytest.raises(StoreError, match=r"000007\.counts"):
         read(where, index, 2)
     content[16] ^= 1
     file.write_bytes(content)
     assert find_pieces(where, PATH, len(PIECES)) is None
     file.write_bytes(content[: index[-1, 0] - 1])
-    with pytest.raises(StoreError, match="is damaged"):
+    with pytest.raises(StoreError, match=r"000007\.counts"):
         read(where, index, 3)

@@ -1,6 +1,7 @@
 """Coordinates on disk: written in chunks with ids, gone on with after a kill, read and searched."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_the_same_call_goes_on_after_a_failure_with_the_same_bytes(store, svd, f
     monkeypatch.setattr(coordinates.Coordinates, "write", fails)
     with dask.config.set(scheduler="sync"), pytest.raises(RuntimeError, match="killed"):
         svd.transform(store.tfidf(), out=cut)
-    with pytest.raises(StoreError, match="not finished"):
+    with pytest.raises(StoreError, match=re.escape(str(cut))):
         open_coordinates(cut)
     first = list(made)
 
@@ -157,7 +158,7 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
         with pytest.raises(StoreError, match=r"theirs\.zarr"):
             call(str(tmp_path / "theirs.zarr"))
     assert dict(theirs.attrs) == {"of": "another program"}
-    with pytest.raises(StoreError, match="no coordinates"):
+    with pytest.raises(StoreError, match=r"none\.parquet"):
         open_coordinates(str(tmp_path / "none.parquet"))
     assert json.loads((out / "zarr.json").read_text())["attributes"][coordinates.KEY]["finished"]
 

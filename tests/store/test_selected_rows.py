@@ -126,5 +126,5 @@ def test_what_is_no_selection_is_refused(store):
             store[key]
     with pytest.raises(TypeError, match="iterable"):
         iter(store)
-    with pytest.raises(TypeError, match="block by block"):
+    with pytest.raises(TypeError, match="block"):
         np.asarray(store)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,7 +45,7 @@ def where(request, tmp_path):
 
 
 def test_a_second_writer_is_told_who_is_at_work_and_one_after_it_is_not(where):
-    said = rf"at work at .*{where.url}.* \(process {os.getpid()} on {socket.gethostname()}, since 20.* UTC\)"
+    said = rf"{where.url}.* \(process {os.getpid()} on {socket.gethostname()}, since 20.* UTC\)"
     with locked(where), pytest.raises(StoreError, match=said), locked(where):
         pass
     with pytest.raises(ZeroDivisionError), locked(where):
@@ -87,7 +88,7 @@ def test_one_that_ends_leaves_the_lock_of_the_next(tmp_path, monkeypatch):
         monkeypatch.undo()
         with locked(where):  # its name is free, and it is held still
             release(of_first)
-            with pytest.raises(StoreError, match="at work"), locked(where):
+            with pytest.raises(StoreError, match=re.escape(str(tmp_path))), locked(where):
                 pass
 
     monkeypatch.setattr(lock.FileLock, "release", late)
@@ -146,7 +147,7 @@ def test_every_writer_is_refused_and_readers_see_the_last_finished_store(tmp_pat
     text.write_text("the cat sat\nthe dog\n", encoding="utf-8")
     build_store(str(text), url, hashing=SMALL)
     unfinished = str(tmp_path / "unfinished")
-    with pytest.raises(ValueError, match="0 or more"):
+    with pytest.raises(ValueError, match=r"-1.0"):
         write_counts(-np.eye(2), unfinished)
     with locked(Location.of(url)), locked(Location.of(unfinished)):
         for call in (

@@ -88,5 +88,5 @@ def test_a_wrong_command_line_is_one_sentence_that_says_where_to_read_on(given, 
 
 @pytest.mark.parametrize("wrong", ["0", "31", "x"])
 def test_bits_of_a_column_are_from_1_to_30(wrong):
-    with pytest.raises(argparse.ArgumentTypeError, match="from 1 to 30"):
+    with pytest.raises(argparse.ArgumentTypeError, match="1 to 30"):
         options.bits(wrong)

@@ -67,7 +67,7 @@ def test_a_word_without_neighbours_joins_the_largest_cluster():
 @pytest.mark.parametrize(
     ("sentences", "options", "message"),
     [
-        ([], {}, "no word"),
+        ([], {}, "word"),
         ([["a"]], {}, "neighbor"),
         (TOY, {"n_clusters": 7}, "from 1 to 6"),
         (TOY, {"n_dimensions": 0}, "n_dimensions.*0"),

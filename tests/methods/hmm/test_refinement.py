@@ -116,7 +116,7 @@ def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_ty
         ({}, [[]], [[]], "token"),
         ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0.*VectorQuantizer"),
         ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "decay"),
-        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"are \[1.5, 0.9\]"),
+        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"\[1.5, 0.9\]"),
         ({"recipe": BY_OPERATORS, "n_em_iter": 1}, [["a"]], [["K"]], "n_em_iter=0"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_quantizer_gives_the_nearest_centre():
     [
         ([np.zeros((3, 2))], "n_samples = 3.*n_codes = 4"),
         ([np.zeros((9, 2)), np.zeros((9, 3))], r"\(9, 2\).*\(9, 3\)"),
-        ([np.zeros(9)], r"must be \(n_frames, n_features\)"),
+        ([np.zeros(9)], r"\(n_frames, n_features\)"),
         ([np.full((9, 1), np.nan)], "contains NaN"),
         ([], "sequence"),
     ],

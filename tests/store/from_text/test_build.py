@@ -142,6 +142,6 @@ def test_an_error_is_raised_once_the_tasks_under_way_have_ended(tmp_path, url, s
 
     monkeypatch.setattr(build, "write_block", slowly(build.write_block))
     monkeypatch.setattr(counting, "write_array", slowly(counting.write_array))
-    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="not UTF-8"):
+    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="UTF-8"):
         build_store(str(tmp_path / "a.txt"), url, block_bytes=240, **settings)
     assert len(begun) == len(ended) > 0

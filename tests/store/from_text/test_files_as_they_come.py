@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 
 import dask.bag
@@ -197,7 +198,7 @@ def test_a_bag_with_a_missing_text_always_ends_with_the_reason(tmp_path, schedul
     rows = ["one two", None, "two three", "x y", "z w", "u v"] * 3
     with dask.config.set(scheduler=scheduler):
         for i in range(20):
-            with pytest.raises(TypeError, match=r"document \d is None.*missing="):
+            with pytest.raises(TypeError, match=r"document \d.*None.*missing="):
                 build_store(dask.bag.from_sequence(rows, npartitions=6), str(tmp_path / f"s{i}"))
             assert not list((tmp_path / f"s{i}").rglob("texts/*"))
     given = {"missing": "skip"}
@@ -302,7 +303,7 @@ def test_patterns_name_hidden_files_only_where_they_spell_the_dot(tmp_path):
             if expected:
                 assert texts(blocks(f"{root}/{pattern}", unit="line")) == expected
             else:
-                with pytest.raises(FileNotFoundError, match="no file matches"):
+                with pytest.raises(FileNotFoundError, match=re.escape(f"{root}/{pattern}")):
                     spans_of(f"{root}/{pattern}", unit="line")
 
 

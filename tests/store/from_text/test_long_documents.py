@@ -67,7 +67,7 @@ def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, 
     cut, found = read(url, Longest(10, "truncate"), **options)
     assert cut == ["short", "x" * 10, "", "häuser h", "end"]  # the tenth byte would be the first of two
     assert found.count == 2
-    with pytest.raises(ValueError, match=rf"line {line}: a (line|text) of .* 29 bytes.*max_document_bytes"):
+    with pytest.raises(ValueError, match=rf"line {line}.* 29 bytes.*max_document_bytes"):
         read(url, Longest(29, "error"), **options)
 
 
@@ -115,10 +115,10 @@ def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"ok\n" + b"x" * 100 + b"\nok\nbad \xff\n")
     for block_bytes in (4, 1 << 20):
-        with pytest.raises(ValueError, match=r"a.txt, line 4: not UTF-8"):
+        with pytest.raises(ValueError, match=r"a.txt, line 4.*UTF-8"):
             read(str(path), Longest(10, "skip"), block_bytes=block_bytes)
     (_, second) = spans_of(str(path), span_bytes=100)
-    with pytest.raises(ValueError, match=r"a.txt, byte 111: not UTF-8"):
+    with pytest.raises(ValueError, match=r"a.txt, byte 111.*UTF-8"):
         list(read_span(second, Reading(block_bytes=64, longest=Longest(10, "skip"))))
 
 
@@ -161,7 +161,7 @@ def test_stores_and_corpora_say_what_was_skipped(tmp_path):
         assert made.provenance["n_long_documents"] == 2
         assert made.provenance["long_documents_at"][0].endswith("a.txt, line 2")
         assert made.provenance["long_documents"] == "skip"
-    with pytest.warns(UserWarning, match="were truncated"):
+    with pytest.warns(UserWarning, match="truncated"):
         grown = build_store(
             str(tmp_path / "a.txt"),
             str(tmp_path / "store"),
