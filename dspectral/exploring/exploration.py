@@ -307,8 +307,8 @@ def _what_is_odd(words: FrequentWords, asked: str) -> str:
         known = [cure for (*_, cure), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
         cure = known[0] if known else "a tokenizer of the language"
         return (
-            "this text is written without blanks, and words are pairs of its letters: for whole words give "
-            f"tokens=MODULE:FUNCTION (--tokenizer), {cure}"
+            "this text is written without blanks, and words are pairs of its letters, or runs of kana: for whole words "
+            f"give tokens=MODULE:FUNCTION (--tokenizer), {cure}"
         )
     if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
         return (

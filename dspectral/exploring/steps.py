@@ -27,11 +27,10 @@ from dspectral.methods.topics.estimator import Topics
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import PlannedText
 from dspectral.store.matrix import write_counts
-from dspectral.text.cutting import word_pattern
+from dspectral.text.cutting import HIRAGANA, word_pattern
 from dspectral.types import CSRRows, FloatArray
 
 SLICE_ROWS = 512
-HIRAGANA = re.compile("[\u3041-\u309f]")
 PERPLEXITY = 30.0
 LEAST_MAPPED = 8
 """Words below which there is no map."""
@@ -118,7 +117,7 @@ def plan_topics(
     if (
         pairs
     ):  # with hiragana they are particles and endings, and content words are Chinese characters or katakana
-        is_word &= np.array([HIRAGANA.search(word) is None for word in words])
+        is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
     numbers = [words[i] for i in np.flatnonzero(~is_word).tolist()]
     fewest = min(MOST_FEWEST, max(2, store.n_rows // 100))
     several = store.document_frequency[is_word & (store.document_frequency >= fewest)]

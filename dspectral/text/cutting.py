@@ -49,6 +49,11 @@ UNSPACED = (
 """Scripts without blanks: Thai, Lao, Burmese, Khmer, Tai, hiragana and Chinese characters. Katakana runs are words."""
 BLANKS = "\u200b\u0f0b\u0f0c\u1361"
 """Signs that part words as a blank does: the zero width space, Tibetan's tsheg, Ethiopic's wordspace."""
+HIRAGANA = r"[\u3041-\u309f\U0001b000-\U0001b16f]"
+LEADING, FOLLOWING = "[\u0e40-\u0e44\u0ec0-\u0ec4]", "[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]"
+"""Vowels of Thai and Lao that are written before and behind their consonant, and are letters by themselves."""
+STACKERS = "\u1039\u17d2\u1a60"
+"""Marks of Burmese, Khmer and Tai Tham that put the next consonant under the one before."""
 MAX_LETTERS = 4
 """Mean letters of words in Japanese, Chinese or Thai, which have two or three."""
 SAMPLE_BYTES, LEAST_LETTERS = 1 << 15, 500
@@ -59,8 +64,13 @@ EXTENDERS = "\u200c\u30fc\uff70\uff9e\uff9f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f
 """What extends a character beside marks: the non-joiner, kana's length and voicing marks, tones of skin."""
 NUMBER_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 """Format characters that can be seen."""
-BLANK, LETTER, ALONE, MIDDLE, MARK, JOINER, IGNORED, FLAG, SOLID, PAIRED, PAIR = range(11)
-"""Kinds of code points, those after ALONE rare. Letters of scripts without blanks are PAIRED, or SOLID as others."""
+BLANK, LETTER, ALONE, MIDDLE, MARK, JOINER, IGNORED, FLAG, SOLID, KANA, LEAD, FOLLOW, STACK = range(13)
+PAIRED, OPEN, PAIR, OPEN_PAIR = range(13, 17)
+"""Kinds of code points, those after ALONE rare. Letters of scripts without blanks are SOLID, or PAIRED and KANA.
+
+As states PAIRED and PAIR are the first and the second unit of a pair, OPEN where the next letter belongs to it."""
+ASAT, DOT_BELOW = 0x103A, 0x1037
+"""Burmese marks: the one that ends a syllable with its consonant, and a tone that may stand before it."""
 
 
 def cut_by_rule(
@@ -70,8 +80,10 @@ def cut_by_rule(
 
     ``"blanks"`` cuts as ``text.split()``; ``"words"`` at the boundaries of UAX #29, with contractions whole;
     ``"language"`` so too, but for strings that :func:`without_codes` replaces; ``"characters"`` so too, but for scripts
-    without blanks, which become pairs of neighboring letters. ``normalize`` brings text to the form NFC first. Holds at
-    most four times the bytes of the text and 8 bytes for each token.
+    without blanks: runs of hiragana and of katakana are tokens, and other letters become pairs of neighboring units,
+    which are a letter with its marks, and with the vowels and final consonants that show that they belong to it.
+    ``normalize`` brings text to the form NFC first. Holds at most four times the bytes of the text and 8 bytes for each
+    token.
     """
     documents = checked_offsets(documents)
     if rule == "language":
@@ -91,8 +103,8 @@ def count_unspaced(token: str) -> int:
     >>> count_unspaced("東京タワー"), count_unspaced("Tokyo")
     (2, 0)
     """
-    kinds = _kinds("characters", True)
-    return sum(int(kinds[ord(character)] == PAIRED) for character in token)
+    kinds = _kinds("words", True)
+    return sum(int(kinds[ord(character)] == SOLID) for character in token)
 
 
 def find_fault(documents: Documents, rule: Cut | None) -> str:
@@ -163,13 +175,19 @@ def _kinds(rule: str, signs: bool) -> NDArray[np.uint8]:
     # The class \w of the module `re` is what is alphanumeric, and the underscore.
     letters, digits = are(r"\w"), are(r"\d")
     table[letters] = LETTER
-    table[letters & ~digits & are(UNSPACED)] = PAIRED if rule == "characters" else SOLID
+    unspaced = letters & ~digits & are(UNSPACED)
+    table[unspaced] = SOLID
     kinds = {"M": MARK, "C": IGNORED}
     for code in CODES:
         of = category(chr(code))
         if of[0] == "M" or of == "Cf":
             table[code] = kinds[of[0]]
     table[0x1F1E6:0x1F200] = FLAG if signs else BLANK
+    if rule == "characters":
+        table[unspaced] = PAIRED
+        for pattern, kind in ((HIRAGANA, KANA), (LEADING, LEAD), (FOLLOWING, FOLLOW)):
+            table[unspaced & are(pattern)] = kind
+        table[list(map(ord, STACKERS))] = STACK
     for characters, kind in ((MIDDLES, MIDDLE), (EXTENDERS, MARK), ("\u200d", JOINER), (NUMBER_SIGNS, alone)):
         table[list(map(ord, characters))] = kind
     table[list(map(ord, BLANKS))] = BLANK
@@ -226,7 +244,7 @@ def _cut_one(
     second = out
     # Invariant: text[:starts[n]] holds whole tokens, each followed by a space, and text[starts[n]:out] the token that
     # is being read, whose last character but for marks is of kind `state`, BLANK where there is none, and PAIR for the
-    # second letter of a pair, which begins at `second`. Cost: one look-up of the kind and one of the lower case a
+    # second unit of a pair, which begins at `second`. Cost: one look-up of the kind and one of the lower case a
     # character.
     while i < end:
         code = np.uint32(data[i])
@@ -242,11 +260,11 @@ def _cut_one(
             kind, joined = _resolve(kind, state, data, i, end, kinds)
             if kind < 0:
                 continue
-            if kind == PAIR and state == PAIRED:
+            if kind >= PAIR and state == PAIRED:
                 second = out
         if not (joined or (state == JOINER and kind == ALONE)):
             out, n = _close(text, starts, out, n, state)
-            if kind == PAIR:
+            if kind >= PAIR:
                 second = out = _repeat(text, second, out)
         state = kind
         if kind == BLANK:
@@ -273,7 +291,7 @@ def _close(
 
 @compiled
 def _repeat(text: NDArray[np.uint8], second: Int, out: Int) -> Int:
-    """Begin a pair with the second letter of the one before; return where it goes on."""
+    """Begin a pair with the second unit of the one before; return where it goes on."""
     for i in range(second, out - 1):  # but for the space
         text[out + i - second] = text[i]
     return out + out - 1 - second
@@ -284,9 +302,11 @@ def _resolve(
     kind: Int, state: Int, data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]
 ) -> tuple[Int, bool]:
     """Return the state that a rare kind leads to, -1 where it is left out, and whether it continues a token."""
-    if kind in (MARK, JOINER) and state != BLANK:
+    if kind >= KANA and (kind != STACK or state in (PAIRED, PAIR)):
+        return _pair(kind, state, data, i, end)
+    if kind in (MARK, JOINER, STACK) and state != BLANK:
         return np.int64(JOINER if kind == JOINER and state == ALONE else state), True
-    if kind in (MARK, JOINER, IGNORED):  # a mark without a character before it belongs to a blank
+    if kind in (MARK, JOINER, STACK, IGNORED):  # a mark without a character before it belongs to a blank
         return np.int64(-1), False
     if kind == MIDDLE:
         # A letter inside a word where a letter follows it; elsewhere what other signs are.
@@ -294,9 +314,35 @@ def _resolve(
         return np.int64(LETTER if joined else kinds[ord("!")]), joined
     if kind == SOLID:
         return np.int64(LETTER), state == LETTER
-    if kind == FLAG:  # two letters of a region are one flag
-        return np.int64(ALONE if state == FLAG else FLAG), state == FLAG
-    return np.int64(PAIR if state in (PAIRED, PAIR) else PAIRED), state == PAIRED
+    # Two letters of a region are one flag.
+    return np.int64(ALONE if state == FLAG else FLAG), state == FLAG
+
+
+@compiled
+def _pair(kind: Int, state: Int, data: NDArray[np.uint8], i: Int, end: Int) -> tuple[Int, bool]:
+    """Return the state that a letter of a script without blanks leads to, and whether it continues a token."""
+    if kind == KANA:
+        return kind, state == KANA
+    # OPEN and OPEN_PAIR are the numbers behind PAIRED and PAIR.
+    if kind == STACK:
+        return state + 1, True
+    if state in (OPEN, OPEN_PAIR):
+        return state - np.int64(kind != LEAD), True
+    second = state in (PAIRED, PAIR)
+    if second and (kind == FOLLOW or _ends_syllable(data, i, end)):
+        return state, True
+    return np.int64((PAIR if second else PAIRED) + (kind == LEAD)), state == PAIRED
+
+
+@compiled
+def _ends_syllable(data: NDArray[np.uint8], i: Int, end: Int) -> bool:
+    """Report whether the letter before byte i is a final consonant of Burmese."""
+    while i < end:
+        code, size = decode(data, i, end)
+        if code != DOT_BELOW:
+            return bool(code == ASAT)
+        i += size
+    return False
 
 
 @compiled

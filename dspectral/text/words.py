@@ -25,7 +25,7 @@ def cut_words(
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
     >>> cut_words(Documents.of(["東京タワーへ行く。"]), "characters").text[:-PADDING].tobytes().decode()
-    '東京 タワー へ行 行く 。 '
+    '東京 タワー へ 行 く 。 '
     """
     if isinstance(cut, Tokenizer):
         return cut.cut(documents, lowercase=lowercase, normalize=normalize)

@@ -1,7 +1,7 @@
 """Tokens of sentences: cut as Python and Unicode cut them, in twenty scripts and by one rule at every door."""
 
 import re
-from itertools import pairwise
+from itertools import groupby, pairwise
 from unicodedata import normalize
 
 import pytest
@@ -80,13 +80,28 @@ def test_a_line_of_each_script_is_cut_into_its_words(name, form):
     assert word_pattern().findall(normalize("NFC", text).replace("\u180e", "")) == words
 
 
+def units_of(text):
+    """Runs of hiragana, and letters with what is written around them: vowels, stacked and final consonants."""
+    marks, before, behind = r"[\p{M}ー]*", "[เ-ไເ-ໄ]", "[ะาำๅະາຳ]"
+    stacked = rf"(?:{before}|\w(?:{marks}[\u1039\u17d2]))*"
+    return regex.findall(rf"[\p{{Hiragana}}ー]+|{stacked}\w(?:\p{{M}}|{behind}|\w\u1037?\u103a)*", text)
+
+
+def is_kana(unit):
+    return bool(regex.match(r"\p{Hiragana}", unit))
+
+
 @pytest.mark.parametrize("name", UNSPACED)
-def test_a_script_without_blanks_becomes_pairs_of_letters_with_their_marks(name, tmp_path):
-    text = UNSPACED[name]
-    letters = regex.findall(r"\w[\p{M}\u200d]*", normalize("NFC", text))
-    pairs = ["".join(pair) for pair in pairwise(letters)]
+def test_a_script_without_blanks_becomes_pairs_of_units_and_runs_of_kana(name, tmp_path):
+    text = normalize("NFC", UNSPACED[name])
+    units = units_of(text)
+    assert "".join(units) == text
+    pairs = []
+    for kana, group in groupby(units, is_kana):
+        run = list(group)
+        pairs += run if kana or len(run) == 1 else map("".join, pairwise(run))
     assert cut_one(text, "characters", normalize=True) == pairs
-    assert count_unspaced(text) == len(letters)
+    assert count_unspaced(text) == len(regex.findall(r"(?V1)[\w--\p{M}]", text))
     for tokens in ("words", "language"):
         corpus = build_corpus(Texts([text, "one two"]), str(tmp_path / tokens), tokens=tokens, min_count=1)
         assert corpus.provenance["corpus"]["tokens"] == "characters"
@@ -120,9 +135,14 @@ def test_words_of_a_script_without_blanks_that_stand_apart_stay_whole(tmp_path):
         ),
         (
             "コンピュータとらーめん Tシャツ 3つ",
-            ["コンピュータ", "とらー", "らーめ", "めん", "Tシャツ", "3", "つ"],
+            ["コンピュータ", "とらーめん", "Tシャツ", "3", "つ"],
         ),
+        ("食べ物を東京都で食べた", ["食", "べ", "物", "を", "東京", "京都", "で", "食", "べた"]),
         ("ปี๒๕๖๗นี้", ["ปี", "๒๕๖๗", "นี้"]),
+        ("ประเทศไทย ไป ะ าก", ["ประ", "ระเท", "เทศ", "ศไท", "ไทย", "ไป", "ะ", "าก"]),
+        ("မြန်မာနိုင်ငံ a", ["မြန်မာ", "မာနိုင်", "နိုင်ငံ", "a"]),
+        ("ខ្ញុំស្រលាញ់កម្ពុជា", ["ខ្ញុំស្រ", "ស្រលា", "លាញ់", "ញ់ក", "កម្ពុ", "ម្ពុជា"]),
+        ("အက္ခရာ ไ1", ["အက္ခ", "က္ခရာ", "ไ", "1"]),
         ("don't stop, it's Linux系", ["don't", "stop", ",", "it's", "Linux", "系"]),
     ],
 )

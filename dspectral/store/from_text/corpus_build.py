@@ -81,9 +81,10 @@ def build_corpus(
         Rule by which sentences are cut into tokens: into words and punctuation at the word boundaries of Unicode, where
         marks and joiners belong to a word, as apostrophes between its letters do, and format characters are left out;
         at blanks, for text that is cut already; as words, but one U+241A for each string of 40 characters or more that
-        is no language, such as a line of base64; or as words, but pairs of neighboring letters where a script has no
-        blanks, as those of Japanese, Chinese and Thai. ``"words"`` and ``"language"`` become ``"characters"`` where
-        words in such scripts would have more than four letters on average; the provenance holds what was done. Or a
+        is no language, such as a line of base64; or as words, but where a script has no blanks, as those of Japanese,
+        Chinese and Thai, runs of kana, and pairs of neighboring letters, each with the marks, vowels and final
+        consonants that belong to it. ``"words"`` and ``"language"`` become ``"characters"`` where words in such scripts
+        would have more than four letters on average; the provenance holds what was done. Or a
         function from a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``,
         or an object with a name and a version, such as a pipeline of spaCy.
     normalize : {"NFC"} or None, default="NFC"

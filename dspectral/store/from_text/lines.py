@@ -276,8 +276,20 @@ class _LineEnds:
 
 
 def _count_line_ends(data: bytes) -> int:
-    n_ends = data.count(b"\n")
-    return n_ends + data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else n_ends
+    return data.count(b"\n") + count_lone_returns(data)
+
+
+def count_lone_returns(data: bytes) -> int:
+    r"""Return how many line ends are CR without LF.
+
+    >>> count_lone_returns(b"a\rb\r\nc\r")
+    2
+    """
+    if b"\r" not in data:
+        return 0
+    text = np.frombuffer(data, dtype=np.uint8)
+    returns = np.flatnonzero(text == ord("\r"))
+    return int(np.count_nonzero(text[np.minimum(returns + 1, len(text) - 1)] != ord("\n")))
 
 
 def whole_file(file: IO[bytes], url: str, longest: Longest, encoding: str | None) -> Piece:
