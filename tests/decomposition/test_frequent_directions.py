@@ -144,12 +144,12 @@ def test_sparse_block_is_never_made_dense():
 
 
 def test_bad_sizes_and_entries_are_named():
-    with pytest.raises(ValueError, match="sketch of 3 row"):
+    with pytest.raises(ValueError, match=r"sketch.*3 row"):
         FrequentDirections.of(np.eye(3), size=3, shrink="median")
-    with pytest.raises(ValueError, match="shrink is 'half'"):
+    with pytest.raises(ValueError, match=r"shrink.*'half'"):
         FrequentDirections.of(np.eye(3), size=3, shrink="half")
     X = np.ones((4, 3))
     X[2, 1] = np.nan
     for rows in (X, sparse.csr_array(X)):
-        with pytest.raises(ValueError, match="row 2, column 1 is nan"):
+        with pytest.raises(ValueError, match=r"row 2, column 1.*nan"):
             FrequentDirections.of(rows, size=2)

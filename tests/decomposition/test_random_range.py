@@ -30,10 +30,10 @@ def test_a_diagonal_that_is_taken_off_leaves_what_is_below_it():
 
 
 def test_blocks_multiplied_by_different_signs_cannot_be_merged():
-    with pytest.raises(TypeError, match="'NoneType' object cannot be interpreted as an integer"):
+    with pytest.raises(TypeError, match="NoneType"):
         RandomRange.of(of_rank(2), size=4, seed=None)  # would be another Omega in each block
     one, other = (RandomRange.of(of_rank(2), size=4, seed=seed) for seed in (1, 2))
-    with pytest.raises(ValueError, match=r"seeds \[1, 2\] cannot be merged: Omega must be the same"):
+    with pytest.raises(ValueError, match=r"seeds \[1, 2\]"):
         one.merge(other)
 
 

@@ -97,7 +97,7 @@ def test_rows_are_canonical_csr_of_small_types():
     ],
 )
 def test_other_widths_and_ngram_ranges_are_refused(name, value):
-    with pytest.raises(ValueError, match=re.escape(f"{name} is {value}, but must be")):
+    with pytest.raises(ValueError, match=f"{name}.*{re.escape(str(value))}"):
         hash_documents(Documents.of(["text"]), HashingSettings(**{name: value}))
 
 

@@ -26,21 +26,21 @@ def test_english_is_the_list_of_scikit_learn_and_none_is_no_list():
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        ("German", ValueError, "'German' must be 'english'"),
-        ("", ValueError, "'' must be 'english'"),
-        (b"english", TypeError, "b'english' must be"),
-        ({"der": 1}, TypeError, "must be 'english'"),
+        ("German", ValueError, "'German'.*'english'"),
+        ("", ValueError, "''.*'english'"),
+        (b"english", TypeError, "b'english'"),
+        ({"der": 1}, TypeError, "'english'"),
         (iter(["der"]), TypeError, "list"),
-        (3, TypeError, "3 must be"),
-        (True, TypeError, "True must be"),
-        (["der", None], TypeError, "entry 1 is None"),
-        ([b"der"], TypeError, "entry 0 is b'der'"),
-        (np.array([["der"]]), TypeError, "must be"),
-        (pd.DataFrame({"word": ["der"]}), TypeError, "must be"),
+        (3, TypeError, "3"),
+        (True, TypeError, "True"),
+        (["der", None], TypeError, "1.*None"),
+        ([b"der"], TypeError, "0.*b'der'"),
+        (np.array([["der"]]), TypeError, "array"),
+        (pd.DataFrame({"word": ["der"]}), TypeError, "word"),
     ],
 )
 def test_what_is_no_list_of_words_is_refused(wrong, error, match):
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=f"stop_words.*{match}"):
         check_stop_words(wrong)
 
 
@@ -59,7 +59,7 @@ def test_entries_are_cut_as_the_text_is():
 
 
 def test_entries_that_are_no_term_are_named():
-    with pytest.warns(UserWarning, match="1 of 2 stop words are no term of 1 word.*'New York'"):
+    with pytest.warns(UserWarning, match="1 of 2.*'New York'"):
         assert terms_of(["New York", "of"]) == ["of"]
-    with pytest.warns(UserWarning, match="no term of 2 word.*'of'"):
+    with pytest.warns(UserWarning, match="'of'"):
         assert terms_of(["New York", "of"], (2, 2)) == ["new york"]

@@ -54,7 +54,7 @@ def test_columns_are_kept_in_the_given_order_with_their_own_weights():
 
 def test_unknown_names_are_refused():
     X = zipf_counts(3, 20, 6)
-    with pytest.raises(ValueError, match=r"tf is 'boolean', but it must be 'count'"):
+    with pytest.raises(ValueError, match=r"tf.*'boolean'.*'count'"):
         Weighting("boolean").apply(X)
-    with pytest.raises(ValueError, match=r"norm is 'max', but it must be 'l1'"):
+    with pytest.raises(ValueError, match=r"norm.*'max'.*'l1'"):
         Weighting(norm="max").apply(X)

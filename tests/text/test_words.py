@@ -185,17 +185,17 @@ def test_normalization_is_asked_for_where_bits_are_those_of_scikit_learn(tmp_pat
     assert kept.words[1:] == sorted(apart.split())
     assert "normalize" not in kept.provenance["corpus"]
     for wrong in ("NFKC", True, "nfc"):
-        with pytest.raises(ValueError, match=r"normalize is.*NFC"):
+        with pytest.raises(ValueError, match=r"normalize.*NFC"):
             NgramHashing(normalize=wrong).fit()
-        with pytest.raises(ValueError, match=r"normalize is.*NFC"):
+        with pytest.raises(ValueError, match=r"normalize.*NFC"):
             build_corpus(Texts(["a"]), str(tmp_path / "e"), normalize=wrong)
 
 
 @pytest.mark.parametrize(
     ("name", "tokenizer", "match"),
     [
-        ("Devanagari", None, "combining marks.*tokenizer='words'"),
-        ("Arabic", None, "combining marks"),
+        ("Devanagari", None, "combining.*tokenizer='words'"),
+        ("Arabic", None, "combining"),
         ("Thai", None, "tokenizer='"),
         ("Chinese", None, "tokenizer='characters'"),
         ("Japanese", "words", "tokenizer='characters'"),
@@ -233,9 +233,9 @@ def test_words_are_counted_and_numbered(texts):
 
 
 def test_what_is_wrong_is_named():
-    with pytest.raises(ValueError, match="tokens is 'letters'"):
+    with pytest.raises(ValueError, match=r"tokens.*'letters'"):
         cut_words(Documents.of(["a"]), "letters")
-    with pytest.raises(ValueError, match="Document 1 of the block is not UTF-8 at byte 2"):
+    with pytest.raises(ValueError, match=r"Document 1 .*UTF-8.*byte 2"):
         cut_words(Documents.of([b"a", b"b \xff"]))
 
 

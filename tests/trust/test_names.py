@@ -93,7 +93,7 @@ def test_no_use_of_a_store_imports_what_it_names(tmp_path, planted, kind, use):
     build_store(Texts(LINES), place, **SETTINGS[kind])
     edit(tmp_path / "store" / "zarr.json", ("attributes", "dspectral", "provenance", kind, "tokenizer"), name)
     for _ in range(2):  # one use may not give the name for the next one
-        with pytest.raises(ValueError, match=f"the tokenizer '{name}' is known by its name alone.*give"):
+        with pytest.raises(ValueError, match=f"'{name}'.*give"):
             USES[use](open_store(place), place)
     assert not trace.exists()
     assert name.split(":")[0] not in sys.modules
@@ -110,9 +110,9 @@ def test_a_tokenizer_that_is_given_counts_again(tmp_path, planted, kind):
     from dspectral.text import tokenizers  # noqa: PLC0415
 
     tokenizers._GIVEN.clear()
-    with pytest.raises(ValueError, match="tokenizer= of open_store"):
+    with pytest.raises(ValueError, match=r"tokenizer=.*open_store"):
         open_store(place).count(["red kite"])
-    with pytest.raises(ValueError, match=f"'builtins:str.split', but .*{name}"):
+    with pytest.raises(ValueError, match=f"'builtins:str.split'.*{name}"):
         open_store(place, tokenizer=str.split)
     assert (open_store(place, tokenizer=name).count(["red kite"]) != known).nnz == 0
     assert trace.exists()
@@ -127,7 +127,7 @@ def test_the_tokens_of_a_corpus_are_no_string(tmp_path, planted):
         ("attributes", "dspectral-corpus", "provenance", "corpus", "tokens"),
         name,
     )
-    with pytest.raises(ValueError, match="known by its name alone"):
+    with pytest.raises(ValueError, match=name):
         build_corpus(Texts(LINES), f"{place}-2", tokens=open_corpus(place).provenance["corpus"]["tokens"])
     assert not trace.exists()
 
@@ -147,7 +147,7 @@ def test_an_appended_store_names_no_function_either(tmp_path):
 
 def test_a_bare_string_that_reaches_a_loop_is_not_imported(planted):
     name, trace = planted
-    with pytest.raises(ValueError, match="known by its name alone"):
+    with pytest.raises(ValueError, match=name):
         words_of(Documents.of(["a"]), True, name)
     assert not trace.exists()
 
@@ -162,6 +162,6 @@ class Versioned:
 
 def test_an_object_that_load_is_given_is_found_by_its_name_and_version(tmp_path):
     save(NgramHashing(64, tokenizer=Versioned()).fit(LINES), str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="by blanks 3' is known by its name alone"):
+    with pytest.raises(ValueError, match="by blanks 3"):
         load(str(tmp_path / "model")).transform(LINES)
     assert load(str(tmp_path / "model"), classes=[Versioned()]).transform(LINES).shape == (24, 64)

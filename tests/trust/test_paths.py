@@ -51,7 +51,7 @@ def test_no_key_leads_out_of_a_store(tmp_path, kind, key):
         lambda: place.names(key),
         lambda: place.path(key),
     ):
-        with pytest.raises(ValueError, match=r"leads out of|read-only|null byte"):
+        with pytest.raises(ValueError, match=r"out of|outside|read-only|null byte"):
             use()
     assert list(tmp_path.rglob("evil")) == []
 
@@ -72,7 +72,7 @@ def test_a_link_within_a_store_leads_nowhere_else(tmp_path, kind):
         lambda: place.names("blocks"),
         lambda: place.remove("blocks/data"),
     ):
-        with pytest.raises(ValueError, match=r"blocks.* leads out of"):
+        with pytest.raises(ValueError, match=r"blocks.*(out of|outside)"):
             use()
     assert (tmp_path / "other/blocks/data/c/0").exists()
     assert not (tmp_path / "other/blocks/more").exists()
@@ -100,12 +100,12 @@ def test_a_block_that_metadata_name_elsewhere_is_not_read(tmp_path, name):
     edit(tmp_path / "store" / "zarr.json", ("attributes", "dspectral", "blocks", 0, 0), to)
     store = open_store(str(tmp_path / "store"))
     for use in (store.counts.compute, store.labels.compute, store.check, store[:2].counts.compute):
-        with pytest.raises(ValueError, match=r"leads out of|damaged|readable|missing"):
+        with pytest.raises(ValueError, match=r"out of|outside|damaged|readable|missing"):
             use()
     to = to.replace("/other/", "/d/") if "other" in to else to
     edit(tmp_path / "c" / "zarr.json", ("attributes", "dspectral-corpus", "blocks", 0, 0), to)
     corpus = dspectral.open_corpus(str(tmp_path / "c"))
-    with pytest.raises(ValueError, match=r"leads out of|damaged|missing"):
+    with pytest.raises(ValueError, match=r"out of|outside|damaged|missing"):
         corpus.sentences.read(corpus.blocks[0])
     assert len(corpora) == 2
 
@@ -115,7 +115,7 @@ def test_a_linked_array_of_a_model_is_not_read(tmp_path):
         save(TruncatedSVD(2).fit(X), str(tmp_path / name))
     shutil.rmtree(tmp_path / "model" / "arrays-0000")
     (tmp_path / "model" / "arrays-0000").symlink_to(tmp_path / "other" / "arrays-0000")
-    with pytest.raises(ValueError, match=r"leads out of"):
+    with pytest.raises(ValueError, match=r"out of|outside"):
         load(str(tmp_path / "model"))
 
 
@@ -123,7 +123,7 @@ def test_a_linked_lock_is_not_written_through(tmp_path):
     dspectral.write_counts(X, str(tmp_path / "store"))
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "store" / "writer.lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(ValueError, match=r"writer\.lock.* leads out of"):
+    with pytest.raises(ValueError, match=r"writer\.lock.*(out of|outside)"):
         dspectral.write_counts(X, str(tmp_path / "store"), append=True)
     assert (tmp_path / "precious").read_text() == "mine"
 
@@ -136,7 +136,7 @@ def test_a_linked_part_of_a_fit_is_made_again_and_others_are_not_removed(tmp_pat
     (tmp_path / "kept").rename(tmp_path / "other")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "a").symlink_to(tmp_path / "other" / "a")
-    with pytest.raises(PartError, match=r"leads out of"):
+    with pytest.raises(PartError, match=r"out of|outside"):
         folder.read("a/b")
     assert folder.clear().n_parts == 0
     assert next((tmp_path / "other" / "a").iterdir()).exists()
@@ -161,7 +161,7 @@ def test_coordinates_open_only_a_store_that_the_caller_has_named(tmp_path):
         str(tmp_path / "other"),
     )
     open_store(place)
-    with pytest.raises(ValueError, match=r"opens the one that they name"):
+    with pytest.raises(ValueError, match=rf"open_store\('{tmp_path / 'other'}'\)"):
         nearest(svd, open_coordinates(out), "b1")
 
 
@@ -194,9 +194,9 @@ def linked(folder, name, kind):
 @pytest.mark.parametrize("kind", ["link", "soft link", "raw", "virtual"])
 def test_hdf5_reads_no_other_file(tmp_path, kind):
     place = linked(tmp_path, "X/data", kind)
-    with pytest.raises(ValueError, match=r"other file|another file"):
+    with pytest.raises(ValueError, match=r"a\.h5ad.*file"):
         open_store(place).counts.compute()
-    with pytest.raises(ValueError, match=r"other file|another file"):
+    with pytest.raises(ValueError, match=r"a\.h5ad.*file"):
         dspectral.pp.pca(place, n_comps=2)
 
 
@@ -210,7 +210,7 @@ def test_a_codec_that_runs_what_it_reads_is_refused(tmp_path):
     file.write_text(
         json.dumps({**json.loads(file.read_text()), "compressor": {"id": "pickle", "protocol": 5}})
     )
-    with pytest.raises(ValueError, match=r"names the codec pickle"):
+    with pytest.raises(ValueError, match="pickle"):
         open_store(str(place)).counts.compute()
 
 
