@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -108,4 +109,4 @@ def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str
 def _shown(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    return number(float(value)) if isinstance(value, int | float | np.integer | np.floating) else str(value)
+    return number(float(value)) if isinstance(value, Real) else str(value)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from numbers import Integral
 from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
 from types import SimpleNamespace
@@ -238,7 +239,7 @@ class LsiModel:
         self.power_iters = check_integer("power_iters", power_iters, at_least=0)
         self.extra_samples, self.dtype, self.random_seed = extra_samples, np.dtype(dtype).type, random_seed
         self.id2word = words_of(corpus, self.chunksize) if id2word is None else id2word
-        if not all(isinstance(number, int | np.integer) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
+        if not all(isinstance(number, Integral) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
             raise ValueError(
                 f"id2word is {id2word!r:.60}, but must map numbers to words: token2id is its inverse"
             )

@@ -1,5 +1,6 @@
 """Principal components of AnnData by the names of scanpy: ``dspectral.pp.pca`` stands for ``scanpy.pp.pca``."""
 
+from numbers import Integral
 from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -241,7 +242,7 @@ def _check_seed(rng: Any, random_state: Any) -> Any:
     """Return the one seed of two that is given."""
     if rng is None:
         return random_state
-    if isinstance(random_state, int) and random_state == 0:
+    if isinstance(random_state, Integral) and random_state == 0:
         return np.random.default_rng(rng)
     raise TypeError("rng and random_state are both given: leave the second out")
 

@@ -1,6 +1,7 @@
 """Search: the rows nearest to a text, a row or a point among the coordinates that a fitted model gives them."""
 
 from functools import partial
+from numbers import Integral
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -170,11 +171,11 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     if is_sparse(query) or isinstance(query, OpenedCounts):
         queries = _unit(np.asarray(_as_computed(_points(model, rows, query))))
         return _nearest(rows, points, queries, [-1] * len(queries), n)
-    several = not isinstance(query, str | int | np.integer) and np.ndim(query) != (
+    several = not isinstance(query, str | Integral) and np.ndim(query) != (
         1 if isinstance(query, np.ndarray) else 0
     )
     asked = list(query) if several else [query]
-    own = [int(one) if isinstance(one, int | np.integer) else -1 for one in asked]
+    own = [int(one) if isinstance(one, Integral) else -1 for one in asked]
     queries = _unit(_queries(model, rows, points, asked))
     lists = _nearest(rows, points, queries, own, n)
     return lists if several else lists[0]
@@ -244,7 +245,7 @@ def _queries(model: Any, rows: Any, points: Any, asked: list[Any]) -> FloatArray
                 f"query is {asked[0]!r:.60}, but without a model coordinates alone can be searched"
             )
         return np.asarray(_points(model, rows, asked))
-    if all(isinstance(one, int | np.integer) for one in asked):
+    if all(isinstance(one, Integral) for one in asked):
         wrong = [one for one in asked if not 0 <= one < points.shape[0]]
         if wrong:
             raise ValueError(f"query is row {wrong[0]}, but there are rows 0 to {points.shape[0] - 1}")

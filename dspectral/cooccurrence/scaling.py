@@ -1,5 +1,6 @@
 """Counts of words in contexts, transformed and scaled row block by row block: the template of embeddings."""
 
+from numbers import Real
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -116,7 +117,7 @@ class ContextScaling(NamedTuple):
 
 def check_transform(transform: CountTransform) -> None:
     """Raise a ValueError if a transform of counts is none that is known."""
-    if isinstance(transform, int | float | np.integer | np.floating) and not isinstance(transform, bool):
+    if isinstance(transform, Real) and not isinstance(transform, bool):
         known = 0 < transform < np.inf
     else:
         known = isinstance(transform, str) and transform in TRANSFORMS

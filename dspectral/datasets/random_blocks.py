@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Integral
 
 import dask.array as da
 import numpy as np
@@ -50,7 +51,7 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
 
 def checked_seed(seed: RandomState) -> int:
     """Return the number behind a seed of any kind."""
-    if isinstance(seed, int | np.integer):
+    if isinstance(seed, Integral):
         return check_integer("seed", seed, at_least=0)
     return resolve_seed(seed)
 

@@ -40,6 +40,8 @@ _EXACT = ("arpack", "covariance_eigh")
 _EXACT_TOL = 1e-5
 MOST_SHARED = 64
 """Components among which a share of the variance is looked for where a sketch is all that rows leave."""
+FAR = 64.0
+"""Squared length of the mean, over the variance explained, from which single precision would lose a digit."""
 _NORMALIZERS = ("auto", "QR", "LU", "none")
 
 
@@ -96,7 +98,7 @@ class Decomposition(
         exact = self._scikit_solver in _EXACT or self.solver == "full"
         # Sums of small integers of NumPy overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
-        n_passes, size, k = (int(x) if isinstance(x, np.integer) else x for x in numbers)
+        n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
         # Each product is made orthonormal, whichever way is asked for.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
         tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
@@ -149,7 +151,7 @@ class Decomposition(
             If X has fewer than ``n_components`` independent directions, as far as the solver tells them from rounding:
             the other components are zero.
         ConvergenceWarning
-            If more than ``tol`` of the energy may be lost.
+            If more than ``tol`` of the energy may be lost, but for rounding.
         """
         if not hasattr(self, "_skl_callbacks"):
             return self._fit(X)
@@ -192,10 +194,10 @@ class Decomposition(
         if grows:
             plan = plan._replace(solver=chosen_solver(plan, X.shape[1]))
         if _is_share(self.n_components):
-            self._set_share(X, plan, self.n_components, grows=grows)
+            found = self._set_share(X, plan, self.n_components, grows=grows)
         else:
-            self._set(spectrum(X, plan))
-        if 0 < plan.tol < self.certificate_.lost:
+            self._set(found := spectrum(X, plan))
+        if 0 < plan.tol < found.missed:
             warn(
                 f"tol is {plan.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
                 f"{self.n_passes_} pass(es) of solver {self.solver_!r}",
@@ -204,7 +206,7 @@ class Decomposition(
             )
         return self
 
-    def _set_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> None:
+    def _set_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> Spectrum:
         """Find as few components as explain a share of the variance: 32, then twice as many, until they do.
 
         Rows that are added to others later are read once, and a sketch of them has a fixed size.
@@ -223,6 +225,7 @@ class Decomposition(
                 break
             k = min(2 * k, most)
         self._set_share_of(found._replace(n_passes=n_passes))
+        return found
 
     def _set_share_of(self, found: Spectrum) -> None:
         """Keep as few components of a spectrum as explain the share of the variance together."""
@@ -303,15 +306,14 @@ class Decomposition(
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        # (x - mean) V' = x V' - mean V': sparse rows stay sparse.
-        axes = self.components_.T
+        axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
         if self.whiten:
-            axes = (axes / self._lengths).astype(axes.dtype)
-        offset = self.mean_ @ axes if self.center else None
-        to_axes = partial(project, axes=np.ascontiguousarray(axes), offset=offset)
-        Z = engine.map_rows(
-            X, to_axes, n_columns=len(self.components_), dtype=self.components_.dtype, name="project"
-        )
+            axes = (axes / self._lengths).astype(dtype)
+        # (x - mean) V' = x V' - mean V': sparse rows stay sparse, and far from the origin both products are in double.
+        is_far = mean is not None and mean @ mean > FAR * np.sum(self.explained_variance_)
+        axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
+        to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
+        Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")
         if out is None:
             return Z
         from dspectral.store.coordinates import write_rows  # noqa: PLC0415  brings Zarr, which a fit in memory needs not

@@ -255,7 +255,8 @@ class Spectrum(NamedTuple):
     `axes` (k, d); `values` (k,): squared singular values, each at most the true one; `mean` (d,); `energy`: squared
     Frobenius norm; `solver`: never ``"auto"``; `summary`: what more rows can be added to, after one pass; `variances`
     (k,) and `scatter`: squared norms about the mean, along the axes and altogether; `noise`: size at which `scatter`
-    is rounding; `resolution`: share of the largest singular value below which others may be rounding.
+    is rounding; `resolution`: share of the largest singular value below which others may be rounding; `missed`: share
+    of the energy that may be lost, but for rounding.
     """
 
     axes: FloatArray
@@ -271,6 +272,7 @@ class Spectrum(NamedTuple):
     scatter: float
     noise: float
     resolution: float
+    missed: float
 
 
 def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) -> Spectrum:
@@ -378,7 +380,8 @@ def of_summary(summary: Growing, plan: Plan) -> Spectrum:
     variances = values if plan.center else along if early else values - n_rows * (axes @ mean) ** 2
     axes = fixed_signs(axes.astype(plan.dtype, copy=False))
     certificate = Certificate.of(error, energy, k * error)
-    about = variances, scatter, noise, resolution
+    missed = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
+    about = variances, scatter, noise, resolution, missed
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
 
 
@@ -397,7 +400,7 @@ def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
         )
         summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, found.energy, left)
     certificate = Certificate.of(found.left, found.energy, k * rounding)
-    about = found.variances, found.scatter, found.noise, found.resolution
+    about = found.variances, found.scatter, found.noise, found.resolution, 0.0
     return Spectrum(
         axes, values, n_rows, found.mean, found.energy, certificate, "in_memory", 1, summary, *about
     )
@@ -448,16 +451,14 @@ def krylov_spectrum(
             rounding = rounding_of_products(part.n_rows, formed, plan.dtype)
             rounding += rounding_of_means(part.energy, of_mean) * (part.along is not None)
             # What is left is positive semidefinite, so its trace bounds its norm.
-            left = max(0.0, energy - math.fsum(values)) + rounding
+            missed = max(0.0, energy - math.fsum(values))
+            left = missed + rounding
             certificate = Certificate.of(left, energy, left)
             if most is not None:
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
                 certificate = Certificate.of(min(left, short.max()), energy, min(left, short.sum()))
-            if (
-                is_last
-                or certificate.lost * energy <= plan.tol * energy + rounding
-                or space.newest.shape[1] == 0
-            ):
+                missed = min(missed, float(short.sum()) - len(short) * rounding)
+            if is_last or missed <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
     # Of means that were taken off large products only rounding may be left.
     late = added < 0
@@ -468,5 +469,5 @@ def krylov_spectrum(
     scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
     variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
     noise = noise_of_means(n_rows, of_mean) if early else rounding_of_sums(n_rows, part.energy)
-    about = variances, scatter, noise, math.sqrt(floor / values[0]) if k else 1.0
+    about = variances, scatter, noise, math.sqrt(floor / values[0]) if k else 1.0, missed / (energy or 1.0)
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ def resolve_seed(random_state: RandomState) -> int:
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     # True is an int to Python, and hardly ever meant as a seed.
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(f"random_state is {_format_number(random_state)}, but a seed must be 0 or more")
         return int(random_state)
@@ -44,7 +45,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     TypeError: n_components is 'ten', but it must be an integer of at least 1
     """
     allowed = _allowed("an integer", at_least, at_most)
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
     number = int(value)  # sums and products of NumPy's narrow integers overflow
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
@@ -59,9 +60,9 @@ def check_real(
 ) -> float:
     """Return a parameter as a finite float."""
     allowed = _allowed("a finite number", at_least, at_most)
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
-    number = float(value) if not isinstance(value, int) or abs(value) <= MOST else math.inf
+    number = math.inf if isinstance(value, Integral) and abs(int(value)) > MOST else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
         raise ValueError(f"{name} is {_format_number(value)}, but it must be {allowed}")
@@ -70,7 +71,7 @@ def check_real(
 
 def check_flag(name: str, value: Any) -> bool:
     """Return a parameter that is true or false."""
-    if not (isinstance(value, bool | np.bool_) or (isinstance(value, int | np.integer) and value in (0, 1))):
+    if not (isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value in (0, 1))):
         raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
     return bool(value)
 
@@ -78,9 +79,10 @@ def check_flag(name: str, value: Any) -> bool:
 def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     """Return a parameter that is one of a few values."""
     # Types are compared too: True equals 1, and 1.0 equals 1, but none of them is meant by the others.
-    if not any(type(value) is type(option) and value == option for option in options):
-        raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
-    return value
+    for option in options:
+        if type(option) is (str if isinstance(value, str) else type(value)) and value == option:
+            return option
+    raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
 
 
 def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
@@ -101,9 +103,8 @@ def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple
 
 def _format_number(value: Any) -> str:
     """Return a number as text; Python refuses to write integers of thousands of digits."""
-    return (
-        f"about 2**{abs(value).bit_length()}" if isinstance(value, int) and abs(value) > MOST else f"{value}"
-    )
+    size = abs(int(value)) if isinstance(value, Integral) else 0
+    return f"about 2**{size.bit_length()}" if size > MOST else f"{value}"
 
 
 def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dspectral import engine
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import refuse_not_finite
+from dspectral.linalg.block_sums import dense_pieces, is_dense, refuse_not_finite
 from dspectral.store.columns import FRAME, Columns, check_columns, columns_of, learn_columns, named_columns
 from dspectral.store.weighted_rows import weightings_of
-from dspectral.types import FloatArray, Rows, RowsLike, is_sparse
+from dspectral.types import Doubles, FloatArray, Rows, RowsLike, is_sparse
 
 _NUMBERS = "biuf"
 
@@ -184,12 +184,25 @@ _MENDING = (
 )
 
 
-def project(rows: Rows, *, axes: FloatArray, offset: FloatArray | None) -> FloatArray:
-    """Return the coordinates (n, k) of rows (n, d) along axes (k, d), less an offset (k,)."""
+@np.errstate(under="ignore")
+def project(
+    rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype: DTypeLike | None = None
+) -> FloatArray:
+    """Return the coordinates (n, k) of rows (n, d), less a mean (d,), along axes (d, k), by default in their type."""
     refuse_not_finite(rows)
-    many = sparse_products.times
-    projected = many(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
-    return projected if offset is None else projected - offset.astype(projected.dtype)
+    dtype = np.dtype(dtype or axes.dtype)
+    if mean is not None and is_dense(rows):
+        # Far from the origin a difference keeps its digits, and what a narrow mean is off by is made up for.
+        wide = np.result_type(rows.dtype, dtype)
+        shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
+        pieces = [piece.astype(dtype, copy=False) @ axes for piece in dense_pieces(rows, shift, dtype=wide)]
+        off = ((mean - shift) @ axes).astype(dtype)
+        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *pieces]) - off)
+    projected = (
+        sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
+    )
+    offset = 0.0 if mean is None else (mean @ axes).astype(axes.dtype)
+    return np.asarray(projected - offset, dtype=dtype)
 
 
 class LazyOutputMixin:

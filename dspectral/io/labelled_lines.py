@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
+from dspectral.store.blocks import stored_entries
 from dspectral.store.from_text.lines import Piece
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, FloatArray
 
 TAB, NEWLINE, RETURN, SPACE, PLUS, MINUS, POINT = b"\t\n\r +-."
 CAPITAL_E, SMALL_E = b"Ee"
@@ -126,7 +127,9 @@ def parse_lines(
     _number_classes(piece, names, lines, label_indptr, allowed=skip_empty)
     _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
     _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
-    rows = _matrix(values.astype(np.float32), columns, indptr, n_columns)
+    rows = _matrix(values, columns, indptr, n_columns)
+    rows.data = stored_entries(rows.data, piece.place(0))
+    rows.eliminate_zeros()  # a column of 0 says that there is a document, and no more
     labels = _matrix(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
     # A label that is given twice was added up to 2, but a row has a label or has it not.
     labels.data[:] = 1
@@ -157,11 +160,10 @@ def _check_width(
     )
 
 
-def _matrix(values: NDArray[np.float32], columns: Numbers, indptr: Numbers, width: int) -> CSRRows:
+def _matrix(values: FloatArray, columns: Numbers, indptr: Numbers, width: int) -> CSRRows:
     shape = (len(indptr) - 1, width or int(columns.max(initial=-1)) + 1)
     matrix = sparse.csr_array((values, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)
     matrix.sum_duplicates()
-    matrix.eliminate_zeros()  # a column of 0 says that there is a document, and no more
     return matrix
 
 

@@ -285,11 +285,12 @@ def _lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[s
 
     Each number that occurs in the block is formatted once, as few do.
     """
-    # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back.
+    # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back,
+    # sixteen every whole number.
     different, inverse = np.unique(rows.data, return_inverse=True)
     if not np.isfinite(different).all():
         raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")
-    texts = [f"{value:.9g}" for value in different.tolist()]
+    texts = [f"{value:.{16 if float(value).is_integer() else 9}g}" for value in different.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()
     # There is a blank between labels and pairs, also where either is missing.

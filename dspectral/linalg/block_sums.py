@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.linalg import sparse_products
-from dspectral.types import Doubles, Rows, is_sparse
+from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 PIECE_ENTRIES = 1 << 21
 """Entries of a piece of rows in double precision: 16 MiB."""
@@ -26,8 +26,10 @@ def is_dense(rows: Rows) -> bool:
     return not is_sparse(rows) or sparse_products.is_filled(rows)
 
 
-def dense_pieces(rows: Rows, shift: Doubles | float = 0.0, n_rows: int = 0) -> Iterator[Doubles]:
-    """Yield consecutive rows (m, d) in double precision, less a shift (d,), at least so many at a time.
+def dense_pieces(
+    rows: Rows, shift: FloatArray | float = 0.0, n_rows: int = 0, dtype: DTypeLike = np.float64
+) -> Iterator[FloatArray]:
+    """Yield consecutive rows (m, d) in a type, double by default, less a shift (d,), at least so many at a time.
 
     Far from the origin the difference is exact or nearly so, and products that are formed of it keep its digits.
     """
@@ -37,7 +39,7 @@ def dense_pieces(rows: Rows, shift: Doubles | float = 0.0, n_rows: int = 0) -> I
         piece = (
             sparse_products.row_slice(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
         )
-        yield np.asarray(np.subtract(piece, shift, dtype=np.float64))
+        yield np.asarray(np.subtract(piece, shift, dtype=dtype))
 
 
 def mean_of(rows: Rows) -> Doubles:

@@ -1,5 +1,6 @@
 """How well labels are ranked, one number for each document, NaN where undefined: blocks can be averaged afterwards."""
 
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -219,7 +220,7 @@ def label_propensities(
     totals = finite("label_totals", matrix_of("label_totals", label_totals, 1))
     if totals.min(initial=0.0) < 0:
         raise ValueError(f"label_totals hold {totals.min():g}, but each must be 0 or more")
-    if not isinstance(n_documents, int | np.integer) or isinstance(n_documents, bool) or n_documents < 1:
+    if not isinstance(n_documents, Integral) or isinstance(n_documents, bool) or n_documents < 1:
         raise ValueError(f"n_documents is {n_documents!r:.60}, but it must be an integer of at least 1")
     # This is c of the paper; exp(-a log(n_l + b)) is (n_l + b)^-a, one power in place of two functions.
     scale = (np.log(n_documents) - 1.0) * (b + 1.0) ** a
@@ -230,7 +231,7 @@ def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int6
     """Mark which of the k best labels are true (n, k), best first, ties going to the lower column."""
     scores, (rows, columns, n_true) = _checked(scores, truth)
     n, n_labels = scores.shape
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n_labels:
+    if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= n_labels:
         raise ValueError(f"k is {k!r:.60}, but must be from 1 to the number of labels, {n_labels}")
     best, predicted = _best(scores, k)
     # Entries (i, j) become numbers i L + j, so one binary search finds every predicted entry among the true ones:

@@ -1,6 +1,7 @@
 """Arrays of a model against each other, as its classes declare them: compiled loops trust shapes and indices."""
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def _fits(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
 def _length(model: Any, name: str) -> int:
     """Return an attribute that is an integer, or its length."""
     value = getattr(model, name)
-    return int(value) if isinstance(value, int | np.integer) else len(value)
+    return int(value) if isinstance(value, Integral) else len(value)
 
 
 def _size(term: str, model: Any, sizes: dict[str, int]) -> int:

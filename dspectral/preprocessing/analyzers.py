@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
@@ -56,9 +56,7 @@ class Analysis(NamedTuple):
     def _check(self, known: dict[str, Any]) -> None:
         """Refuse what scikit-learn ignores, and what is not possible."""
         low, high = self.ngram_range
-        if not (
-            isinstance(low, int | np.integer) and isinstance(high, int | np.integer) and 1 <= low <= high
-        ):
+        if not (isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high):
             raise ValueError(
                 f"ngram_range is {self.ngram_range!r}, but must be two integers, 1 <= low <= high"
             )

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import element, matrix_path, opened, variable_names
-from dspectral.store.blocks import to_single_precision
+from dspectral.store.blocks import stored_entries
 from dspectral.store.columns import VARIABLES, Columns, named_columns
 from dspectral.store.facts import anndata_card
 from dspectral.store.location import Location, StoreError
@@ -171,7 +171,7 @@ def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> 
             if to.stop > n_entries or piece.n_columns + 1 != len(indptr):
                 raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
             rows[to] = of_run[chosen] - piece.start
-            data[to] = to_single_precision(np.asarray(values[run])[chosen], rows_of)
+            data[to] = _in_single(np.asarray(values[run])[chosen], rows_of)
             columns[to] = np.searchsorted(indptr, first + chosen, side="right") - 1
             filled = to.stop
     if filled != n_entries:
@@ -197,7 +197,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     with _named_errors(rows_of), opened(where) as root:
         indptr = np.asarray(_part(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
         indices = np.asarray(_part(root, path, "indices", rows_of)[entries])
-        data = to_single_precision(np.asarray(_part(root, path, "data", rows_of)[entries]), rows_of)
+        data = _in_single(np.asarray(_part(root, path, "data", rows_of)[entries]), rows_of)
     # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
@@ -208,6 +208,18 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     rows.sum_duplicates()  # sorts, too
     rows.eliminate_zeros()
     return rows
+
+
+def _in_single(data: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return entries in single precision, as blocks of a file have them; refuse integers that it does not hold."""
+    entries = stored_entries(data, name)
+    if data.dtype.kind in "iu" and entries.dtype != np.float32:
+        wrong = data[entries.astype(np.float32) != entries][0]
+        raise StoreError(
+            f"{name}: {wrong} does not fit single precision, in which files of AnnData are read and integers are exact "
+            "up to 16777216: give the matrix in memory, or write_counts(matrix, store), which holds it exactly"
+        )
+    return entries.astype(np.float32, copy=False)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.sparse_products import csr_fault
 from dspectral.store.arrays import digest_of, read_array, write_array
 from dspectral.store.location import Files, Location, StoreError
-from dspectral.types import CSRRows, Documents, IntArray
+from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
 TEXTS, IDS = "texts", "ids"
 """Groups in a block that hold the texts and the ids of its rows."""
@@ -35,6 +35,12 @@ class BlockInfo(NamedTuple):
     label_nnz: int
     digest: int
     label_digest: int | None
+    is_double: bool = False
+    """Whether its data are of float64, as integers from 16,777,217 on."""
+
+    def as_list(self) -> list[Any]:
+        """Return it for the root of a store: what blocks of single precision have always had there."""
+        return list(self if self.is_double else self[:-1])
 
     def known_content(self) -> object:
         """Return what stands for the content of the block, whatever its name and place."""
@@ -59,7 +65,9 @@ def write_block(
         )
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
     digest = digest_of(rows.data, rows.indices, rows.indptr)
-    info = BlockInfo(name, n_rows, n_columns, rows.nnz, n_bytes, energy_of(rows), last, None, 0, digest, None)
+    is_double = rows.dtype == np.float64
+    sizes = name, n_rows, n_columns, rows.nnz, n_bytes
+    info = BlockInfo(*sizes, energy_of(rows), last, None, 0, digest, None, is_double)
     parts = {
         "data": rows.data,
         "indices": rows.indices,
@@ -80,6 +88,7 @@ def write_block(
         "energy": info.energy,
         "last": last,
         "digests": [digest, sums],
+        **({"double": True} if is_double else {}),
     }
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
@@ -90,18 +99,25 @@ def write_block(
     return info
 
 
-def to_single_precision(data: NDArray[Any], name: str, *, exact: bool | None = None) -> NDArray[np.float32]:
-    """Return entries in single precision, as stores hold them; refuse integers that it does not hold."""
+def stored_entries(data: NDArray[Any], name: str) -> FloatArray:
+    """Return entries as stores hold them: in single precision, or in double where that would change a whole number."""
     single = data.astype(np.float32, copy=False)
-    if data.dtype.kind in "iu" if exact is None else exact:
-        large = np.flatnonzero(np.abs(single) >= 2**24)
-        wrong = large[single[large].astype(np.longdouble) != data[large].astype(np.longdouble)]
-        if len(wrong):
-            raise StoreError(
-                f"{name}: {data[wrong[0]]} does not fit single precision, in which sparse rows are stored and integers "
-                "are exact up to 16777216: scale the matrix, or keep it as a dense array of float64"
-            )
-    return single
+    if max(single.max(initial=0), -single.min(initial=0)) < 2**24 or data.dtype == np.float32:
+        return single
+    large = np.flatnonzero(np.abs(single) >= 2**24)
+    known, of_single = data[large].astype(np.longdouble), single[large].astype(np.longdouble)
+    # Every float64 from 2^53 on is a whole number, and counts nothing.
+    whole = (np.trunc(known) == known) & ((data.dtype.kind in "iu") | (np.abs(known) < 2**53))
+    if not (whole & (known != of_single)).any():
+        return single
+    double = data.astype(np.float64)
+    lost = large[whole & (known != double[large])]
+    if len(lost):
+        raise StoreError(
+            f"{name}: {data[lost[0]]} does not fit double precision, in which integers are exact up to {2**53}: scale "
+            "the matrix"
+        )
+    return double
 
 
 def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
@@ -129,7 +145,8 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
     sizes = mark["nnz"], mark["bytes"], mark["energy"]
     n_labels, label_nnz, label_digest = mark.get("labels", (None, 0, None))
     digest = mark.get("digests", [None])[0]
-    return BlockInfo(name, n_rows, n_columns, *sizes, mark["last"], n_labels, label_nnz, digest, label_digest)
+    of_labels, last = (n_labels, label_nnz, digest, label_digest), mark["last"]
+    return BlockInfo(name, n_rows, n_columns, *sizes, last, *of_labels, bool(mark.get("double")))
 
 
 def check_sums(where: Location, info: BlockInfo) -> None:
@@ -144,6 +161,13 @@ def check_sums(where: Location, info: BlockInfo) -> None:
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
     """Read a block, its checksums verified. Shapes: returns (n_rows, n_columns)."""
     return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
+
+
+def read_double(where: Location, info: BlockInfo) -> CSRRows:
+    """Read a block in double precision, as one among others that need it."""
+    rows = read_block(where, info)
+    rows.data = rows.data.astype(np.float64, copy=False)
+    return rows
 
 
 def read_labels(where: Location, info: BlockInfo) -> CSRRows:

@@ -18,8 +18,10 @@ _REMEDIES = {
     FRAME: "X[list(model.feature_names_in_)] has the columns of the fit",
 }
 """How rows with names of each kind get the columns of a model."""
-_KEEPING = ("astype-", "blocks-", "concatenate-", "rechunk-merge-", "rechunk-split-")
+_KEEPING = ("astype-", "rechunk-merge-", "rechunk-split-")
 """Names of Dask's layers whose arrays have the columns of those below, if they have as many."""
+_CHOOSING = ("blocks-", "concatenate-", "getitem-")
+"""Names of those that choose or join rows, or columns."""
 
 
 class Columns(NamedTuple):
@@ -70,7 +72,7 @@ def _columns_in(graph: Any, name: str) -> Known:
     said = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
     if said is not None:
         return said if isinstance(said, Columns) else columns_of(said)
-    if not name.startswith(_KEEPING):
+    if not name.startswith(_KEEPING) and not (name.startswith(_CHOOSING) and _takes_rows(graph.layers[name])):
         return None
     below = [_columns_in(graph, one) for one in graph.dependencies[name]]
     known = [one for one in below if one is not None]
@@ -80,6 +82,27 @@ def _columns_in(graph: Any, name: str) -> Known:
                 f"X joins rows of different columns: {difference[0]} in some, {difference[1]} in others"
             )
     return known[0] if below and len(known) == len(below) else None
+
+
+def _takes_rows(layer: Any) -> bool:
+    """Report whether a layer of Dask's chooses or joins whole rows, in the form that is known here."""
+
+    def found(part: Any) -> Any:
+        part = layer.get(part.key, part) if hasattr(part, "key") else part
+        return getattr(part, "value", part)
+
+    for key, task in layer.items():
+        name = getattr(getattr(task, "func", None), "__name__", None)
+        block = getattr(task, "target", task)
+        match name, [found(part) for part in getattr(task, "args", ())]:
+            case ("getitem", [_, (_, slice() as columns)]) | ("_getitem", [_, (_, (_, slice() as columns))]):
+                if columns != slice(None):
+                    return False
+            case "concatenate_arrays", [_, _, 0]:
+                pass
+            case _ if not (hasattr(task, "value") or (isinstance(block, tuple) and block[-1] == key[-1])):
+                return False
+    return True
 
 
 def fitted_columns(model: Any) -> Known:

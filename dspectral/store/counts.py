@@ -26,6 +26,7 @@ from dspectral.store.blocks import (
     find_block,
     read_block,
     read_documents,
+    read_double,
     read_labels,
 )
 from dspectral.store.columns import Columns
@@ -104,8 +105,17 @@ class CountStore(OpenedCounts):
     @property
     def pieces(self) -> Pieces:
         """The sources of its blocks."""
-        n_bytes = [block.n_bytes for block in self.blocks]
-        return Pieces(Sealed(read_block, self.where), self.blocks, n_bytes)
+        if self.dtype == np.float32:
+            return Pieces(
+                Sealed(read_block, self.where), self.blocks, [block.n_bytes for block in self.blocks]
+            )
+        n_bytes = [block.n_bytes + 4 * block.nnz * (not block.is_double) for block in self.blocks]
+        return Pieces(Sealed(read_double, self.where), self.blocks, n_bytes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the counts as they are read: float64 where a block holds whole numbers that need it, else float32."""
+        return np.dtype(np.float64 if any(block.is_double for block in self.blocks) else np.float32)
 
     @property
     def labels(self) -> da.Array | None:

@@ -254,7 +254,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "format": FORMAT,
         "generation": draft.generation,
         "n_columns": draft.n_columns,
-        "blocks": [list(block) for block in every],
+        "blocks": [block.as_list() for block in every],
         "provenance": as_json(draft.provenance),
         "totals": digests,
     }

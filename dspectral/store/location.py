@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -402,7 +403,7 @@ def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
 
 def check_size(name: str, value: int) -> int:
     """Return a number of bytes, rows or occurrences as an int."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r:.60}, but it must be an integer of 1 or more")
     if not 1 <= value <= MOST:
         most = "" if value < 1 else f", and at most {MOST}"

@@ -18,7 +18,7 @@ from dspectral.engine.fits import FirstPass
 from dspectral.engine.row_blocks import in_blocks
 from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.store.arrays import digest_of
-from dspectral.store.blocks import BlockInfo, find_block, to_single_precision, write_block
+from dspectral.store.blocks import BlockInfo, find_block, stored_entries, write_block
 from dspectral.store.columns import check_columns, columns_of
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish, waiting_threads
@@ -74,9 +74,9 @@ def write_counts(
 
     Notes
     -----
-    One pass: a task computes, checks and writes one block. Values are stored as float32, and integers that it does
-    not hold (the first is 16,777,217) are refused. A write that was stopped goes on where it was with the same rows:
-    equal in memory, or a Dask array of the same name.
+    One pass: a task computes, checks and writes one block. Values are stored as float32, and blocks with whole numbers
+    that it does not hold (the first is 16,777,217) as float64, as which all of the store is then read. A write that was
+    stopped goes on where it was with the same rows: equal in memory, or a Dask array of the same name.
 
     Examples
     --------
@@ -177,20 +177,19 @@ def _write_rows(
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
         entries = block if is_sparse(block) else np.asarray(block)
-        is_integer = entries.dtype.kind in "iu"
         # SciPy has no matrices of float16, and its constructor copies views.
-        rows = entries if is_sparse(entries) or is_integer else entries.astype(np.float32, copy=False)
+        small = not is_sparse(entries) and entries.dtype.itemsize < 4
+        rows = entries.astype(np.float32) if small else entries
         rows = rows if isinstance(rows, sparse.csr_array) else sparse.csr_array(rows)
-        single = to_single_precision(rows.data[: rows.indptr[-1]], name)
         # In this order: sums of duplicates may overflow or cancel, so entries are checked after it, and zeros go last.
         # The block may be a view of the caller's own rows, which stay as they are: what is changed is a copy.
-        if rows.has_canonical_format:
-            rows = sparse.csr_array((single, rows.indices[: len(single)], rows.indptr), shape=rows.shape)
-            rows.has_canonical_format = True
-        else:
-            rows = rows.astype(np.float64 if is_integer else np.float32)
+        if not rows.has_canonical_format:
+            stored_entries(rows.data, name)  # refuses what a sum would round
+            rows = rows.astype({"i": np.int64, "u": np.uint64}.get(rows.dtype.kind, np.float64))
             rows.sum_duplicates()
-            rows.data = to_single_precision(rows.data, name, exact=is_integer)
+        entries = stored_entries(rows.data[: rows.indptr[-1]], name)
+        rows = sparse.csr_array((entries, rows.indices[: len(entries)], rows.indptr), shape=rows.shape)
+        rows.has_canonical_format = True
     _check_entries(rows, number, signed=signed)
     if not rows.data.all():
         rows = rows.copy()

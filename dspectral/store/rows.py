@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 from uuid import uuid4
 
@@ -81,7 +82,8 @@ class OpenedCounts(ABC):
     def counts(self) -> da.Array:
         """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
         pieces = self.pieces
-        rows = read_lazily(pieces.read, pieces.items, self.block_rows, self.shape[1], pieces.n_bytes)
+        shape = self.block_rows, self.shape[1]
+        rows = read_lazily(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
         return mark_columns(annotated(rows, ROWS_OF, self), self)
 
     @property
@@ -135,7 +137,7 @@ class OpenedCounts(ABC):
         known = as_weighting(weighting, self.shape[1])
         check_columns(weighting, self.column_identity, "the store")
         width = self.shape[1] if known.columns is None else len(known.columns)
-        rows: da.Array = weigh_rows(self, known, n_columns=width)
+        rows: da.Array = weigh_rows(self, known, n_columns=width, dtype=self.dtype)
         return rows
 
     def tfidf(self) -> da.Array:
@@ -267,16 +269,17 @@ class OpenedCounts(ABC):
         >>> store.text(1), store[1:].text([0])
         ('the dog', ['the dog'])
         """
-        several = not isinstance(rows, int | np.integer)
+        several = not isinstance(rows, Integral)
         found = self.documents(rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
         if found is None:
             raise ValueError(f"{self!r} keeps no texts: build it with keep_texts=True")
         return found if several else found[0]
 
     @property
-    def dtype(self) -> np.dtype[np.float32]:
+    def dtype(self) -> np.dtype[Any]:
         """Type of the counts as they are read."""
-        return np.dtype(np.float32)
+        known: np.dtype[Any] = getattr(getattr(self, "of", None), "dtype", np.dtype(np.float32))
+        return known
 
 
 class ColumnTotals(NamedTuple):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -100,7 +101,7 @@ class VocabularySettings(NamedTuple):
             Most documents, included.
         """
         least, most = (
-            float(bound) * n_documents if isinstance(bound, float | np.floating) else bound
+            float(bound) * n_documents if not isinstance(bound, Integral) else bound
             for bound in (self.min_document_frequency, self.max_document_frequency)
         )
         return least, most

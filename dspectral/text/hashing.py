@@ -1,5 +1,6 @@
 """Hash n-grams to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
 
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,7 +38,7 @@ class HashingSettings(NamedTuple):
     def checked(self) -> "HashingSettings":
         """Return the same settings as plain numbers, and the tokenizer with its name."""
         n = self.n_features
-        whole = isinstance(n, int | np.integer)
+        whole = isinstance(n, Integral)
         if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
             raise ValueError(
                 f"n_features is {n!r:.60}, but must be a power of two from 2 to {MOST_FEATURES}."
@@ -45,7 +46,7 @@ class HashingSettings(NamedTuple):
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
         for name in ("lowercase", "alternate_sign"):
-            if not isinstance(value := getattr(self, name), bool | np.bool_ | int):
+            if not isinstance(value := getattr(self, name), bool | np.bool_ | Integral):
                 raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
         check_normalize(self.normalize)
         flags = bool(self.lowercase), bool(self.alternate_sign)

@@ -2,6 +2,7 @@ r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower()
 
 import re
 from functools import cache
+from numbers import Integral
 from typing import NamedTuple
 from unicodedata import category, is_normalized
 from unicodedata import normalize as normalized
@@ -130,7 +131,7 @@ def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = Fal
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     """Raise a ValueError unless the range is 1 <= low <= high <= 3."""
     pair = ngram_range if isinstance(ngram_range, tuple | list) and len(ngram_range) == 2 else (0, 0)
-    whole = all(isinstance(length, int | np.integer) for length in pair)
+    whole = all(isinstance(length, Integral) for length in pair)
     if not whole or not 1 <= pair[0] <= pair[1] <= 3:
         raise ValueError(
             f"ngram_range is {ngram_range!r:.60}, but must be (low, high) with 1 <= low <= high <= 3."

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import PCA, SketchedPCA, TruncatedSVD, engine, write_counts
+from dspectral import PCA, SketchedPCA, TruncatedSVD, engine, open_store, write_counts
 from tests.decomposition.test_estimators import csr_blocks
 
 DTYPES = (np.float16, np.float32, np.float32, np.float64, np.float64, np.int8, np.uint16, np.int64, np.bool_)
-CONTAINERS = ("numpy", "fortran", "memmap", "csr", "dask", "sparse dask", "store", "anndata")
+CONTAINERS = ("numpy", "fortran", "memmap", "csr", "dask", "sparse dask", "store", "anndata", "h5ad")
 SOLVERS = ("auto", "full", "gram", "in_memory", "krylov", "nystrom", "frequent_directions")
 EXACT = ("full", "gram", "in_memory")
 MARGIN = 200.0
@@ -101,23 +101,32 @@ def contained(rows, container, folder, step):
         path = str(Path(folder) / "rows.npy")
         np.save(path, rows)
         return np.load(path, mmap_mode="r"), rows
-    if container == "store":
-        with np.errstate(over="ignore"), warnings.catch_warnings():
+    if container in ("anndata", "h5ad"):
+        written = str(Path(folder) / f"rows{len(list(Path(folder).iterdir()))}.h5ad")
+        anndata.AnnData(sparse.csr_matrix(csr) if container == "h5ad" else rows).write_h5ad(written)
+    if container in ("store", "h5ad"):
+        whole, url = csr.astype(np.float64), f"memory://certificates{folder}"
+        with np.errstate(over="ignore"), warnings.catch_warnings(), dask.config.set(scheduler="sync"):
             warnings.simplefilter("ignore")
             try:
-                store = write_counts(
-                    csr.astype(np.float64), f"memory://certificates{folder}", block_rows=step
+                opened = (
+                    open_store(written)
+                    if container == "h5ad"
+                    else write_counts(whole, url, block_rows=step, signed=True)
                 )
+                read = np.asarray(engine.lazy_rows(opened).compute().toarray())
             except ValueError:
-                return rows, rows  # out of the range of a store
-        return store, np.asarray(engine.lazy_rows(store).compute().toarray())
+                return rows, rows  # out of the range of a store, or integers that a file's blocks do not hold
+        return (opened, read) if np.isfinite(read).all() else (rows, rows)
     others = {
         "numpy": lambda: rows,
         "fortran": lambda: np.asfortranarray(rows),
         "csr": lambda: csr,
         "dask": lambda: da.from_array(rows, chunks=(step, -1)),
         "sparse dask": lambda: csr_blocks(csr, step),
-        "anndata": lambda: anndata.AnnData(rows).X,
+        "anndata": lambda: da.from_array(
+            anndata.read_h5ad(written, backed="r").X, chunks=(step, -1), name=False
+        ),
     }
     return others[container](), rows
 
@@ -175,7 +184,7 @@ def faults(seed, folder):
         wrong.append(("more is lost", f"{lost / energy:.3g} of {certificate.lost:.3g}: {facts}"))
     silent = not any(issubclass(one.category, UserWarning) for one in said)
     # Products of sparse rows are about the origin, and differences from the mean are rounded.
-    about_origin = sparse.issparse(given) or container in ("sparse dask", "store")
+    about_origin = sparse.issparse(given) or container in ("sparse dask", "store", "h5ad")
     formed = np.square(exactly if about_origin else A).sum()
     of_mean = n * (mean @ mean)
     allowed = MARGIN * EPS * (formed + np.sqrt(formed * of_mean) + EPS * of_mean)
@@ -187,6 +196,17 @@ def faults(seed, folder):
         scatter = np.square(centered).sum()
         if (off > allowed + 1e-6 * scatter * (model.components_.dtype == np.float32)).any():
             wrong.append(("variance", f"{off.max()} of {scatter}: {facts}"))
+    with dask.config.set(scheduler="sync"):
+        projected = np.asarray(model.transform(given))
+    off = np.abs(projected - A @ model.components_.T.astype(np.longdouble)).max(axis=1)
+    # A row is off by rounding of its own length, and far from the origin by that of the mean in double precision.
+    sizes, eps = np.sqrt(np.square(A).sum(axis=1)), np.finfo(model.components_.dtype).eps
+    if model.center:
+        sizes += 8 * np.sqrt(model.explained_variance_.sum())
+    if (off > 16 * eps * sizes + (64 + n) * EPS * np.sqrt(mean @ mean) * model.center).any():
+        wrong.append(
+            ("projection", f"{(off / (eps * sizes + EPS * np.sqrt(mean @ mean))).max():.3g}: {facts}")
+        )
     return wrong
 
 

@@ -405,6 +405,20 @@ def test_no_more_energy_is_lost_than_certified_and_few_passes_are_read_in_vain(l
         assert found.n_passes_ <= needed + FLAT.get(law, 1)
 
 
+@pytest.mark.parametrize(("solver", "tol"), [("krylov", 1e-4), ("in_memory", 1e-15), ("gram", 1e-15)])
+def test_a_tolerance_that_is_met_but_for_rounding_is_met(solver, tol):
+    rows = sparse.random_array((6000, 220), density=0.02, rng=3, dtype=np.float32)
+    rows = sparse.csr_array(rows @ sparse.diags_array(0.7 ** np.arange(220), dtype=np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TruncatedSVD(10, solver=solver, tol=tol).fit(csr_blocks(rows, 1500))
+    assert model.n_passes_ < 5
+    assert model.certificate_.lost > tol
+    best = np.linalg.svd(rows.toarray().astype(np.float64), compute_uv=False) ** 2
+    found = np.square(rows @ model.components_.T.astype(np.float64)).sum()
+    assert best[:10].sum() - found < (tol + 1e-6) * best.sum()
+
+
 def test_what_was_reached_is_said_where_the_passes_do_not_suffice():
     model = SketchedPCA(5, solver="krylov", n_passes=2, tol=1e-4)
     with pytest.warns(ConvergenceWarning, match=r"^tol.*0.0001.*2 pass"):

@@ -2,12 +2,15 @@
 
 import warnings
 
+import anndata
 import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import decomposition
 
-from dspectral import PCA, SketchedPCA, TruncatedSVD, write_counts
+import dspectral
+from dspectral import PCA, SketchedPCA, TruncatedSVD, open_store, write_counts
 from dspectral.decomposition.moments import GramProduct, Moments
 
 RNG = np.random.default_rng(7)
@@ -23,6 +26,60 @@ def variances(X, k, center=True):
     A = X.astype(np.float64)
     A = A - A.mean(axis=0) if center else A
     return np.linalg.svd(A, compute_uv=False)[:k] ** 2 / (len(X) - 1)
+
+
+def kept_in(kind, X, folder):
+    """Return rows where they are kept."""
+    path = str(folder / ("rows.h5ad" if "h5ad" in kind else "rows.zarr"))
+    if "h5ad" in kind:
+        anndata.AnnData(sparse.csr_matrix(X) if kind == "sparse h5ad" else X).write_h5ad(path)
+    return {
+        "memory": lambda: X,
+        "float64": lambda: X.astype(np.float64),
+        "CSR": lambda: sparse.csr_array(X),
+        "dask": lambda: da.from_array(X, chunks=(50, -1)),
+        "sparse dask": lambda: da.from_array(X, chunks=(50, -1)).map_blocks(sparse.csr_array),
+        "store": lambda: write_counts(X, path, block_rows=50, signed=True),
+        "sparse h5ad": lambda: open_store(path),
+        "backed h5ad": lambda: dspectral.engine.row_blocks.dense_rows(anndata.read_h5ad(path, backed="r").X),
+    }[kind]()
+
+
+KEPT = ["memory", "float64", "CSR", "dask", "sparse dask", "store", "sparse h5ad", "backed h5ad"]
+
+
+@pytest.mark.parametrize("kind", KEPT)
+@pytest.mark.parametrize(("offset", "width"), [(0.0, 12), (1e2, 2060), (1e5, 12), (1e5, 2060)])
+def test_projections_of_rows_far_from_the_origin_are_those_of_scikit_learn(offset, width, kind, tmp_path):
+    rng = np.random.default_rng(int(offset) + width)
+    X = rng.standard_normal((150, 6)) * [6, 5, 4, 3, 2, 1] @ rng.standard_normal((6, width)) / 100
+    X = (X + offset * np.std(X) * rng.choice([-1, 1], width)).astype(np.float32)
+    truth = decomposition.PCA(3, svd_solver="full").fit(X.astype(np.float64))
+    rows, right = kept_in(kind, X, tmp_path), truth.transform(X.astype(np.float64))
+    models = [PCA(3), PCA(3, svd_solver="krylov", tol=1e-9), PCA(3).partial_fit(rows[:70])]
+    for model in models:
+        model.partial_fit(rows[70:]) if hasattr(model, "mean_") else model.fit(rows)
+        np.testing.assert_allclose(model.explained_variance_, truth.explained_variance_, rtol=1e-4)
+        found, signs = (
+            np.asarray(model.transform(rows)),
+            np.sign((model.components_ * truth.components_).sum(axis=1)),
+        )
+        assert np.abs(found * signs - right).max() < 1e-4 * np.abs(right).max(axis=0).min()
+        assert found.dtype == (np.float64 if kind == "float64" else np.float32)
+        np.testing.assert_allclose(model.transform(X), found, atol=1e-5 * np.abs(right).max())
+
+
+def test_one_column_far_from_the_origin_beside_sparse_ones_keeps_its_digits():
+    rng = np.random.default_rng(8)
+    X = sparse.random_array((300, 40), density=0.05, rng=rng, dtype=np.float32).toarray() * 1e-2
+    X[:, 3] = 1013 + 0.01 * rng.standard_normal(300)
+    truth = decomposition.PCA(2, svd_solver="full").fit(X.astype(np.float64))
+    right = truth.transform(X.astype(np.float64))
+    for model in (PCA(2), PCA(2, whiten=True), SketchedPCA(2)):
+        found = model.fit(sparse.csr_array(X)).transform(sparse.csr_array(X))
+        found = found * (np.sqrt(model.explained_variance_) if getattr(model, "whiten", False) else 1)
+        found *= np.sign((model.components_ * truth.components_).sum(axis=1))
+        assert np.abs(found - right).max() < 1e-4 * np.abs(right).max()
 
 
 @pytest.mark.parametrize("kind", ["memory", "dask", "CSR", "store"])

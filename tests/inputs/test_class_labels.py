@@ -4,6 +4,7 @@ import enum
 import re
 import uuid
 import warnings
+from fractions import Fraction
 from functools import partial
 
 import dask
@@ -231,6 +232,8 @@ def test_numbers_of_numpy_become_those_of_python():
         assert (found, type(found)) == (3, int)
     assert (check_real("C", np.float32(0.5)), type(check_real("C", 1))) == (0.5, float)
     assert check_option("norm", None, ("l2", None)) is None
+    assert type(check_option("norm", np.str_("l2"), ("l1", "l2"))) is str
+    assert check_real("C", Fraction(1, 4)) == 0.25
 
 
 integer = partial(check_integer, "k", at_least=1, at_most=3)

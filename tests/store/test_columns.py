@@ -230,6 +230,48 @@ def test_columns_that_were_chosen_or_computed_are_no_longer_those_of_the_store(b
     assert columns_of(store.tfidf()).names is columns_of(store).names
 
 
+ROWS_OF = {
+    "slice": lambda x: x[1:5],
+    "step": lambda x: x[::-2],
+    "list": lambda x: x[[6, 0, 3]],
+    "rising": lambda x: x[np.array([0, 2, 5])],
+    "take": lambda x: da.take(x, [4, 1], axis=0),
+    "blocks": lambda x: x.blocks[1:],
+    "partitions": lambda x: x.partitions[:1],
+    "twice": lambda x: x[1:][[0, 3]][:2],
+    "astype": lambda x: x.astype(np.float64)[2:],
+    "cut": lambda x: x.rechunk((3, 2))[1:6].rechunk((2, -1)),
+    "joined": lambda x: da.concatenate([x[4:], x[:4]]),
+}
+COLUMNS_OF = {
+    "fewer": lambda x: x[:, :3],
+    "turned": lambda x: x[:, ::-1],
+    "rows too": lambda x: x[1:5, ::-1],
+    "list": lambda x: x[:, [1, 0, *range(2, x.shape[1])]],
+    "blocks": lambda x: x.rechunk((-1, 2)).blocks[:, ::-1],
+    "cut list": lambda x: x.rechunk((-1, 2))[:, [2, 3, 0, 1, *range(4, x.shape[1])]],
+    "joined": lambda x: da.concatenate([x[:, 2:], x[:, :2]], axis=1),
+    "joined blocks": lambda x: da.concatenate([x.rechunk((-1, 2)).blocks[:, :1]] * (x.shape[1] // 2), axis=1),
+    "computed": lambda x: x.map_blocks(abs)[1:],
+}
+
+
+@pytest.mark.parametrize("how", ROWS_OF)
+def test_rows_that_are_chosen_of_an_array_have_its_columns(how, built):
+    store, other = built("a"), built("c", OTHERS)
+    rows = ROWS_OF[how](da.concatenate([store.counts, store.counts]))
+    assert columns_of(rows).names is columns_of(store).names
+    with pytest.raises(ValueError, match="column 0 is"):
+        TruncatedSVD(2).fit(other).transform(rows)
+
+
+@pytest.mark.parametrize("how", COLUMNS_OF)
+def test_columns_that_are_chosen_of_an_array_have_no_names_of_others(how, built):
+    counts = built("a").counts
+    assert counts.shape[1] % 2 == 0
+    assert columns_of(COLUMNS_OF[how](counts)) is None
+
+
 def test_data_frames_are_compared_as_by_scikit_learn():
     table = np.random.default_rng(2).random((8, 3))
     pandas, names = pd.DataFrame(table, columns=["a", "b", "c"]), ["b", "a", "c"]

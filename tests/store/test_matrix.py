@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
+import anndata
 import dask.array as da
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from dspectral import PCA
+from dspectral.engine import bytes_said
 from dspectral.store.counts import open_store
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
@@ -220,20 +223,95 @@ def test_files_that_killed_writers_left_are_in_nobodys_way(url):
         assert np.array_equal(store.counts[-60:].compute().toarray(), ROWS.toarray())
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_array])
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64])
-def test_integers_that_single_precision_does_not_hold_are_refused(form, dtype):
-    for largest in (2**24, 2**24 + 2, 2**30):
-        stored = write_counts(form(np.array([[largest, 1]], dtype)), f"memory://exact/{uuid4().hex}")
-        assert stored.counts.compute().toarray().tolist() == [[largest, 1]]
-    with pytest.raises(StoreError, match="row block 0: 16777217 "):
-        write_counts(form(np.array([[2**24 + 1, 1]], dtype)), f"memory://exact/{uuid4().hex}")
+WHOLE = [2**24 + 1, -(2**24) - 1, 1_700_000_001, 2**53 - 1, 3]
+FORMS = {
+    "memory": np.asarray,
+    "CSR": sparse.csr_array,
+    "COO": sparse.coo_array,
+    "dask": lambda X: da.from_array(X, chunks=(1, -1)),
+    "sparse dask": lambda X: da.from_array(X, chunks=(1, -1)).map_blocks(sparse.csr_array),
+}
+
+
+def backed(X, folder):
+    """Return a sparse matrix that AnnData holds on disk."""
+    path = folder / "backed.h5ad"
+    anndata.AnnData(sparse.csr_matrix(X)).write_h5ad(path)
+    return anndata.read_h5ad(path, backed="r").X
+
+
+def whole_numbers(dtype):
+    """Return whole numbers that single precision does not hold, in a type; each row has one."""
+    known = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.iinfo(np.int64)
+    values = [value for value in WHOLE if known.min <= value <= known.max]
+    return np.array([[value, 1] for value in values], dtype=dtype)
+
+
+@pytest.mark.parametrize("form", [*FORMS, "backed"])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64, np.float64])
+def test_whole_numbers_that_single_precision_does_not_hold_are_kept(form, dtype, tmp_path):
+    X, url = whole_numbers(dtype), f"memory://exact/{uuid4().hex}"
+    rows = backed(X, tmp_path) if form == "backed" else FORMS[form](X)
+    write_counts(rows, url, block_rows=1, signed=True)
+    store = open_store(url)
+    assert store.dtype == store.counts.dtype == store[:2].dtype == np.float64
+    for rows in (store.counts, store[np.arange(len(X))].counts, store[::-1].counts[::-1]):
+        np.testing.assert_array_equal(rows.compute().toarray(), X)
+    assert store.check() is None
+    np.testing.assert_array_equal(store.column_sums, X.astype(np.float64).sum(axis=0))
+    assert store.tfidf().compute().dtype == store.to_anndata().X.dtype == np.float64
+    model = PCA(1).fit(store)
+    assert model.components_.dtype == np.float64
+    A = X.astype(np.float64) - X.astype(np.float64).mean(axis=0)
+    np.testing.assert_allclose(model.singular_values_, np.linalg.norm(A[:, 0]), rtol=1e-12)
+    np.testing.assert_allclose(np.abs(model.transform(store).compute()), np.abs(A[:, :1]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("first", [np.float32, np.int64])
+def test_exact_rows_are_added_to_those_of_single_precision_and_the_other_way_round(first):
+    small, large = np.array([[0.1, 2]], np.float32), np.array([[0, 2**24 + 1], [7, 0]])
+    parts, url = (small, large) if first == np.float32 else (large, small), f"memory://exact/{uuid4().hex}"
+    before = write_counts(parts[0], url)
+    assert before.dtype == (np.float32 if first == np.float32 else np.float64)
+    store = write_counts(parts[1], url, append=True)
+    np.testing.assert_array_equal(store.counts.compute().toarray(), np.concatenate(parts).astype(np.float64))
+    assert sum(bytes_said(store.counts)) == store.n_bytes + 4 * 2
+    store.check()
+    left = open_store(url, without=[block.name for block in store.blocks if block.is_double])
+    assert left.counts.compute().dtype == left.dtype == np.float32
+    np.testing.assert_array_equal(before.counts.compute().toarray(), parts[0])
+
+
+def test_stores_of_single_precision_say_of_their_blocks_what_they_always_said():
+    store = write_counts(np.eye(3) * 2.0**24, f"memory://exact/{uuid4().hex}")
+    root = store.where.attributes()["dspectral"]
+    assert [len(block) for block in root["blocks"]] == [11]
+    assert "double" not in store.where.attributes(store.blocks[0].name)
+    assert store.dtype == store.counts.compute().dtype == np.float32
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 2**63 - 1])
+@pytest.mark.parametrize("form", ["memory", "CSR", "dask"])
+def test_integers_that_double_precision_does_not_hold_are_refused(form, value):
+    with pytest.raises(StoreError, match=f"row block 0: {value} .*{2**53}"):
+        write_counts(FORMS[form](np.array([[value, 1]])), f"memory://exact/{uuid4().hex}")
+
+
+def test_measurements_are_kept_in_single_precision():
+    X = np.array([[0.1, 1e30, 2.0**60 + 2.0**20, 16_777_217.5]])
+    store = write_counts(X, f"memory://exact/{uuid4().hex}")
+    np.testing.assert_array_equal(store.counts.compute().toarray(), X.astype(np.float32))
 
 
 def test_sums_of_repeated_integers_are_exact_or_refused():
-    pair = sparse.coo_array(([2**24, 1], ([0, 0], [0, 0])), shape=(1, 2), dtype=np.int64)
-    for rows in (pair, sparse.csr_array((pair.data, [0, 0], [0, 2]), shape=(1, 2))):
-        with pytest.raises(StoreError, match="16777217"):
-            write_counts(rows, f"memory://exact/{uuid4().hex}")
+    def repeated(*values):
+        return sparse.csr_array((np.array(values), [0] * len(values), [0, len(values)]), shape=(1, 2))
+
+    for values in ((2**24, 1), (2**53, 1, -2), (100, 100)):
+        for rows in (repeated(*values), sparse.coo_array(repeated(*values))):
+            store = write_counts(rows, f"memory://exact/{uuid4().hex}")
+            assert store.counts.compute().toarray()[0, 0] == sum(values)
+    with pytest.raises(StoreError, match=f"{2**53 + 1} "):
+        write_counts(repeated(2**53, 1), f"memory://exact/{uuid4().hex}")
     small = sparse.csr_array((np.array([100, 100], np.int8), [0, 0], [0, 2]), shape=(1, 2))
     assert write_counts(small, f"memory://exact/{uuid4().hex}").counts.compute().toarray()[0, 0] == 200

@@ -393,7 +393,7 @@ class HybridLSI(
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        fold_in = partial(project, axes=np.ascontiguousarray(self.components_.T), offset=None)
+        fold_in = partial(project, axes=np.ascontiguousarray(self.components_.T))
         return map_rows(
             X, fold_in, n_columns=len(self.components_), dtype=self.components_.dtype, name="fold-in"
         )

@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -377,7 +378,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, at_least=1)
-        if isinstance(self.n_features, int | np.integer) and self.n_components > self.n_features:
+        if isinstance(self.n_features, Integral) and self.n_components > self.n_features:
             raise ValueError(
                 f"n_components is {self.n_components}, but it must be at most n_features, which is {self.n_features}"
             )
