@@ -22,15 +22,7 @@ from sklearn.preprocessing import KBinsDiscretizer, Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 import dspectral
-from dspectral import (
-    HybridLSI,
-    NgramHashing,
-    SketchedPCA,
-    TfidfWeighting,
-    TruncatedSVD,
-    load,
-    save,
-)
+from dspectral import HybridLSI, NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, load, save
 from dspectral.engine.keeping import _container
 from dspectral.persistence import models
 from dspectral.persistence.models import import_all, named
@@ -339,14 +331,8 @@ def exists(path, number):
     ("change", "message"),
     [
         (lambda head, _: head.update({"class": "Certificate"}), "'Certificate'"),
-        (
-            lambda head, _: head["attributes"]["certificate_"].update({"class": "Popen"}),
-            "'Popen'",
-        ),
-        (
-            lambda head, _: head["attributes"]["mean_"].update({"kind": "pickle"}),
-            "'pickle'",
-        ),
+        (lambda head, _: head["attributes"]["certificate_"].update({"class": "Popen"}), "'Popen'"),
+        (lambda head, _: head["attributes"]["mean_"].update({"kind": "pickle"}), "'pickle'"),
         (lambda head, _: head.update({"format": 3}), "format 3"),
         (lambda head, _: head["attributes"].update({"transform": "x"}), "sets 'transform'"),
         (lambda head, _: head["attributes"].update({"__class__": None}), "sets '__class__'"),

@@ -171,19 +171,9 @@ def test_more_variables_than_a_gram_matrix_takes_are_found_in_passes(monkeypatch
     ("data", "options", "error", "said"),
     [
         (made, {"mask_var": "none"}, ValueError, "mask_var.*'none'"),
-        (
-            made,
-            {"mask_var": CHOSEN[:9]},
-            ValueError,
-            "5 of 9 variables.*40",
-        ),
+        (made, {"mask_var": CHOSEN[:9]}, ValueError, "5 of 9 variables.*40"),
         (made, {"mask_var": CHOSEN & False}, ValueError, "0 of 40 variables"),
-        (
-            made,
-            {"mask_var": np.arange(40)},
-            ValueError,
-            r"mask_var.*\[0 1 2\]",
-        ),
+        (made, {"mask_var": np.arange(40)}, ValueError, r"mask_var.*\[0 1 2\]"),
         (made, {"mask_var": CHOSEN.astype(str)}, ValueError, "mask_var.*'False'"),
         (made, {"svd_solver": "lapack"}, ValueError, "svd_solver.*'lapack'.*None"),
         (made, {"mask_var": None, "use_highly_variable": True}, ValueError, "mask_var"),

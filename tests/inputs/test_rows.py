@@ -168,10 +168,7 @@ class Frame:
         (Frame, r"X.*Dask Frame.*X\.to_dask_array\(lengths=True\)"),
         (lambda: dask.delayed(COUNTS), "X.*Delayed"),
         (lambda: zarr.array(COUNTS), r"X.*zarr.*dask\.array\.from_array\(X\)"),
-        (
-            lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])),
-            "X.*corpus.*counts",
-        ),
+        (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*corpus.*counts"),
         (
             lambda: SimpleNamespace(words=[], sentences=Blocks(int, []), counts=np.ones(3)),
             "X.*corpus.*dspectral.WordEmbedding",

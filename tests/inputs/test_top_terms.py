@@ -121,12 +121,7 @@ def test_a_sentence_representation_names_the_columns_that_have_vectors():
 
 @pytest.mark.parametrize(
     ("terms", "message"),
-    [
-        ("abc", "terms|columns"),
-        (3, "columns"),
-        (NgramHashing(8), "terms"),
-        ({7: "x"}, "column 7.*3"),
-    ],
+    [("abc", "terms|columns"), (3, "columns"), (NgramHashing(8), "terms"), ({7: "x"}, "column 7.*3")],
 )
 def test_what_names_no_columns_is_one_sentence(terms, message):
     with pytest.raises((TypeError, ValueError), match=message):

@@ -99,10 +99,7 @@ def test_x_layers_and_raw_of_a_file_open_as_stores(path):
     ("layer", "sentence"),
     [
         ("nothing", r"'nothing'.*cells.*'by column', 'counts', 'dense'"),
-        (
-            "dense",
-            r"'dense'.*array.*csr_matrix.*adata\.layers\['dense'\]",
-        ),
+        ("dense", r"'dense'.*array.*csr_matrix.*adata\.layers\['dense'\]"),
     ],
 )
 def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence):
@@ -289,10 +286,7 @@ def test_a_file_that_is_open_for_reading_is_named(tmp_path):
 
 
 def test_a_whole_anndata_is_refused_with_the_matrices_that_it_holds():
-    with pytest.raises(
-        TypeError,
-        match=r"X.*AnnData.*adata\.X.*adata\.layers\[.*'counts', 'by col",
-    ):
+    with pytest.raises(TypeError, match=r"X.*AnnData.*adata\.X.*adata\.layers\[.*'counts', 'by col"):
         TruncatedSVD(2).fit(made())
 
 

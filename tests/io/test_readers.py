@@ -91,18 +91,8 @@ BAD = [
     ("a.jsonl", '["a"]\n', labelled, "line 1.*JSON"),
     ("a.jsonl", '{"text": "a"}\n', labelled, "line 1.*'label'.*text"),
     ("a.jsonl", '{"text": 3, "label": "b"}\n', labelled, "'text'.*3"),
-    (
-        "a.jsonl",
-        '{"text": "a", "label": [1, null]}\n',
-        labelled,
-        r"line 1.*'label'.*\[1, None\]",
-    ),
-    (
-        "a.jsonl",
-        '{"text": "a", "label": {"b": 1}}\n',
-        labelled,
-        "line 1.*{'b': 1}",
-    ),
+    ("a.jsonl", '{"text": "a", "label": [1, null]}\n', labelled, r"line 1.*'label'.*\[1, None\]"),
+    ("a.jsonl", '{"text": "a", "label": {"b": 1}}\n', labelled, "line 1.*{'b': 1}"),
     ("a.jsonl", '{"text": "a", "label": Infinity}\n', labelled, "line 1.*inf"),
     ("a.tsv", "text\tlabel\na\n", labelled, "line 2.*1 column.*2"),
     ("a.tsv", "text\tintent\na\tb\n", labelled, "'label'.*text, intent"),
@@ -145,11 +135,7 @@ FILES = {
     "a.conll": ("the\tDET\n", "caf\u00e9\tNOUN\n", read_conll),
     "a.paths": ("0\tthe\t2\n", "1\tcaf\u00e9\t1\n", read_brown_paths),
     "a.tsv": ("text\tlabel\n", "caf\u00e9\tx\n", labelled),
-    "a.jsonl": (
-        '{"text": "a", "label": "x"}\n',
-        '{"text": "caf\u00e9", "label": "x"}\n',
-        labelled,
-    ),
+    "a.jsonl": ('{"text": "a", "label": "x"}\n', '{"text": "caf\u00e9", "label": "x"}\n', labelled),
 }
 
 

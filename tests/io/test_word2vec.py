@@ -93,10 +93,7 @@ def test_one_string_is_no_list_of_words(tmp_path):
     [
         ("v.txt", lambda path, word: write_word2vec(path, [word], np.ones((1, 2)))),
         ("p.gz", lambda path, word: write_brown_paths(path, ["1"], [word], [1])),
-        (
-            "l.svm",
-            lambda path, word: write_labelled_text(np.ones((1, 2)), path, np.ones((1, 1))),
-        ),
+        ("l.svm", lambda path, word: write_labelled_text(np.ones((1, 2)), path, np.ones((1, 1)))),
     ],
 )
 def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path, monkeypatch):

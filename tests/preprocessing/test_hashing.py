@@ -58,10 +58,7 @@ def test_many_texts_are_hashed_block_by_block(monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (
-            "a text",
-            r"\['a text'\].*TextFiles\('a text'\)",
-        ),
+        ("a text", r"\['a text'\].*TextFiles\('a text'\)"),
         (b"a text", r"\[b'a text'\]"),
         ({"text": TEXTS}, "X.*dict"),
         ({"a", "b"}, "X.*set"),

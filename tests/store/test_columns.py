@@ -157,12 +157,7 @@ def test_hashed_columns_are_compared_by_every_setting(built, tmp_path):
     model = make_pipeline(TfidfWeighting(), TruncatedSVD(2)).fit(store)
     svd = TruncatedSVD(2).fit(store.tfidf())
     dspectral.save(svd, tmp_path / "svd")
-    others = {
-        "ngram_range": (1, 2),
-        "lowercase": False,
-        "alternate_sign": False,
-        "tokenizer": str.split,
-    }
+    others = {"ngram_range": (1, 2), "lowercase": False, "alternate_sign": False, "tokenizer": str.split}
     for name, value in others.items():
         other = built(name, hashing=NgramHashing(**{**settings, name: value}))
         weighted = other.weighted(dspectral.Weighting.tfidf(store.document_frequency, len(store)))

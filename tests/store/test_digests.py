@@ -83,11 +83,7 @@ def test_a_root_that_was_edited_or_is_of_another_format_does_not_open(store, cha
         ("totals/0000/column_sums", lambda store: store.column_sums, "column_sums"),
         ("totals/0000/document_frequency", CHECK, "document_frequency"),
         ("blocks/0000-000001/column_sums", CHECK, "sums"),
-        (
-            "blocks/0000-000000/labels/indices",
-            lambda store: store.labels.compute(),
-            "content",
-        ),
+        ("blocks/0000-000000/labels/indices", lambda store: store.labels.compute(), "content"),
     ],
 )
 def test_sums_and_labels_that_were_edited_are_refused(store, path, read, said):

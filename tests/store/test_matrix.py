@@ -112,13 +112,7 @@ def test_a_block_without_rows_is_left_out(url):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.nan, "nan"),
-        (np.inf, "inf"),
-        (-1.0, "-1.0"),
-        (1e300, "inf"),
-    ],
+    ("value", "message"), [(np.nan, "nan"), (np.inf, "inf"), (-1.0, "-1.0"), (1e300, "inf")]
 )
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_is_no_count_is_named_by_its_place(url, value, message, lazy):

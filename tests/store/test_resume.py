@@ -118,8 +118,7 @@ def expected(tmp_path_factory, text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n"),
-    [("threads", 4), ("processes", 2), pytest.param("distributed", 2, marks=pytest.mark.slow)],
+    ("kind", "n"), [("threads", 4), ("processes", 2), pytest.param("distributed", 2, marks=pytest.mark.slow)]
 )
 def test_every_scheduler_writes_the_same_bytes(tmp_path, text, expected, kind, n):
     rows, marker = generated(), tmp_path / "killed"

@@ -148,11 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 limits = partial(
-    settings,
-    deadline=None,
-    derandomize=not LONG,
-    suppress_health_check=list(HealthCheck),
-    database=None,
+    settings, deadline=None, derandomize=not LONG, suppress_health_check=list(HealthCheck), database=None
 )
 StoreMachine.TestCase.settings = (
     limits(max_examples=300, stateful_step_count=40)

@@ -45,10 +45,7 @@ def test_a_program_is_run_by_its_name_and_calls_itself_as_it_was_called(name, ca
     assert form.parser("rivers", "").prog == "python -m workflows.rivers"  # the name was this call's alone
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("dmeo", "demo"), ("lst", "list"), ("xyz", "`dspectral list`")],
-)
+@pytest.mark.parametrize(("name", "hint"), [("dmeo", "demo"), ("lst", "list"), ("xyz", "`dspectral list`")])
 def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
     with pytest.raises(SystemExit) as caught:
         main([name, "--out", "x"])
