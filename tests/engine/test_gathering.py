@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 from functools import partial
 from pathlib import Path
@@ -138,9 +139,9 @@ def test_what_a_worker_does_not_see_is_named_with_the_worker_and_not_called_dama
     folder, address = elsewhere
     with pytest.raises((FileNotFoundError, ValueError)) as caught:
         use(folder)
-    assert f"{name} is not there for worker {address} on {socket.gethostname()}" in str(caught.value)
-    assert "build the store again" not in str(caught.value)
+    assert re.search(f"{name}.*worker {address} .*{socket.gethostname()}", str(caught.value))
+    assert "again" not in str(caught.value)
 
 
 def test_without_a_cluster_the_process_is_named():
-    assert f"for process {os.getpid()} on " in str(not_seen("x"))
+    assert f"process {os.getpid()} " in str(not_seen("x"))

@@ -79,7 +79,7 @@ def test_runs_have_no_more_bytes_than_the_target_and_the_configuration_say(strea
 def test_a_setting_that_is_no_size_is_refused():
     with (
         dask.config.set({"dspectral.joined-bytes": "much"}),
-        pytest.raises(ValueError, match=r"dspectral\.joined-bytes is 'much', but"),
+        pytest.raises(ValueError, match=r"dspectral\.joined-bytes.*'much'"),
     ):
         spans_of(SEVEN, 1)
 
@@ -141,7 +141,7 @@ def test_a_block_of_another_shape_than_said_is_named(store):
     # The mapped rows are what has promised a shape.
     with (
         dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"row block 5: it has shape \(299, 1500\)"),
+        pytest.raises(ValueError, match=r"row block 5.*\(299, 1500\)"),
     ):
         summarize(rows, of=SKETCH)
 
@@ -156,7 +156,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
 
     with (
         dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9): too many rows"),
+        pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9)"),
     ):
         summarize(store, of=partial(Picky.of, size=20))
 

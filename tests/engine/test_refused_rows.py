@@ -18,10 +18,10 @@ from tests.engine.blocks import N_COLUMNS, lazy, one_by_one, unreadable
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (da.ones((6, 4), chunks=(3, 2)), r"cut into 2 column chunks, .* call X\.rechunk\(\{1: -1\}\) first"),
-        (one_by_one(4)[da.ones(4, chunks=1) > 0], r"unknown size: call X\.compute_chunk_sizes\(\) first"),
-        (da.ones((2, 2, 2)), r"expected a two-dimensional array, got 3 dimension\(s\)"),
-        (np.ones(3), r"expected a two-dimensional array, got 1 dimension\(s\)"),
+        (da.ones((6, 4), chunks=(3, 2)), r"2 column chunks.*X\.rechunk\(\{1: -1\}\)"),
+        (one_by_one(4)[da.ones(4, chunks=1) > 0], r"X\.compute_chunk_sizes\(\)"),
+        (da.ones((2, 2, 2)), r"3 dimension"),
+        (np.ones(3), r"1 dimension"),
     ],
 )
 def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
@@ -34,8 +34,8 @@ def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
 @pytest.mark.parametrize(
     ("X", "more", "error", "said"),
     [
-        ([[1.0]], {}, TypeError, "a Dask array or a store, got list"),
-        *((np.ones((2, 2)), {"fan_in": n}, ValueError, f"fan_in is {n}, but") for n in (1, 0, -2)),
+        ([[1.0]], {}, TypeError, "Dask array.*list"),
+        *((np.ones((2, 2)), {"fan_in": n}, ValueError, f"fan_in.*{n}") for n in (1, 0, -2)),
     ],
 )
 def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, said):
@@ -44,7 +44,7 @@ def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, said):
 
 
 def test_streams_cut_differently_are_refused():
-    with pytest.raises(ValueError, match="4 blocks of 4 rows and 2 blocks of 4"):
+    with pytest.raises(ValueError, match=r"4 blocks of 4.*2 blocks of 4"):
         summarize(one_by_one(4), one_by_one(4).rechunk((2, 2)), of=Moments.of)
 
 
@@ -65,7 +65,7 @@ def test_an_error_in_a_block_begins_with_its_number(make):
     for solver in ("frequent_directions", "gram", "nystrom", "krylov"):
         with pytest.raises(ValueError, match=message):
             SketchedPCA(1, solver=solver).fit(X)
-    with pytest.raises(ValueError, match="row block 2: no"):
+    with pytest.raises(ValueError, match="row block 2"):
         map_rows(X, partial(refuse_nan), n_columns=2).compute()
 
 

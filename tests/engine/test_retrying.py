@@ -93,7 +93,8 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
         tasks.retried(read, what="reading a block")
     assert pauses == [0.25, 1.0, 4.0]
     assert heard == [Retried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
-    assert raised.value.__notes__ == ["the same on each of 4 attempts"]
+    (note,) = raised.value.__notes__
+    assert "4 attempts" in note
 
 
 @pytest.mark.parametrize(("n_retries", "n_calls"), [(0, 1), (2, 3)])
@@ -122,7 +123,7 @@ BAD = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in BAD for value in BAD[name]])
 def test_a_setting_that_means_nothing_is_refused_by_its_name_and_value(name, value):
-    match = rf"dspectral\.{name} is {re.escape(repr(value))}, but it must be "
+    match = rf"dspectral\.{name}.*{re.escape(repr(value))}"
     with dask.config.set({f"dspectral.{name}": value}), pytest.raises(ValueError, match=match):
         SETTINGS[name]()
 

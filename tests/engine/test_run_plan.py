@@ -53,8 +53,8 @@ def test_a_plan_is_read_by_persons_notebooks_and_programs(store):
     plans = []
     assert heard_of(lambda: plans.append(SketchedPCA(3).plan(store))) == []  # no event tells of it
     (found,) = plans
-    assert "threads of this process" in str(found)
-    assert "Plan of SketchedPCA" in found._repr_html_()
+    assert "SketchedPCA" in str(found)
+    assert "SketchedPCA" in found._repr_html_()
     content = found.as_dict()
     assert content["n_tasks"] == found.n_tasks
     assert json.loads(json.dumps(content)) == content
@@ -63,7 +63,7 @@ def test_a_plan_is_read_by_persons_notebooks_and_programs(store):
 def test_what_does_not_fit_is_said_and_not_raised(store):
     found = SketchedPCA(3, sketch_size=50).plan(store, workers=1, memory_limit="100 MB")
     assert (found.seconds, found.memory_limit) == (None, 100_000_000)
-    with pytest.raises(MemoryError, match=r"SketchedPCA .*a worker needs .*of its 100 MB.*memory_limit="):
+    with pytest.raises(MemoryError, match=r"SketchedPCA .*100 MB.*memory_limit="):
         found.check()
     assert found.as_dict()["verdict"] == found.verdict
     assert found.verdict.startswith("fits with memory_limit='")
@@ -100,9 +100,9 @@ def test_what_is_not_tried_is_planned_and_not_timed(text, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: plan(build_store, (line for line in ["a"]), "memory://never"), "only files can be planned"),
-        (lambda: SketchedPCA(99).plan(normal_rows(3)), "n_components is 99"),  # as fit does
-        (lambda: SketchedPCA(2).plan(normal_rows(2)), "give workers=N"),
+        (lambda: plan(build_store, (line for line in ["a"]), "memory://never"), "files"),
+        (lambda: SketchedPCA(99).plan(normal_rows(3)), "n_components.*99"),  # as fit does
+        (lambda: SketchedPCA(2).plan(normal_rows(2)), "workers=N"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(call, said, monkeypatch):

