@@ -135,7 +135,7 @@ def test_results_go_into_a_backed_file_that_is_open_for_writing(mode, is_dense, 
     pp.pca(backed, 5)
     check(backed, mask=CHOSEN)
     for options, given in (({}, backed[:50]), ({"copy": True}, backed)):
-        with pytest.raises(ValueError, match="backed"):
+        with pytest.raises(ValueError, match=r"backed.*copies"):
             pp.pca(given, 5, **options)
     backed.file.close()
     back = anndata.read_h5ad(tmp_path / "cells.h5ad")
@@ -321,7 +321,7 @@ def test_files_that_take_no_results_are_refused_before_the_fit(tmp_path, monkeyp
     made().write_h5ad(path)
     with h5py.File(path, "r"), pytest.raises(StoreError, match=r"cells\.h5ad"):
         pp.pca(path, 3)
-    with pytest.raises(StoreError, match=r"missing"):
+    with pytest.raises(StoreError, match=r"missing.cells\.h5ad"):
         pp.pca(tmp_path / "missing" / "cells.h5ad", 3)
     usage = SimpleNamespace(free=100)
     monkeypatch.setattr("dspectral.store.anndata_files.shutil.disk_usage", lambda path: usage)

@@ -159,7 +159,7 @@ def test_a_page_that_comes_late_shows_what_was_told_before():
 def test_a_scheduler_without_a_dashboard_is_named_in_a_sentence(rows):
     how = {"dashboard_address": ":0", "scheduler_kwargs": {"dashboard": False}}
     with Client(n_workers=1, processes=False, **how) as client:
-        with pytest.warns(UserWarning, match="dashboard"):
+        with pytest.warns(UserWarning, match="scheduler.*dashboard"):
             assert dspectral.show_dashboard(client) is None
         assert not dask.config.get("dspectral.dashboard")
         assert sketch(rows).n_components == 3

@@ -43,7 +43,7 @@ def test_appended_rows_bring_their_labels_and_must_have_some(tmp_path):
     assert write_counts(X, f"{path}-plain").labels is None
     same(store, sparse.vstack([X, X]), sparse.vstack([Y, Y]))
     for labels in (None, Y[:, :3]):
-        with pytest.raises(StoreError, match="labels"):
+        with pytest.raises(StoreError, match=rf"labels.*{re.escape(path)}"):
             write_counts(X, path, labels=labels, append=True)
 
 

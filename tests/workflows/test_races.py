@@ -166,7 +166,7 @@ def test_documents_are_the_lines_of_files(tmp_path):
     assert words.documents(settings) == ["one line", "two"]
     assert words.documents({**settings, "documents": 1}) == ["one line"]
     (tmp_path / "a.txt").write_text("\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"txt"):
+    with pytest.raises(ValueError, match=r"\.txt"):
         words.documents(settings)
-    with pytest.raises(FileNotFoundError, match=r"csv"):
+    with pytest.raises(FileNotFoundError, match=r"\*\.csv"):
         words.documents({**settings, "text": [str(tmp_path / "*.csv")]})

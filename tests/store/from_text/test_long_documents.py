@@ -161,7 +161,7 @@ def test_stores_and_corpora_say_what_was_skipped(tmp_path):
         assert made.provenance["n_long_documents"] == 2
         assert made.provenance["long_documents_at"][0].endswith("a.txt, line 2")
         assert made.provenance["long_documents"] == "skip"
-    with pytest.warns(UserWarning, match="truncated"):
+    with pytest.warns(UserWarning, match="2 document.*9 bytes.*truncated"):
         grown = build_store(
             str(tmp_path / "a.txt"),
             str(tmp_path / "store"),
@@ -194,7 +194,7 @@ def test_text_files_and_explorations_have_the_same_limit(tmp_path):
         with pytest.raises(ValueError, match=r"line 2.*20 bytes"):
             use(max_document_bytes=20)
     files = TextFiles(path, max_document_bytes=20, long_documents="skip")
-    with pytest.warns(UserWarning, match="empty"):
+    with pytest.warns(UserWarning, match="2 document.*20 bytes.*empty"):
         rows = NgramHashing().fit_transform(files).compute()
     assert (rows.sum(axis=1) > 0).tolist() == [True, False, False, False, True]
     assert files.n_long_documents == 2
