@@ -6,6 +6,7 @@ import pytest
 
 from dspectral import TreePCA
 from dspectral.methods.tmpca import nodes
+from tests.methods.tmpca.test_tree_pca import padded
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 
@@ -51,14 +52,6 @@ def expected(tree, leaves, n_leaves):
     return np.concatenate(parts)
 
 
-def padded(sentence, length, pair):
-    words, matrix = pair
-    out = np.zeros((length, matrix.shape[1]))
-    for place, word in enumerate(sentence[:length]):
-        out[place] = matrix[words.index(word)]
-    return out
-
-
 @pytest.mark.parametrize("output", ["root", "levels", "pooled", "sliding"])
 @pytest.mark.parametrize(
     ("arity", "length", "k", "whiten"),
@@ -69,7 +62,7 @@ def test_texts_give_what_the_transcription_gives_node_by_node(output, arity, len
     tree = TreePCA(k, length=length, arity=arity, vectors=pair, whiten=whiten, output=output).fit(sentences)
     found = tree.transform(sentences)
     for row, sentence in zip(found, sentences, strict=True):
-        theirs = expected(tree, padded(sentence, length, pair), min(len(sentence), length))
+        theirs = expected(tree, padded([sentence], length, pair)[0], min(len(sentence), length))
         np.testing.assert_allclose(row, theirs, atol=1e-9)
     assert not found[[not sentence for sentence in sentences]].any()
     assert found.shape[1] == len(tree.get_feature_names_out())
