@@ -24,10 +24,6 @@ def text_blocks(
 
     >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
     [2, 1]
-    >>> next(text_blocks("to be"))
-    Traceback (most recent call last):
-    ...
-    TypeError: X is one string: ['to be'] is a list of one text, and TextFiles('to be') names files
     """
     held: list[bytes] = []
     n_bytes = 0

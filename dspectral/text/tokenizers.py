@@ -112,11 +112,6 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
 
     >>> as_tokenizer(str.split), as_tokenizer("builtins:str.split")
     ('builtins:str.split', 'builtins:str.split')
-    >>> as_tokenizer(lambda text: text.split())
-    Traceback (most recent call last):
-    ...
-    ValueError: tokenizer is the function '<lambda>' without a name to import it by, which workers, later appends and \
-saved models need: define it with def at the top of a module
     """
     if tokenizer is None:
         return None
