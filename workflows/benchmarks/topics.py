@@ -1,14 +1,15 @@
 """Race ``Topics`` against scikit-learn's NMF and LDA and gensim's LDA and LSI on texts whose groups are known.
 
 Each reads the same texts in a process of its own and counts words its own way. Coherence is NPMI of a topic's ten words
-over documents of the same texts. A group is found if some topic's ten most typical documents hold seven of it. NMI
-compares each document's largest topic with its group.
+over documents of the same texts, or of others. A group is found if some topic's ten most typical documents hold seven
+of it. NMI compares each document's largest topic with its group.
 """
 
 import argparse
 import gzip
 import importlib.util
 import json
+import re
 import resource
 import time
 from collections.abc import Callable
@@ -110,11 +111,22 @@ def run_one(name: str, texts: list[str], k: int) -> Ran:
     return Ran(model, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def coherence(counts: Any, names: dict[str, int], topics: list[list[str]]) -> float:
+def coherence(texts: list[str], topics: list[list[str]]) -> float:
     """Return the mean NPMI of pairs of a topic's words over documents; 0 for a topic of one word."""
+    names = {word: column for column, word in enumerate(sorted({word for words in topics for word in words}))}
+    # Both kinds of words: scikit-learn cuts at apostrophes, we do not.
+    counter = CountVectorizer(
+        binary=True,
+        vocabulary=names,
+        dtype=np.float32,
+        analyzer=lambda text: (
+            re.findall(r"\w+", text.lower()) + re.findall(r"\w+(?:['\u2019]\w+)+", text.lower())
+        ),
+    )
+    counts = counter.transform(texts).tocsc()
     found = []
     for words in topics:
-        columns = [names[word] for word in words if word in names]
+        columns = [names[word] for word in words]
         of_words = counts[:, columns]
         joint = (of_words.T @ of_words).toarray() / counts.shape[0]
         single = np.diag(joint)
@@ -157,6 +169,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--label-field", default="label", help="field of the group; records of several are left out"
     )
+    other = "JSON lines of other texts, by which coherence is counted (default: the same)"
+    parser.add_argument("--other", type=form.local_path, metavar="FILE", help=other)
     parser.add_argument("--topics", type=form.positive, nargs="+", default=[20, 50], help="numbers of topics")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="who runs")
     with form.run(parser.parse_args(argv)) as run:
@@ -166,8 +180,9 @@ def main(argv: list[str] | None = None) -> None:
 def race(run: Any, arguments: argparse.Namespace) -> None:
     """Run each method for each number of topics, and report what each found."""
     texts, labels = read(arguments.file, arguments.text_field, arguments.label_field)
-    counter = CountVectorizer(binary=True, **LIMITS)
-    counts = counter.fit_transform(texts).astype(np.float32).tocsc()
+    other = (
+        read(arguments.other, arguments.text_field, arguments.label_field)[0] if arguments.other else texts
+    )
     there = [name for name in arguments.methods if "gensim" not in name or importlib.util.find_spec("gensim")]
     for k in arguments.topics:
         for name in there:
@@ -179,7 +194,7 @@ def race(run: Any, arguments: argparse.Namespace) -> None:
             model = found.model
             figures = {
                 "groups_found": groups_found(model.typical, labels),
-                "npmi": coherence(counts, counter.vocabulary_, model.words),
+                "npmi": coherence(other, model.words),
                 "nmi": normalized_mutual_info_score(labels, model.largest),
                 "cpu_seconds": found.seconds,
                 "memory_mb": found.memory,

@@ -285,7 +285,7 @@ class Topics(
         return Z if out is None else write_rows(Z, out)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
-        """Return the words that tell each topic from the rest: those that add most to its divergence from all text.
+        """Return the words that are frequent in each topic and rarer in the rest of the text.
 
         Parameters
         ----------
@@ -295,7 +295,8 @@ class Topics(
         Returns
         -------
         list of list of str
-            The words, that of the largest p log(p / q) first, p and q being its shares in the topic and in all text.
+            The words, that of the largest p sqrt(log(p / q)) first, p and q being its shares in the topic and in all
+            text.
 
         Raises
         ------
@@ -419,12 +420,15 @@ class Topics(
         return sparse.csr_array(places, shape=(known.shape[0], self.n_features_in_))
 
     def _term_weights(self) -> FloatArray:
-        """Return what each word adds to the divergence of a topic from the whole text, p log(p / mean of p)."""
-        mean = self.topic_shares_ @ self.components_ / self.topic_shares_.sum()
-        lift = np.log(
-            np.divide(self.components_, mean, out=np.ones_like(self.components_), where=mean > 0) + 1e-15
-        )
-        return np.asarray(self.components_ * np.maximum(lift, 0.0))
+        """Return p sqrt(log(p / q)) of each word, p and q being its shares in a topic and in all text.
+
+        Shares are those of counts, without inverse document frequencies, under which rare names would come first.
+        """
+        counts = self.components_ / self.idf_
+        counts /= np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        mean = self.topic_shares_ @ counts / self.topic_shares_.sum()
+        lift = np.divide(counts, mean, out=np.ones_like(counts), where=mean > 0)
+        return np.asarray(counts * np.sqrt(np.log(np.maximum(lift, 1.0))))
 
     def _term_columns(self) -> tuple[NDArray[np.int64], int]:
         return self.columns_, self.n_features_in_

@@ -217,3 +217,13 @@ def test_a_share_is_a_share_in_every_type(kind):
     texts = ["oak elm", "oak ash", "oak fir", "elm ash"]
     model = Topics(2, min_df=kind(0.5), max_df=kind(0.5)).fit(texts)
     assert sorted(model.words_) == ["ash", "elm"]
+
+
+def test_a_name_that_few_documents_have_does_not_come_before_the_words_of_the_topic():
+    counts, truth = planted(400)
+    names = np.zeros((400, K))
+    for topic in range(K):  # in six documents of the topic and nowhere else
+        names[np.flatnonzero(truth == topic)[:6], topic] = 12
+    columns = [*WORDS, *(f"name{topic}" for topic in range(K))]
+    model = make(min_df=2).fit(np.hstack([counts, names]), terms=columns)
+    assert not [word for words in model.top_words(OF_TOPIC + 3) for word in words if word.startswith("name")]
