@@ -1,7 +1,7 @@
 """Kinds of blocks: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
 
 from collections.abc import Sequence
-from numbers import Number
+from numbers import Integral, Number
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -32,6 +32,16 @@ CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
 Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"
 """A block of rows, sparse or dense, shape ``(n_rows, n_columns)``."""
+
+
+def format_value(value: object) -> str:
+    """Return the first 60 characters of a value for a message; Python refuses to write integers of thousands of digits.
+
+    >>> format_value("auto"), format_value(2.5), format_value(10**5000)
+    ("'auto'", '2.5', 'about 2**16610')
+    """
+    size = abs(int(value)) if isinstance(value, Integral) else 0
+    return f"about 2**{size.bit_length()}" if size >= 1 << 63 else f"{value!r:.60}"
 
 
 def is_missing(value: object) -> bool:

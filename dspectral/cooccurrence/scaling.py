@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dspectral.linalg.panels import cut_runs
 from dspectral.linalg.sparse_products import divide_entries
-from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray, format_value
 
 CountTransform: TypeAlias = Literal["sqrt", "log", "none"] | float
 """Function that tames large counts: a square root, ``log(1 + count)``, none, or a power above 0."""
@@ -118,12 +118,12 @@ class ContextScaling(NamedTuple):
 def check_transform(transform: CountTransform) -> None:
     """Raise a ValueError if a transform of counts is none that is known."""
     if isinstance(transform, Real) and not isinstance(transform, bool):
-        known = 0 < transform < np.inf
+        known = 0 < transform <= LARGEST
     else:
         known = isinstance(transform, str) and transform in TRANSFORMS
     if not known:
         raise ValueError(
-            f"count_transform is {transform!r:.60}, but it must be 'sqrt', 'log', 'none' or a power above 0"
+            f"count_transform is {format_value(transform)}, but it must be 'sqrt', 'log', 'none' or a power above 0"
         )
 
 

@@ -202,7 +202,8 @@ def law_of(of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[r
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, whatever integers they are given.
     itemsize = 4 if first.dtype == np.float32 else 8
-    return need_of(of, BlockSize(int(n_rows), int(first.shape[1]), itemsize, not is_dense))
+    n_columns, *beside = (int(array.shape[1]) for array in arrays)
+    return need_of(of, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside)))
 
 
 def admit(need: PassNeed, client: Client | None, name: str) -> None:

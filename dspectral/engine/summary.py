@@ -13,12 +13,13 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BlockSize(NamedTuple):
-    """Size of the largest block of a pass, as far as it is known before it is read."""
+    """Size of the largest block of a pass, as far as it is known before it is read; `n_beside`: columns of labels."""
 
     n_rows: int
     n_columns: int
     itemsize: int
     is_sparse: bool
+    n_beside: int = 0
 
 
 class Need(NamedTuple):

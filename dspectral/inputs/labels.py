@@ -1,6 +1,7 @@
 """Labels at the door: classes of documents as an indicator matrix, and streams of documents and labels cut alike."""
 
 import math
+import warnings
 from collections.abc import Hashable, Sequence
 from functools import partial
 from numbers import Real
@@ -13,7 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows, refuse_other_containers
+from dspectral.engine.memory import PassNeed, admit
 from dspectral.engine.row_blocks import slices_of
+from dspectral.engine.summary import Need
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.inputs.sequences import in_memory_blocks
 from dspectral.linalg.block_sums import refuse_not_indicator
@@ -22,6 +25,8 @@ from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """A label for each document, or an indicator matrix with a column for each class."""
+MANY_NUMBERS = 1 << 25
+"""Numbers of a model of labels above which a fit warns before it begins, as it takes a minute or more."""
 
 
 class ClassRows(NamedTuple):
@@ -117,6 +122,22 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
     else:
         indicator = _indicator(given)
     return ClassRows(indicator, np.arange(given.shape[1]), exclusive=False)
+
+
+def admit_labels(n_labels: int, n_each: int, n_copies: int) -> None:
+    """Refuse labels whose model does not fit in memory, and warn of one that takes long, before a block is read.
+
+    `n_each`: numbers of the model for each label; `n_copies`: how often this process holds them at once.
+    """
+    n_bytes = 8 * n_labels * n_each * n_copies
+    if n_labels * n_each > MANY_NUMBERS:
+        warnings.warn(
+            f"y has {n_labels:,} labels, and their model {n_labels * n_each:,} numbers: the fit takes minutes and "
+            f"{n_bytes / 1e9:.1f} GB of memory; remove columns of y with few documents to shorten it",
+            UserWarning,
+            stacklevel=4,
+        )
+    admit(PassNeed(Need(0, n_bytes), 0, 0, 1), None, "labels")
 
 
 def label_names(y: object, n_labels: int) -> NDArray[Any]:

@@ -7,10 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dspectral.types import format_value
+
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Sources of randomness that ``random_state`` takes, as in scikit-learn."""
 MOST = 2**63 - 1
 """Largest integer: NumPy has no larger ones."""
+MAX_REAL = 1e100
+"""Largest number where products and squares with it must be finite."""
 MOST_READS = 10**6
 """How often a fit may read its blocks: a number with more digits is a slip, and would hold the process for ever."""
 
@@ -22,7 +26,7 @@ def resolve_seed(random_state: RandomState) -> int:
     # True is an int to Python, and hardly ever meant as a seed.
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError(f"random_state is {_format_number(random_state)}, but a seed must be 0 or more")
+            raise ValueError(f"random_state is {format_value(random_state)}, but a seed must be 0 or more")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
@@ -46,12 +50,12 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     """
     allowed = _allowed("an integer", at_least, at_most)
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
+        raise TypeError(f"{name} is {format_value(value)}, but it must be {allowed}")
     number = int(value)  # sums and products of NumPy's narrow integers overflow
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
-        raise ValueError(f"{name} is {_format_number(number)}, but it must be {allowed}")
+        raise ValueError(f"{name} is {format_value(number)}, but it must be {allowed}")
     if abs(number) > MOST:
-        raise ValueError(f"{name} is {_format_number(number)}, but it must be {allowed}, and fit 64 bits")
+        raise ValueError(f"{name} is {format_value(number)}, but it must be {allowed}, and fit 64 bits")
     return number
 
 
@@ -61,18 +65,19 @@ def check_real(
     """Return a parameter as a finite float."""
     allowed = _allowed("a finite number", at_least, at_most)
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r:.60}, but it must be {allowed}")
+        raise TypeError(f"{name} is {format_value(value)}, but it must be {allowed}")
     number = math.inf if isinstance(value, Integral) and abs(int(value)) > MOST else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
-        raise ValueError(f"{name} is {_format_number(value)}, but it must be {allowed}")
+        shown = format_value(value if isinstance(value, Integral) else number)
+        raise ValueError(f"{name} is {shown}, but it must be {allowed}")
     return number
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Return a parameter that is true or false."""
     if not (isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value in (0, 1))):
-        raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
+        raise TypeError(f"{name} is {format_value(value)}, but it must be True or False")
     return bool(value)
 
 
@@ -82,7 +87,9 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     for option in options:
         if type(option) is (str if isinstance(value, str) else type(value)) and value == option:
             return option
-    raise ValueError(f"{name} is {value!r:.60}, but it must be one of {', '.join(map(repr, options))}")
+    raise ValueError(
+        f"{name} is {format_value(value)}, but it must be one of {', '.join(map(repr, options))}"
+    )
 
 
 def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
@@ -99,12 +106,6 @@ def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple
         same, instead = known[name]
         if not (type(value) is type(same) and value == same):
             raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {instead}")
-
-
-def _format_number(value: Any) -> str:
-    """Return a number as text; Python refuses to write integers of thousands of digits."""
-    size = abs(int(value)) if isinstance(value, Integral) else 0
-    return f"about 2**{size.bit_length()}" if size > MOST else f"{value}"
 
 
 def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:

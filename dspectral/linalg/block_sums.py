@@ -118,8 +118,9 @@ def refuse_not_finite(rows: Rows) -> None:
 def refuse_not_indicator(rows: Rows) -> None:
     """Refuse labels that are neither 0 nor 1, and name the place. Shapes: `rows` (n, n_classes)."""
     values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else np.ravel(rows)
-    if not (values.dtype == bool or np.isin(values, (0, 1)).all()):
-        entry = int(np.flatnonzero(~np.isin(values, (0, 1)))[0])
+    wrong = values.dtype != bool and (values != 0) & (values != 1)
+    if np.any(wrong):
+        entry = int(np.argmax(wrong))
         raise ValueError(
             f"Unknown label type: {_name_entry(rows, entry)}, but an indicator matrix of labels holds 0 and 1 alone: "
             "give a dense array of one label a document, or 1 where a document has the label"

@@ -1,7 +1,7 @@
 """Analyzers of scikit-learn, from a text to its n-grams, as tokenizers that stores and saved models can name."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
 from dspectral.text.tokenizers import RULES, Tokenizer, TokenizerLike, as_tokenizer
-from dspectral.types import Documents
+from dspectral.types import Documents, format_value
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
 """scikit-learn's pattern of a word, which is the library's own rule as well."""
@@ -83,8 +83,9 @@ class Analysis(NamedTuple):
         words = self.stop_words
         if isinstance(words, str) and words != "english":
             raise ValueError(f"stop_words={words!r:.60} must be 'english', a list of words or None")
-        if not (words is None or isinstance(words, str)) and not all(isinstance(word, str) for word in words):
-            raise TypeError(f"stop_words={words!r:.60} must hold strings")
+        some = () if words is None else words if isinstance(words, Iterable) else (words,)
+        if not all(isinstance(word, str) for word in some):
+            raise TypeError(f"stop_words={format_value(words)} must hold strings")
 
 
 _DEFAULTS = Analysis("word", (1, 1), True, None, TOKEN_PATTERN, None, None, None)._asdict()

@@ -42,7 +42,7 @@ from dspectral.store.vocabulary import (
 )
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, wrap_names
+from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, tokenizer_from_record, wrap_names
 from dspectral.types import CSRRows
 
 FORMAT = 2
@@ -186,7 +186,10 @@ class CountStore(OpenedCounts):
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
-        return HashingSettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+        settings = {**settings, "ngram_range": tuple(settings["ngram_range"])}
+        if "tokenizer" in settings:
+            settings["tokenizer"] = tokenizer_from_record(settings["tokenizer"])
+        return HashingSettings(**settings)
 
     @property
     def vocabulary(self) -> Vocabulary | None:
@@ -323,7 +326,8 @@ def open_store(
 def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None, url: str) -> None:
     """Let a store name the tokenizer that it was built with, if the caller gives it."""
     if tokenizer is not None:
-        known = (provenance.get("hashing") or provenance.get("vocabulary") or {}).get("tokenizer")
+        settings = provenance.get("hashing") or provenance.get("vocabulary") or {}
+        known = tokenizer_from_record(settings.get("tokenizer"))
         if (name := give_tokenizer(tokenizer, "tokenizer")) != known:
             raise ValueError(f"tokenizer is {name!r}, but {url} was built with {known}: give that, or none")
 

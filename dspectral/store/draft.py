@@ -30,7 +30,7 @@ from dspectral.store.counts import (
 )
 from dspectral.store.location import Location, StoreError, without_secrets
 from dspectral.store.lock import locked, unlock
-from dspectral.text.tokenizers import Tokenizer, wrap_names
+from dspectral.text.tokenizers import is_record, wrap_names
 from dspectral.types import JSON
 
 STAMPS = "stamps"
@@ -217,12 +217,13 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
 
 def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value as JSON gives it back."""
-    if isinstance(value, Tokenizer):
-        return value.name
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {key: as_json(entry) for key, entry in value.items()}
+        return {
+            key: entry["name"] if key in ("tokenizer", "tokens") and is_record(entry) else as_json(entry)
+            for key, entry in value.items()
+        }
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from dspectral.html import card, names, number, share, size_of
 from dspectral.store.location import without_secrets
+from dspectral.text.tokenizers import tokenizer_from_record
 from dspectral.types import Documents, IntArray
 
 ENTRY_BYTES = 8
@@ -98,7 +99,8 @@ def _columns(provenance: dict[str, Any]) -> str | None:
             low, high = settings.get("ngram_range", (1, 1))
             length = f"{low}" if low == high else f"{low} to {high}"
             kept = provenance.get("keep_terms") if key == "hashing" else None
-            tokens = f"token(s) of {settings['tokenizer']}" if settings.get("tokenizer") else "word(s)"
+            known = tokenizer_from_record(settings.get("tokenizer"))
+            tokens = f"token(s) of {known}" if known else "word(s)"
             return f"n-grams of {length} {tokens}, {what}" + (f", up to {kept:,} with names" if kept else "")
     return None
 

@@ -183,7 +183,7 @@ class OpenedCounts(ABC):
         if vocabulary is None or not settings:
             raise ValueError("it is not known how the rows were counted: give counts instead of texts")
         known = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
-        return encode_documents(documents, vocabulary.term_index(), *known)
+        return encode_documents(documents, vocabulary.term_index(), *known, settings.get("normalize"))
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
         """Return the rows as an AnnData object, for scanpy and the other programs of that house.

@@ -18,9 +18,15 @@ from dspectral.text.csr_buffers import (
     sum_group,
 )
 from dspectral.text.term_bytes import hash_terms
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, words_of
+from dspectral.text.tokenizers import (
+    TokenizerLike,
+    as_tokenizer,
+    check_normalize,
+    record_tokenizer,
+    words_of,
+)
 from dspectral.text.tokens import Tokens, check_ngram_range
-from dspectral.types import Documents, Int
+from dspectral.types import Documents, Int, format_value
 
 MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
 
@@ -41,7 +47,7 @@ class HashingSettings(NamedTuple):
         whole = isinstance(n, Integral)
         if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
             raise ValueError(
-                f"n_features is {n!r:.60}, but must be a power of two from 2 to {MOST_FEATURES}."
+                f"n_features is {format_value(n)}, but must be a power of two from 2 to {MOST_FEATURES}."
             )
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
@@ -65,7 +71,7 @@ def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
     if others.get("normalize") is None:
         del others["normalize"]
     tokenizer = as_tokenizer(settings["tokenizer"])
-    return others if tokenizer is None else {**others, "tokenizer": Tokenizer(tokenizer.name)}
+    return others if tokenizer is None else {**others, "tokenizer": record_tokenizer(tokenizer)}
 
 
 saved(HashingSettings, "NgramHashing")  # the name in the files of saved models

@@ -103,8 +103,8 @@ class Tokenizer:
         return words
 
 
-TokenizerLike: TypeAlias = Callable[[str], Iterable[Any]] | str | Tokenizer
-"""A function from a text to its tokens, its name ``"module:function"``, or both."""
+TokenizerLike: TypeAlias = Callable[[str], Iterable[Any]] | str | dict[str, str] | Tokenizer
+"""A function from a text to its tokens, its name ``"module:function"``, both, or what a store has recorded of it."""
 
 
 def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") -> Tokenizer | None:
@@ -115,6 +115,8 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
     """
     if tokenizer is None:
         return None
+    if is_record(tokenizer):
+        tokenizer = tokenizer_from_record(tokenizer)
     if isinstance(tokenizer, Tokenizer):
         return (
             tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
@@ -169,11 +171,30 @@ def give_tokenizer(tokenizer: TokenizerLike, parameter: str) -> str:
     return known.name
 
 
+def record_tokenizer(tokenizer: Tokenizer | str) -> Any:
+    """Return a tokenizer as JSON: a rule by its name, a function as ``{"name": ...}``, which is never imported."""
+    name = str(tokenizer)
+    return name if name in RULES else {"name": name}
+
+
+def tokenizer_from_record(record: Any) -> Tokenizer | None:
+    """Return the tokenizer that a file names: one without its function, or None."""
+    name = record["name"] if is_record(record) else record
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"the tokenizer of a file is {record!r:.60}, but it must be a name")
+    return None if name is None else Tokenizer(name)
+
+
+def is_record(value: Any) -> bool:
+    """Report whether a value is what :func:`record_tokenizer` returned of a function."""
+    return isinstance(value, dict) and value.keys() == {"name"} and isinstance(value["name"], str)
+
+
 def wrap_names(value: Any) -> Any:
-    """Return what a file holds with a :class:`Tokenizer` without function for each name of one."""
+    """Return what a file holds with a record in place of each name of a tokenizer."""
     if isinstance(value, dict):
         return {
-            key: Tokenizer(entry)
+            key: record_tokenizer(entry)
             if isinstance(entry, str) and (key == "tokenizer" or (key == "tokens" and ":" in entry))
             else wrap_names(entry)
             for key, entry in value.items()

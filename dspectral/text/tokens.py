@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.types import Documents, Int
+from dspectral.types import Documents, Int, format_value
 
 N_CODE_POINTS = 0x110000
 NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
@@ -134,7 +134,7 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     whole = all(isinstance(length, Integral) for length in pair)
     if not whole or not 1 <= pair[0] <= pair[1] <= 3:
         raise ValueError(
-            f"ngram_range is {ngram_range!r:.60}, but must be (low, high) with 1 <= low <= high <= 3."
+            f"ngram_range is {format_value(ngram_range)}, but must be (low, high) with 1 <= low <= high <= 3."
         )
 
 

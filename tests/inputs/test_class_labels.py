@@ -31,7 +31,7 @@ from dspectral import (
     write_counts,
 )
 from dspectral.inputs import labelled_streams
-from dspectral.inputs.labels import class_rows
+from dspectral.inputs.labels import admit_labels, class_rows
 from dspectral.inputs.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
 from dspectral.inputs.sequences import as_corpus, as_labelled, cut, encode, token_lists
 from dspectral.methods.lsi.similarities import checked_similarity
@@ -404,3 +404,29 @@ def test_narrow_integers_give_the_bits_of_python_integers(dtype):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=UserWarning)
             np.testing.assert_array_equal(getattr(fit(dtype), name), getattr(fit(int), name))
+
+
+WIDE = sparse.csr_array((np.ones(40), (np.arange(40), np.arange(40) % 7)), shape=(40, 1_000_000))
+OF_LABELS = [
+    MomentMultiLabelClassifier(),
+    MomentMultiLabelClassifier.as_published(40),
+    LocalLSI(2),
+    LocalLSI(2, method="lrw"),
+    HybridLSI(2, alpha=0.5),
+]
+
+
+@pytest.mark.parametrize("model", OF_LABELS, ids=str)
+@pytest.mark.parametrize(
+    "y", [WIDE, da.from_array(WIDE, chunks=(20, -1), asarray=False)], ids=["CSR", "Dask"]
+)
+def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(model, y):
+    X = np.random.default_rng(0).poisson(1.0, (40, 60)).astype(float)
+    with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove columns of y"):  # noqa: SIM117
+        with (
+            dask.config.set({"dspectral.worker-memory": "1GB"}),
+            pytest.raises(MemoryError, match="GB, and may take"),
+        ):
+            clone(model).fit(X, y)
+    with warnings.catch_warnings(action="error"):
+        admit_labels(1000, 1000, 3)

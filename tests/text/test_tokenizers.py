@@ -9,7 +9,15 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 import dspectral
-from dspectral import NgramHashing, TextFiles, VocabularySettings, build_corpus, build_store, open_store
+from dspectral import (
+    NgramHashing,
+    TextFiles,
+    Texts,
+    VocabularySettings,
+    build_corpus,
+    build_store,
+    open_store,
+)
 from dspectral.store import StoreError
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.tokenizers import Tokenizer, words_of
@@ -72,7 +80,7 @@ def test_a_vocabulary_of_tokens_is_that_of_scikit_learn(tmp_path):
     store = build_store(written(tmp_path), str(tmp_path / "s"), vocabulary=settings, block_bytes=100)
     order = [reference.vocabulary_[term] for term in store.vocabulary.terms]
     np.testing.assert_array_equal(store.counts.compute().toarray(), expected[:, order])
-    assert store.provenance["vocabulary"]["tokenizer"] == HERE
+    assert store.provenance["vocabulary"]["tokenizer"] == {"name": HERE}
     more = build_store(written(tmp_path), str(tmp_path / "s"), vocabulary=settings, append=True)
     assert more.n_rows == 2 * len(LINES)
 
@@ -89,13 +97,13 @@ def test_a_corpus_takes_a_tokenizer(tmp_path):
     assert [[corpus.words[word] for word in sentence] for sentence in ids] == [
         pieces(line.lower()) for line in LINES
     ]
-    assert corpus.provenance["corpus"]["tokens"] == HERE
+    assert corpus.provenance["corpus"]["tokens"] == {"name": HERE}
 
 
 def test_a_tokenizer_is_kept_by_name_and_compared_by_it(tmp_path):
     hashing = NgramHashing(64, (1, 2), tokenizer=pieces)
     store = build_store(written(tmp_path), str(tmp_path / "s"), hashing=hashing)
-    assert store.provenance["hashing"]["tokenizer"] == HERE
+    assert store.provenance["hashing"]["tokenizer"] == {"name": HERE}
     assert hashing == NgramHashing(64, (1, 2), tokenizer=HERE) == open_store(str(tmp_path / "s")).hashing
     assert hash(hashing) == hash(NgramHashing(64, (1, 2), tokenizer=HERE))
     assert hashing.transform(store) is store
@@ -202,3 +210,11 @@ def half(text):
 def test_a_tokenizer_that_returns_something_else_is_named(function, sentence):
     with pytest.raises((TypeError, ValueError), match=rf"'.*:{function.__name__}'.*{sentence}"):
         hash_documents(Documents.of(["text"]), HashingSettings(tokenizer=function))
+
+
+def test_a_store_counts_texts_in_the_form_that_it_was_built_in():
+    texts = ["caf\u00e9 red", "cafe\u0301 blue"]
+    settings = VocabularySettings(normalize="NFC")
+    store = build_store(Texts(texts), "memory://of-one-form", vocabulary=settings)
+    assert (store.count(texts) != store.counts.compute()).nnz == 0
+    assert store.vocabulary.terms.count("caf\u00e9") == 1

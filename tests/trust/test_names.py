@@ -19,7 +19,7 @@ from dspectral import (
     open_store,
     save,
 )
-from dspectral.text.tokenizers import _GIVEN, Tokenizer, words_of
+from dspectral.text.tokenizers import _GIVEN, as_tokenizer, words_of
 from dspectral.types import Documents
 from tests.trust.edits import edit
 
@@ -140,9 +140,12 @@ def test_an_appended_store_names_no_function_either(tmp_path):
     assert built.provenance == opened.provenance
     for store in (built, opened):
         for of in (store.provenance, store.provenance["appended"][0]):
-            assert type(of["vocabulary"]["tokenizer"]) is Tokenizer
+            assert of["vocabulary"]["tokenizer"] == {"name": "builtins:str.split"}
+        assert json.loads(json.dumps(store.provenance)) == store.provenance
     written = json.loads(opened.to_anndata().uns["dspectral"]["provenance"])
-    assert written["vocabulary"]["tokenizer"] == "builtins:str.split"
+    assert written == opened.provenance
+    on_disk = json.loads((tmp_path / "store" / "zarr.json").read_text())
+    assert on_disk["attributes"]["dspectral"]["provenance"]["vocabulary"]["tokenizer"] == "builtins:str.split"
 
 
 def test_a_bare_string_that_reaches_a_loop_is_not_imported(planted):
@@ -165,3 +168,21 @@ def test_an_object_that_load_is_given_is_found_by_its_name_and_version(tmp_path)
     with pytest.raises(ValueError, match="by blanks 3"):
         load(str(tmp_path / "model")).transform(LINES)
     assert load(str(tmp_path / "model"), classes=[Versioned()]).transform(LINES).shape == (24, 64)
+
+
+@pytest.mark.parametrize("rule", ["words", "characters"])
+def test_a_rule_of_the_library_is_recorded_by_its_name(tmp_path, rule):
+    store = build_store(Texts(LINES), str(tmp_path / "store"), vocabulary=VocabularySettings(tokenizer=rule))
+    assert store.provenance["vocabulary"]["tokenizer"] == rule
+    assert (store.count(LINES) != store.counts.compute()).nnz == 0
+
+
+@pytest.mark.parametrize("name", [3, None, ["os:system"], {"name": "os:system"}])
+def test_a_record_of_a_tokenizer_is_a_name_and_nothing_else(planted, name):
+    with pytest.raises(TypeError, match="tokenizer is"):
+        as_tokenizer({"name": name})
+    with pytest.raises(TypeError, match="tokenizer is"):
+        as_tokenizer({"name": planted[0], "more": 1})
+    with pytest.raises(ValueError, match=f"{planted[0]}' is known by its name alone"):
+        NgramHashing(64, tokenizer={"name": planted[0]}).transform(LINES)
+    assert not planted[1].exists()

@@ -269,17 +269,23 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, EmbeddingRecipe):
             raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EmbeddingRecipe or None")
-        for name in ("n_components", "window", "min_count"):
+        check_integer("n_components", self.n_components, at_least=1, at_most=MAX_COMPONENTS)
+        for name in ("window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
-        check_integer("n_skipped", recipe.n_skipped, at_least=0)
+        n_skipped = check_integer("n_skipped", recipe.n_skipped, at_least=0, at_most=MAX_COMPONENTS)
         check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
         check_real("power", self.power, at_least=-MAX_POWER, at_most=MAX_POWER)
         check_real("context_smoothing", recipe.context_smoothing, at_least=0, at_most=1)
         if recipe.sketch_size is not None:
             check_integer("sketch_size", recipe.sketch_size, at_least=1)
-        return recipe
+        n_contexts = recipe.n_contexts
+        if n_contexts is not None:
+            n_contexts = check_integer("n_contexts", n_contexts, at_least=1, at_most=2**31 - 1)
+        return recipe._replace(n_skipped=n_skipped, n_contexts=n_contexts)
 
 
+MAX_COMPONENTS = 1 << 16
+"""Most components: those that the counts do not have are zeros, which take memory."""
 MAX_POWER = 16.0
 """Largest magnitude of ``power``: singular values to a larger one leave the range of single precision."""
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dspectral.engine import emits_events, expect_passes, summarize
-from dspectral.inputs.parameters import RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
@@ -112,8 +112,8 @@ class EMHMM(StateDecoder):
         """
         for name, at_most in (("n_states", 10**4), ("n_iter", None), ("min_count", None)):
             check_integer(name, getattr(self, name), at_least=1, at_most=at_most)
-        check_real("smoothing", self.smoothing, at_least=0.0)
-        check_real("tol", self.tol)
+        check_real("smoothing", self.smoothing, at_least=0.0, at_most=MAX_REAL)
+        check_real("tol", self.tol, at_least=-MAX_REAL, at_most=MAX_REAL)
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         self.words_ = list(corpus.words)
@@ -127,7 +127,7 @@ class EMHMM(StateDecoder):
             found = summarize(corpus.sentences, of=of, name="expect")
             self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, self.tol):
+            if has_converged(self.log_likelihoods_, float(self.tol)):
                 break
         self.n_passes_ = len(self.log_likelihoods_)
         return self

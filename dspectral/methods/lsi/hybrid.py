@@ -34,7 +34,7 @@ from dspectral.engine import (
 )
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import Classes, class_rows, labelled_streams, unit_class_rows
+from dspectral.inputs.labels import Classes, admit_labels, class_rows, labelled_streams, unit_class_rows
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project
 from dspectral.inputs.top_terms import TopTermsMixin
@@ -53,6 +53,9 @@ from dspectral.methods.lsi.similarities import (
 )
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CheckedRows, FloatArray, KeepPath, Rows, RowsLike, is_sparse
+
+N_COPIES = 4
+"""Arrays of the classes' sums that a process holds at once: of two tasks, merged, and those of the first pass."""
 
 
 class ClassGramProduct(NamedTuple):
@@ -425,9 +428,13 @@ class HybridLSI(
             return self.n_components
         return int(min(COMPONENTS, *(size for size in X.shape if isfinite(size))))
 
+    def _alpha(self, auto: float) -> float:
+        is_auto = isinstance(self.alpha, str) and self.alpha == "auto"
+        return auto if is_auto else check_real("alpha", self.alpha)
+
     def _weight(self, admissible: float, matrix: str) -> float:
         """Return the weight of the similarity of documents, half of the admissible one where it is not given."""
-        alpha = HALF * admissible if str(self.alpha) == "auto" else check_real("alpha", self.alpha)
+        alpha = self._alpha(HALF * admissible)
         checked_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
@@ -442,7 +449,7 @@ class HybridLSI(
             self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
             return DocumentProducts(X, self.alpha_, similarity=matrix if self.alpha_ else None)
         if y is None:
-            self.alpha_ = 0.0 if str(self.alpha) == "auto" else check_real("alpha", self.alpha)
+            self.alpha_ = self._alpha(0.0)
             if self.alpha_ != 0:
                 raise ValueError(
                     f"alpha is {self.alpha}, but nothing says which documents are alike: give classes"
@@ -454,6 +461,7 @@ class HybridLSI(
             return DocumentProducts(X)
         known = class_rows(y, X.shape[0])
         self.classes_ = known.classes
+        admit_labels(len(known.classes), X.shape[1], N_COPIES)
         return DocumentProducts(X, self.alpha_, classes=unit_class_rows(known.indicator))
 
     def _set(self, found: Spectrum, root: Factor | None, reads: int) -> None:

@@ -17,15 +17,23 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import (
     Classes,
     LabelledStreams,
+    admit_labels,
     class_rows,
     label_array,
     label_names,
     labelled_streams,
 )
-from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import (
+    MAX_REAL,
+    RandomState,
+    check_integer,
+    check_option,
+    check_real,
+    resolve_seed,
+)
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.methods.lsi.linear_svm import Relevancy, Training, products, train_linear_svms
+from dspectral.methods.lsi.linear_svm import PAIRS, Relevancy, Training, products, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
     Region,
@@ -39,12 +47,12 @@ from dspectral.types import CSRRows, KeepPath, Rows, RowsLike, is_sparse
 
 COMPONENTS = 25
 """Most components that ``"auto"`` takes."""
-MOST = 1e100
-"""Largest parameter: the solver squares products with it, which must be finite."""
 INITIAL_C = 1.0
 """C of the first classifier, which gives the relevancies."""
 MAX_ITER = 1000
 """Passes that a training may take."""
+N_COPIES = 2 * PAIRS + 6
+"""Arrays of the machines' coefficients that a training holds at once."""
 
 
 class LocalMachines(NamedTuple):
@@ -233,6 +241,7 @@ class LocalLSI(
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
             check_classification_targets(target)  # NaN is refused below, by name
         known = class_rows(target, X.shape[0])
+        admit_labels(len(known.classes), X.shape[1], N_COPIES)
         rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
@@ -245,7 +254,10 @@ class LocalLSI(
             bytes_of_row=row_bytes(given, X),
         )
         machines = train_linear_svms(
-            data, Training(self.C, recipe.tol, MAX_ITER), spaces=self.components_, relevancy=self.relevancy_
+            data,
+            Training(float(self.C), recipe.tol, MAX_ITER),
+            spaces=self.components_,
+            relevancy=self.relevancy_,
         )
         self.exclusive_ = known.exclusive
         self.classes_ = known.classes if known.exclusive else label_names(y, len(known.classes))
@@ -265,13 +277,13 @@ class LocalLSI(
         if self.n_components != "auto":
             check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))
-        numbers = {"gamma": self.gamma, "C": self.C}
-        numbers |= {name: getattr(recipe, name) for name in ("a", "tol")}
-        for name, value in numbers.items():
-            if check_real(name, value, at_most=MOST) <= 0:
+        for name, value in {"gamma": self.gamma, "C": self.C, "a": recipe.a, "tol": recipe.tol}.items():
+            if check_real(name, value, at_most=MAX_REAL) <= 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
-        return recipe
+        # Numbers of NumPy's narrow types would overflow in products.
+        shift = check_real("b", recipe.b, at_least=-MAX_REAL, at_most=MAX_REAL)
+        return LocalRecipe(float(recipe.a), shift, float(recipe.tol))
 
     def _regions(
         self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
@@ -281,8 +293,8 @@ class LocalLSI(
         if self.method == "rds":
             return [Region(mine, np.ones(len(mine))) for mine in rows], 0
         first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
-        self.relevancy_ = Relevancy(first.axes, first.offsets, float(recipe.a), float(recipe.b))
-        return weighted_regions(data, rows, self.relevancy_, self.gamma), first.n_passes + 1
+        self.relevancy_ = Relevancy(first.axes, first.offsets, recipe.a, recipe.b)
+        return weighted_regions(data, rows, self.relevancy_, float(self.gamma)), first.n_passes + 1
 
     def _term_weights(self) -> NDArray[np.float64]:
         return self.coef_

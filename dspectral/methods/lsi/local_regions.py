@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -46,7 +47,8 @@ def groups_of_regions(sizes: Sequence[int], bytes_of_row: float) -> Iterator[sli
             yield slice(start, i)
             start, gathered = i, 0
         gathered += size
-    yield slice(start, len(sizes))
+    if len(sizes):
+        yield slice(start, len(sizes))
 
 
 T = TypeVar("T")
@@ -80,8 +82,6 @@ class LocalSpaces(NamedTuple):
     def of(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
         """Decompose the region of one class. Shapes: `rows` (m, d), `weights` (m, 1)."""
         energy_of(rows)
-        if not rows.shape[0]:  # a class that nothing can be told from
-            return cls((np.zeros((0, rows.shape[1])),))
         return cls((right_axes(scaled_rows(rows, weights[:, 0]), n_components, seed=seed),))
 
     def merge(self, *others: Self) -> Self:
@@ -102,8 +102,8 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
     # By columns, the index arrays are the lists of documents.
     by_class = sparse.csc_array(indicator)
     by_class.sort_indices()
-    rows = [part.astype(np.int64) for part in np.split(by_class.indices, by_class.indptr[1:-1])]
-    sizes = np.array([len(mine) for mine in rows])
+    rows = [by_class.indices[a:b].astype(np.int64) for a, b in pairwise(by_class.indptr.tolist())]
+    sizes = np.diff(by_class.indptr)
     if known.exclusive and len(rows) == 1 and sizes[0] == n_rows:
         raise ValueError(
             f"all documents (n_samples = {n_rows}) are in one class, {known.classes.tolist()[0]!r}, but a class "
@@ -125,7 +125,7 @@ def weighted_regions(
     data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
 ) -> list[Region]:
     """Return regions of the most relevant documents, ``gamma`` times as many as a class has (LRW), in one pass."""
-    limits = np.minimum([math.ceil(gamma * len(mine)) for mine in rows], data.n_rows)
+    limits = np.array([min(math.ceil(gamma * len(mine)), data.n_rows) for mine in rows])
     found = summarize(
         data.words, of=partial(TopScores.of, relevancy=relevancy, limits=limits), name="relevancy"
     )
@@ -150,9 +150,12 @@ def local_spaces(
             f"n_components is {n_components}, but it must be from 1 to the number of columns, {X.shape[1]}"
         )
     of = partial(LocalSpaces.of, n_components=n_components, seed=seed)
-    spaces: list[NDArray[np.float64]] = []
+    # A class that nothing can be told from has a space without axes, and no task.
+    spaces = [np.zeros((0, X.shape[1]))] * len(regions)
+    filled = [i for i, region in enumerate(regions) if len(region.rows)]
+    regions = [regions[i] for i in filled]
     sizes = [len(region.rows) for region in regions]
-    limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes))
+    limit, needed = asked_memory_limit(), int(COPIES * bytes_of_row * max(sizes, default=0))
     if limit is not None and needed > limit:  # one that somebody has set
         raise MemoryError(
             f"the largest local region has {max(sizes):,} documents, whose decomposition takes {needed:,} bytes of "
@@ -162,7 +165,9 @@ def local_spaces(
     # A group is as many regions as memory takes together. A document of several regions is gathered into each; the
     # blocks are read once for each group, and regions are decomposed side by side.
     for group in groups:
-        spaces += summarize(*_gather(X, regions[group]), of=of, name="local-svd").axes
+        axes = summarize(*_gather(X, regions[group]), of=of, name="local-svd").axes
+        for i, of_class in zip(filled[group], axes, strict=True):
+            spaces[i] = of_class
     most = max(len(axes) for axes in spaces)
     if most < n_components:
         warnings.warn(

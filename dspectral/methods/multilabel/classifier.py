@@ -8,12 +8,25 @@ from sklearn.linear_model import LogisticRegression
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine import emits_events, expect_passes, is_lazy
-from dspectral.inputs.labels import checked_documents, label_matrix, label_names, labelled_streams
+from dspectral.inputs.labels import (
+    admit_labels,
+    checked_documents,
+    label_matrix,
+    label_names,
+    labelled_streams,
+)
 from dspectral.inputs.parameters import RandomState
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.latent_states import LabelModel, Linear, Turned
-from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading, first_pass, label_pass, second_pass
+from dspectral.methods.multilabel.passes import (
+    COEFFICIENTS,
+    Leading,
+    first_pass,
+    label_pass,
+    most_own_words,
+    second_pass,
+)
 from dspectral.methods.multilabel.prediction import LEAST_SCORE, LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
 from dspectral.methods.multilabel.summaries import posteriors
@@ -22,6 +35,8 @@ from dspectral.types import FloatArray, IntArray, KeepPath, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
+N_COPIES = 6
+"""Arrays of the labels' coefficients and states that the choice of the linear part holds at once."""
 
 
 @has_arrays(
@@ -251,6 +266,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
                 "y has 1 label, but correction_rank=0 scores labels by their shares of a state, and these must be "
                 "at least 2: leave correction_rank out, or give y a column for documents without the label"
             )
+        most = most_own_words(data.n_labels)
+        n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)
+        n_each = min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)
+        admit_labels(data.n_labels, n_each, N_COPIES)
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         leading, states = second_pass(data, leading, settings)

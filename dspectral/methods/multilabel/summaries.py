@@ -237,11 +237,18 @@ class StateStatistics(NamedTuple):
 
     @classmethod
     def needs(
-        cls, _block: BlockSize, *, directions: FloatArray, own_words: IntArray, **_settings: object
+        cls,
+        block: BlockSize,
+        *,
+        directions: FloatArray,
+        own_words: IntArray,
+        log_weights: NDArray[np.float64],
+        **_settings: object,
     ) -> Need:
-        """Return what the products of features need, twice while they are made."""
-        gram = 8 * (len(own_words) + directions.shape[1] + 1) ** 2
-        return Need(gram, 2 * gram)
+        """Return what the products of features, with themselves and with labels, need, twice while they are made."""
+        q = len(own_words) + directions.shape[1] + 1
+        size = 8 * q**2 + block.itemsize * block.n_beside * (q + 2 * len(log_weights))
+        return Need(size, 2 * size)
 
     @classmethod
     def of(

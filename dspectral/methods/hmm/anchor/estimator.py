@@ -7,7 +7,14 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dspectral.engine import Blocks, blas_in_one_thread, emits_events, expect_passes, summarize
-from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.parameters import (
+    MAX_REAL,
+    MOST_READS,
+    RandomState,
+    check_integer,
+    check_real,
+    resolve_seed,
+)
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, word_points
@@ -279,7 +286,7 @@ class AnchorHMM(StateDecoder):
         check_integer("min_count", self.min_count, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)
         check_integer("n_em_iter", self.n_em_iter, at_least=0, at_most=MOST_READS)
-        check_real("spelling", self.spelling, at_least=0.0)
+        check_real("spelling", self.spelling, at_least=0.0, at_most=MAX_REAL)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
             raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words, or None")
         if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):

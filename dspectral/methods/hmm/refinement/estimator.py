@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral._compiled import read_only
 from dspectral.engine import emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import (
+    MAX_REAL,
     MOST_READS,
     RandomState,
     check_integer,
@@ -197,7 +198,7 @@ class RefinementHMM(ChainDecoder):
             self.model_ = m_step(found.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
             self.log_likelihoods_.append(found.log_likelihood)
-            if has_converged(self.log_likelihoods_, recipe.tol):
+            if has_converged(self.log_likelihoods_, float(recipe.tol)):
                 break
         return self
 
@@ -206,7 +207,7 @@ class RefinementHMM(ChainDecoder):
         recipe, n_em_iter = self._recipe, self.n_em_iter
         check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
-        check_real("smoothing", self.smoothing, at_least=0.0)
+        check_real("smoothing", self.smoothing, at_least=0.0, at_most=MAX_REAL)
         if not isinstance(recipe, RefinementRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
         recipe.check()

@@ -10,13 +10,13 @@ import numpy as np
 from dspectral._compiled import read_only
 from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
-from dspectral.inputs.parameters import check_option, check_real
+from dspectral.inputs.parameters import MAX_REAL, check_option, check_real
 from dspectral.inputs.sequences import LabelledCorpus
 from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers, m_step
 from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
 from dspectral.registry import saved
-from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences
+from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, format_value
 
 PIECE = 1 << 12
 """Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
@@ -49,13 +49,17 @@ class RefinementRecipe(NamedTuple):
 
     def check(self) -> None:
         """Raise a ValueError or a TypeError that names the first field which cannot be."""
-        decays = [*self.memory, *self.run_memory]
-        if not decays or not all(0.0 <= decay <= 1.0 for decay in decays):
+        for name, rates in (("memory", self.memory), ("run_memory", self.run_memory)):
+            if not isinstance(rates, list | tuple | np.ndarray):
+                raise TypeError(f"{name} is {format_value(rates)}, but it must be a list of decay rates")
+            for rate in rates:
+                check_real(f"a decay rate of {name}", rate, at_least=0.0, at_most=1.0)
+        if not (len(self.memory) or len(self.run_memory)):
             raise ValueError(
-                f"memory and run_memory are {decays}, but must hold at least one decay rate from 0 to 1"
+                "memory and run_memory are empty, but must hold at least one decay rate from 0 to 1"
             )
         check_option("decoding", self.decoding, ("parameters", "operators"))
-        check_real("tol", self.tol)
+        check_real("tol", self.tol, at_least=-MAX_REAL, at_most=MAX_REAL)
 
 
 class Views(NamedTuple):
