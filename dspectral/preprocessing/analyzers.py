@@ -1,7 +1,7 @@
 """Analyzers of scikit-learn, from a text to its n-grams, as tokenizers that stores and saved models can name."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
+from dspectral.text.stop_words import StopWords, check_stop_words
 from dspectral.text.tokenizers import RULES, Tokenizer, TokenizerLike, as_tokenizer
-from dspectral.types import Documents, format_value
+from dspectral.types import Documents
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
 """scikit-learn's pattern of a word, which is the library's own rule as well."""
-StopWords: TypeAlias = Literal["english"] | Collection[str] | None
 Accents: TypeAlias = Literal["ascii", "unicode"] | Callable[[str], str] | None
 Unit: TypeAlias = Literal["word", "char", "char_wb"] | Callable[[str], Sequence[str]]
 
@@ -48,8 +48,8 @@ class Analysis(NamedTuple):
             value: Any = known.get(name)
             if callable(value) or (name == "tokenizer" and value is not None):
                 known[name] = as_tokenizer(value, name)
-        if self.stop_words not in (None, "english"):
-            known["stop_words"] = tuple(sorted(self.stop_words))
+        if not (self.stop_words is None or isinstance(self.stop_words, str)):
+            known["stop_words"] = tuple(sorted(check_stop_words(self.stop_words)))
         name = f"scikit-learn {json.dumps(known, default=str, sort_keys=True, ensure_ascii=False)}"
         return Tokenizer(name, Analyzer(tuple(sorted(known.items()))))
 
@@ -80,12 +80,7 @@ class Analysis(NamedTuple):
             raise ValueError(
                 f"{wrong[0]}={known[wrong[0]]!r:.60} has no effect with {other}: leave one of them out"
             )
-        words = self.stop_words
-        if isinstance(words, str) and words != "english":
-            raise ValueError(f"stop_words={words!r:.60} must be 'english', a list of words or None")
-        some = () if words is None else words if isinstance(words, Iterable) else (words,)
-        if not all(isinstance(word, str) for word in some):
-            raise TypeError(f"stop_words={format_value(words)} must hold strings")
+        check_stop_words(self.stop_words)
 
 
 _DEFAULTS = Analysis("word", (1, 1), True, None, TOKEN_PATTERN, None, None, None)._asdict()

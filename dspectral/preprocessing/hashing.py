@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer, refuse_others
 from dspectral.inputs.rows import SparseOutput
-from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, StopWords, Unit
+from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
 from dspectral.registry import saved
 from dspectral.store.columns import hashed_columns, mark_columns
 from dspectral.store.from_text.text_files import TextFiles
@@ -21,6 +21,7 @@ from dspectral.store.from_text.texts import hashed_partitions, partitions_of
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.stop_words import StopWords
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, give_tokenizer
 
@@ -184,24 +185,7 @@ class NgramHashing(
         self.settings  # noqa: B018  a property that checks
         return self
 
-    def partial_fit(
-        self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None
-    ) -> Self:
-        """Check the parameters; nothing is read.
-
-        Parameters
-        ----------
-        X : ignored
-            Accepted as scikit-learn passes it.
-        y : ignored
-            Accepted as scikit-learn passes it.
-
-        Returns
-        -------
-        self
-            The transformer itself.
-        """
-        return self.fit(X, y)
+    partial_fit = fit
 
     def transform(self, X: Texts | GivenTexts | TextFiles | OpenedCounts) -> Any:
         """Count the n-grams of texts.

@@ -84,23 +84,13 @@ def build_corpus(
         is no language, such as a line of base64; or as words, but where a script has no blanks, as those of Japanese,
         Chinese and Thai, runs of kana, and pairs of neighboring letters, each with the marks, vowels and final
         consonants that belong to it. ``"words"`` and ``"language"`` become ``"characters"`` where words in such scripts
-        would have more than four letters on average; the provenance holds what was done. Or a
-        function from a sentence to a list of tokens: one at the top level of a module, its name ``"module:function"``,
-        or an object with a name and a version, such as a pipeline of spaCy.
+        would have more than four letters on average; the provenance holds what was done. Or a function from a sentence
+        to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object with a name
+        and a version, such as a pipeline of spaCy.
     normalize : {"NFC"} or None, default="NFC"
         Unicode's form that text is brought to first, in which a letter and its accent are one character.
-    block_bytes : int, default=16777216
-        Most bytes of text behind a block (a longer sentence is a block of its own).
-    errors : {"strict", "replace"}, default="strict"
-        Whether bytes that cannot be decoded are an error, or become U+FFFD.
-    max_document_bytes : int, default=16777216
-        Most bytes of a document, as for :func:`build_store`.
-    long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document, as for :func:`build_store`.
-    missing : {"error", "empty", "skip"}, optional
-        Treatment of a text that is missing, as for :func:`build_store`.
-    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
-        Format of the files, as for :func:`build_store`.
+    block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
+        Size of blocks, and treatment of text that cannot be read as it is, as for :func:`build_store`.
     storage_options, source_options : dict, optional
         Options of the file systems of the corpus and of the sources.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dspectral.store.from_text.lines import MISSING, Longest, Reading
-from dspectral.store.from_text.streams import open_raw
+from dspectral.store.from_text.streams import import_extra, open_raw
 from dspectral.types import Documents, IntArray
 
 if TYPE_CHECKING:
@@ -138,11 +138,9 @@ def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
     with open_raw(url, options) as file:
         try:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
-        except arrow.ArrowException as error:
-            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
         # Damaged data too is an OSError, without a number: one with a number comes from the file system.
-        except OSError as error:
-            if error.errno is not None:
+        except (arrow.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:
                 raise
             raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
 
@@ -154,8 +152,4 @@ def _holds_strings(kind: "pa.DataType") -> bool:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow.parquet  # noqa: PLC0415  an optional extra
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'dspectral[text]'") from error
-    return pyarrow
+    return import_extra("pyarrow.parquet", "Parquet files need")

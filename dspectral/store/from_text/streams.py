@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import IO, Any
 
 import fsspec
@@ -175,12 +176,18 @@ def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
         raise EOFError
 
 
-def _zstandard() -> Any:
+def import_extra(name: str, what: str) -> Any:
+    """Import a module of the extra ``dspectral[text]``, which is optional, and return its package."""
+    package = name.partition(".")[0]
     try:
-        import zstandard  # noqa: PLC0415  an optional extra
+        import_module(name)
     except ImportError as error:
-        raise ImportError(".zst files need zstandard: pip install 'dspectral[text]'") from error
-    return zstandard
+        raise ImportError(f"{what} {package}: pip install 'dspectral[text]'") from error
+    return import_module(package)
+
+
+def _zstandard() -> Any:
+    return import_extra("zstandard", ".zst files need")
 
 
 def _zstd_error() -> type[Exception]:

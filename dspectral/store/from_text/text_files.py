@@ -56,18 +56,9 @@ class TextFiles:
         Name of the field or column that holds the text; needed for records.
     encoding, delimiter : str, default=None
         Encoding of the files, and character between the fields of csv files, as for :func:`dspectral.build_store`.
-    block_bytes : int, default=16 MiB
-        Largest number of bytes of text behind a block of rows; a longer document is a block of its own.
-    errors : {"strict", "replace"}, default="strict"
-        Treatment of bytes that cannot be decoded.
-    max_document_bytes : int, default=16 MiB
-        Most bytes of a document; a record with all its fields may have twice as many, and 4 MiB at least.
-    long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document, as for :func:`dspectral.build_store`; ``n_long_documents`` counts them.
-    missing : {"error", "empty", "skip"}, default=None
-        Treatment of a text that is missing, as for :func:`dspectral.build_store`.
-    format : {"txt", "jsonl", "csv", "tsv", "parquet"}, default=None
-        Format of the files, whatever their names end in; None means that of the ending, or what the content shows.
+    block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
+        Size of blocks, and treatment of text that cannot be read as it is, as for :func:`dspectral.build_store`;
+        ``n_long_documents`` counts long documents.
     storage_options : dict, default=None
         Options of the files' file system.
 

@@ -19,6 +19,7 @@ from dspectral.store.blocks import IDS, read_documents, write_documents
 from dspectral.store.draft import Draft, as_json, waiting_threads
 from dspectral.store.from_text.lines import MISSING, PIECE_BYTES, Longest, ReadCounts, Reading
 from dspectral.store.from_text.readers import pack
+from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location, StoreError
 from dspectral.text.packing import encoded_texts, text_blocks, values_of
 from dspectral.types import Documents, is_missing
@@ -240,10 +241,7 @@ def _rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
 
 def _streamed(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield some columns of a table that is read in batches, through the stream interface of Arrow."""
-    try:
-        import pyarrow as pa  # noqa: PLC0415  an optional extra
-    except ImportError as error:
-        raise ImportError(f"a {type(table).__name__} needs pyarrow: pip install 'dspectral[text]'") from error
+    pa = import_extra("pyarrow", f"a {type(table).__name__} needs")
     # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the columns alone are
     # read. Relations of DuckDB, record batch readers and whatever else is such a stream is one as it stands.
     if hasattr(table, "collect_batches"):
