@@ -48,8 +48,8 @@ class Analysis(NamedTuple):
             value: Any = known.get(name)
             if callable(value) or (name == "tokenizer" and value is not None):
                 known[name] = as_tokenizer(value, name)
-        if not (self.stop_words is None or isinstance(self.stop_words, str)):
-            known["stop_words"] = tuple(sorted(check_stop_words(self.stop_words)))
+        if isinstance(self.stop_words, tuple):
+            known["stop_words"] = tuple(sorted(self.stop_words))
         name = f"scikit-learn {json.dumps(known, default=str, sort_keys=True, ensure_ascii=False)}"
         return Tokenizer(name, Analyzer(tuple(sorted(known.items()))))
 

@@ -21,9 +21,10 @@ from dspectral.store.from_text.texts import hashed_partitions, partitions_of
 from dspectral.store.rows import OpenedCounts
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
-from dspectral.text.stop_words import StopWords
+from dspectral.text.stop_words import StopWords, check_stop_words
 from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
-from dspectral.text.tokenizers import TokenizerLike, as_tokenizer, give_tokenizer
+from dspectral.text.tokenizers import RULES, TokenizerLike, as_tokenizer, give_tokenizer
+from dspectral.text.tokens import prepare_text
 
 _WEIGHTS = "TfidfWeighting({}), the step behind"
 _WORDS = "build_store(files, store, vocabulary=VocabularySettings({}))"
@@ -152,7 +153,14 @@ class NgramHashing(
     @property
     def _parameters(self) -> HashingSettings:
         """The parameters as they are, the tokenizer or the analyzer by its name."""
-        analysis = Analysis(**{name: getattr(self, name) for name in Analysis._fields})
+        given = {name: getattr(self, name) for name in Analysis._fields}
+        if not (self.stop_words is None or isinstance(self.stop_words, str)):
+            nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULES)
+            words = check_stop_words(self.stop_words)
+            given["stop_words"] = (
+                tuple(prepare_text(word, lowercase=False, normalize=nfc) for word in words) or None
+            )
+        analysis = Analysis(**given)
         if analysis.is_plain:
             known = as_tokenizer(self.tokenizer)
             return HashingSettings(

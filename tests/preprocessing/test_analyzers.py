@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -133,6 +134,23 @@ def test_words_of_every_script_lose_stop_words_too():
     expected = NgramHashing(2**16, tokenizer="words").transform([line.replace("the", "") for line in lines])
     same(found, expected)
     assert found.nnz == 4
+
+
+@pytest.mark.parametrize(
+    "container",
+    [list, tuple, set, np.array, pd.Series, pd.Index, dict.fromkeys],
+    ids=lambda kind: kind.__name__,
+)
+@pytest.mark.parametrize("given", [{"normalize": "NFC"}, {"tokenizer": "words"}], ids=str)
+def test_stop_words_of_every_container_are_normalized_as_the_text_is(container, given):
+    words = container(["the\u0301", "of"])
+    if isinstance(words, dict):
+        with pytest.raises(TypeError, match=r"stop_words.*list"):
+            NgramHashing(stop_words=words, **given).transform(["a"])
+        return
+    found = NgramHashing(2**16, stop_words=words, **given).transform(["th\u00e9 cats of the\u0301", "dogs"])
+    assert found.sum(axis=1).tolist() == NgramHashing(2**16).transform(["cats", "dogs"]).sum(axis=1).tolist()
+    assert np.diff(found.indptr).tolist() == [1, 1]
 
 
 def test_columns_of_characters_have_names():
