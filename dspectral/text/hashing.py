@@ -97,11 +97,34 @@ def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSetting
 
 
 def hash_documents(documents: Documents, settings: HashingSettings | HasSettings) -> sparse.csr_array:
-    """Count the n-grams of each document, hashed to columns as ``HashingVectorizer(norm=None)`` does.
+    """Count the n-grams of each document, hashed to columns.
 
-    The MurmurHash3 of the n-gram in UTF-8 gives the sign, and by its absolute value modulo `n_features` the column.
-    Shapes: returns (n, n_features), CSR of float32 with sorted indices and no stored zeros.
+    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with its own token pattern: the
+    MurmurHash3 of the n-gram in UTF-8 gives the sign, and by its absolute value modulo `n_features` the column.
 
+    Parameters
+    ----------
+    documents : Documents
+        UTF-8 text of n documents.
+    settings : HashingSettings or NgramHashing
+        How n-grams become columns.
+
+    Returns
+    -------
+    csr_array of float32, shape (n, n_features)
+        Sums of signs. Indices are int32 and sorted, without duplicates; sums of zero are not stored.
+
+    Raises
+    ------
+    ValueError
+        If the settings are not possible, or a document is not UTF-8: the message names it and the byte.
+
+    Notes
+    -----
+    One pass. Beside the result it holds `Tokens`, and 36 bytes for each n-gram of the longest document.
+
+    Examples
+    --------
     >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), HashingSettings(n_features=8))
     >>> rows.toarray()
     array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],

@@ -79,10 +79,33 @@ class Tokens(NamedTuple):
 
 
 def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = False) -> Tokens:
-    """Cut documents into words, the longest runs of at least two word characters.
+    """Cut documents into words: the longest runs of at least two word characters.
 
+    Parameters
+    ----------
+    documents : Documents
+        UTF-8 text.
+    lowercase : bool
+        Lower the case first, as `str.lower` does.
+    normalize : bool
+        Bring the text to Unicode's form NFC first.
+
+    Returns
+    -------
+    Tokens
+        The words of all documents, in lower case where asked for.
+
+    Raises
+    ------
+    ValueError
+        If a document is not UTF-8, or the offsets of the documents do not fit their data.
+
+    Notes
+    -----
     Holds at most twice the bytes of the text, and 8 bytes for each word.
 
+    Examples
+    --------
     >>> tokenize(Documents.of(["It was a dark night."])).text[:-PADDING].tobytes()
     b'it was dark night '
     """

@@ -156,10 +156,26 @@ class HasWeighting(Protocol):
 def inverse_document_frequency(
     document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True, unseen: Unseen = "keep"
 ) -> NDArray[np.float64]:
-    """Return ``log((1 + n) / (1 + df)) + 1`` for each column, scikit-learn's smooth form, or ``log(n / df) + 1``.
+    """Return ``log((1 + n) / (1 + df)) + 1`` for each column, scikit-learn's smooth form.
 
-    Columns that no row holds get weight 0 with ``unseen="drop"``, and in the plain form. Shapes: returns (d,).
+    Parameters
+    ----------
+    document_frequency : ndarray of int, shape (d,)
+        Number of rows that hold each column.
+    n_rows : int
+        Number of rows.
+    smooth : bool, default=True
+        False takes ``log(n / df) + 1`` instead, and 0 for columns that no row holds.
+    unseen : {"drop", "keep"}, default="keep"
+        Whether columns that no row holds get weight 0, or the smooth form's weight of a document frequency of 0.
 
+    Returns
+    -------
+    ndarray of float64, shape (d,)
+        The factor of each column.
+
+    Examples
+    --------
     >>> inverse_document_frequency(np.array([3, 0]), 3).round(3)
     array([1.   , 2.386])
     """
