@@ -37,12 +37,10 @@ REPLACED = {
     "numworkers": "a Dask client, on whose cluster add_documents then runs",
 }
 """Names of gensim that mean nothing here, and what takes their place."""
+_MAPPED = "load(path), as arrays are compressed; numpy.save(path, lsi.projection.u) makes a file to map"
 FILES: dict[str, tuple[Any, str]] = {
     "ignore": (frozenset(), "save(path), which writes the topics, the words and the parameters alone"),
-    "mmap": (
-        None,
-        "load(path), as arrays are compressed; numpy.save(path, lsi.projection.u) makes a file to map",
-    ),
+    "mmap": (None, _MAPPED),
 }
 LAYOUT = {"separately", "sep_limit", "pickle_protocol"}
 """Arguments that change how a model lies in files, and nothing of the model."""
@@ -338,9 +336,8 @@ class LsiModel:
         try:
             self.rows = write_counts(new.counts, self._store, append=there is not None, signed=True)
         except BaseException:
-            if (
-                self._temporary or there is not None
-            ):  # an unfinished store at a new path may be another writer's
+            # An unfinished store at a new path may be another writer's.
+            if self._temporary or there is not None:
                 discard_unfinished(self._store)
             raise
 
@@ -362,9 +359,8 @@ class LsiModel:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __str__(self) -> str:
-        shown = (
-            f"{name}={getattr(self, name)}" for name in ("num_terms", "num_topics", "decay", "chunksize")
-        )
+        names = "num_terms", "num_topics", "decay", "chunksize"
+        shown = (f"{name}={getattr(self, name)}" for name in names)
         return f"{type(self).__name__}<{', '.join(shown)}>"
 
     def get_topics(self) -> NDArray[Any]:

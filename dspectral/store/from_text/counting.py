@@ -25,21 +25,12 @@ from dspectral.types import Documents
 def count_vocabulary(
     draft: Draft, spans: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
-    """Find the n-grams that become columns, and write them into the store.
-
-    One pass: the n-grams of each block go to scratch, cut by a hash; then one task merges one part of all blocks and
-    keeps what is frequent enough. A task holds the n-grams of a block, or twice those of a part.
-    """
+    """Find the n-grams that become columns: those of each block go to scratch, merged by parts of a hash."""
     # Only a draft that goes on can have a vocabulary already: looking costs a request.
     if draft.resumed and (there := find_vocabulary(draft.where)) is not None:
         return there
-    table_of = partial(
-        TermTable.of,
-        ngram_range=settings.ngram_range,
-        lowercase=settings.lowercase,
-        tokenizer=settings.tokenizer,
-        normalize=settings.normalize,
-    )
+    names_of_rule = "ngram_range", "lowercase", "tokenizer", "normalize"
+    table_of = partial(TermTable.of, **{name: getattr(settings, name) for name in names_of_rule})
     names, n_documents = count_spans(draft, spans, read, table_of, settings.n_partitions)
     limits = settings.limits(n_documents)
     merge = partial(_merge_and_filter, where=draft.where, names=names, limits=limits)
@@ -66,14 +57,8 @@ def count_spans(
 ) -> tuple[list[str], int]:
     """Write the terms of each block to scratch, cut by a hash, one task a span; ``again`` by another rule."""
     scratch = f"{draft.scratch}/again" if again else draft.scratch
-    count = partial(
-        _count_span,
-        where=draft.where,
-        scratch=scratch,
-        read=read,
-        table_of=table_of,
-        n_partitions=n_partitions,
-    )
+    facts: dict[str, Any] = {"where": draft.where, "scratch": scratch, "n_partitions": n_partitions}
+    count = partial(_count_span, read=read, table_of=table_of, **facts)
     expect_passes(2)  # this one, and one that writes what was counted
     with numbered(is_pass=True), waiting_threads() as threads:
         counted = run_tasks(
@@ -110,8 +95,6 @@ def _count_span(
     store = where.open(read_only=False)
     n_documents: list[int] = []
     for part, documents in enumerate(read(span)):
-        # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not fit in
-        # their room, which would be resident beside them, and grow from block to block.
         give_back()
         # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
         # never meet, and each part can be merged by itself.

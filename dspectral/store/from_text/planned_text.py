@@ -78,14 +78,8 @@ class PlannedText(NamedTuple):
     @property
     def counts(self) -> bool:
         """Whether long documents, blank lines or missing texts may be read on."""
-        may_lack = self.texts is not None and self.reading.if_missing != "error"
         records = any(span.format not in ("txt", "parquet") for span in self.spans)
-        return (
-            records
-            or may_lack
-            or self.reading.longest.treatment != "error"
-            or self.reading.if_missing != "error"
-        )
+        return records or {self.reading.longest.treatment, self.reading.if_missing} != {"error"}
 
     @property
     def stamps(self) -> dict[str, str]:
@@ -210,8 +204,6 @@ def _build_span(
         part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
         known = done[part] if part < len(done) else None
         if known is None:
-            # Reading has freed many small pieces, and so have earlier tasks. The large arrays of what follows do not
-            # fit in their room, which would be resident beside them, and grow from block to block.
             give_back()
             known = write(draft.name(number, part), content, last=last)
         blocks.append(known)
@@ -230,6 +222,9 @@ def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
 
 
 def give_back() -> None:
-    """Give memory that was freed back to the system, where the C library can and would keep it."""
+    """Give memory that was freed back to the system, where the C library can and would keep it.
+
+    Reading frees many small pieces, whose room the large arrays of what follows cannot use.
+    """
     if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

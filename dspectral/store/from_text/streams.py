@@ -21,15 +21,8 @@ from dspectral.store.location import is_local, without_secrets
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.
 _ETAGS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
 _TIMES = (
-    "LastModified",
-    "last_modified",
-    "Last-Modified",
-    "mtime",
-    "modified",
-    "updated",
-    "created",
-    "date_time",
-)
+    "LastModified", "last_modified", "Last-Modified", "mtime", "modified", "updated", "created", "date_time"
+)  # fmt: skip
 
 
 def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
@@ -45,9 +38,7 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     if etag is not None:
         return f"etag {size} {etag}"
     times = [str(info[key]).replace(" ", "T") for key in _TIMES if info.get(key)]
-    if isinstance(
-        system, MemoryFileSystem
-    ):  # its listing knows when a file was made, and not when it was written in place
+    if isinstance(system, MemoryFileSystem):  # its listing does not know when a file was written in place
         times.append(str(system.modified(path)).replace(" ", "T"))
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
@@ -79,8 +70,6 @@ def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Excepti
 
 _FEW = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
-
-
 _WINDOW = 1 << 31
 """Largest window of zstandard, that of ``--long=31``; a frame takes the memory of its own window."""
 
@@ -111,9 +100,7 @@ def name_damage(url: str, compression: str | None) -> Iterator[None]:
 @contextmanager
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, as it is stored."""
-    holder = fsspec.open(
-        url, "rb", **options
-    )  # an archive closes what is open in it when nobody holds it any more
+    holder = fsspec.open(url, "rb", **options)  # held, as an archive closes what nobody holds
     try:
         if is_local(holder.fs):
             refuse_endless(holder.path)
@@ -168,9 +155,8 @@ def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
             # The decompressor returns all the text that its input stands for: little input bounds the memory.
             few = compressed[:_FEW]
             yield frame.decompress(few)
-            compressed = compressed[
-                len(few) - len(frame.unused_data) :
-            ]  # what is unused is of the next frame
+            # What is unused is of the next frame.
+            compressed = compressed[len(few) - len(frame.unused_data) :]
             frame = None if frame.eof else frame
     if frame is not None:
         raise EOFError

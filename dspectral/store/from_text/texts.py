@@ -273,11 +273,7 @@ class KeptBlock(NamedTuple):
 
 
 def keep_texts(draft: Draft, texts: Texts, reading: Reading, id_field: str | None) -> list[KeptBlock]:
-    """Write texts, and their ids if they have any, into the scratch of a store, block by block.
-
-    One pass: a generator is never held whole. A call that goes on after one that was stopped here begins anew; later it
-    reads the texts again and compares digests.
-    """
+    """Write texts and ids into the scratch of a store, block by block; a later call compares digests."""
     where, path = draft.where, f"{draft.scratch}/texts"
     known = where.attributes(path)
     place = None if known else where
