@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 from scipy.special import erfinv
 
@@ -16,7 +16,7 @@ from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import combine_rows, panels, row_gram
 from dspectral.linalg.sparse_products import EIGHT, Pieces, Room, is_filled
-from dspectral.types import CSRRows, FloatArray, IntArray
+from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
 
 OVERSAMPLING = 20
 BLOCKS = 4
@@ -37,8 +37,8 @@ class Sketched(NamedTuple):
 
 
 def shrink_values(
-    values: NDArray[np.float64], capacity: int, dtype: DTypeLike, n_terms: int = 1
-) -> tuple[NDArray[np.float64], float]:
+    values: Doubles, capacity: int, dtype: DTypeLike, n_terms: int = 1
+) -> tuple[Doubles, float]:
     """Subtract the first eigenvalue beyond ``capacity`` from all, and drop what falls to rounding.
 
     Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the energy
@@ -74,7 +74,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     return Sketched(combine_rows(coefficients.T, *parts), error)
 
 
-def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
+def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
     """Sketch rows of which only the Gram matrix is known. Shapes: `gram` (d, d)."""
     # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
     values, vectors = eigh_descending(gram)
@@ -86,7 +86,7 @@ def shrink_gram(gram: NDArray[np.float64], capacity: int, dtype: DTypeLike, *, n
 class CenteredGram:
     """``A'A`` or ``A'A - n mean mean'`` on the ``columns`` (c,) that occur if that saves much, else on all."""
 
-    def __init__(self, rows: CSRRows, mean: NDArray[np.float64] | None, width: int) -> None:
+    def __init__(self, rows: CSRRows, mean: Doubles | None, width: int) -> None:
         self._pieces, self.width = Pieces(), width
         occurs = np.zeros(rows.shape[1], dtype=bool)
         occurs[rows.indices] = True
@@ -118,7 +118,7 @@ class CenteredGram:
             product -= np.outer(self.mean, against).astype(product.dtype)
         return product
 
-    def summed_in_double(self, Z: FloatArray) -> NDArray[np.float64]:
+    def summed_in_double(self, Z: FloatArray) -> Doubles:
         """Return the product with eight columns (c, 8), its sums over the rows in double precision."""
         product = sparse_products.gram_times_eight(self.rows, self.pieces, Z)
         if self.mean is not None:
@@ -127,10 +127,7 @@ class CenteredGram:
 
 
 def largest_eigenvalue_bound(
-    multiply: Callable[[FloatArray, NDArray[np.float64]], NDArray[np.float64]],
-    length: int,
-    seed: int,
-    dtype: DTypeLike,
+    multiply: Callable[[FloatArray, Doubles], Doubles], length: int, seed: int, dtype: DTypeLike
 ) -> float:
     """Bound the largest eigenvalue of a symmetric operator M from above, by Lanczos steps from random starts.
 
@@ -204,7 +201,7 @@ def sketch_in_row_space(
     inside, R = eigh_descending(weights.T @ weights)
     middle = (R / (1.0 + np.sqrt(1.0 - np.minimum(inside, 1.0)))) @ R.T
 
-    def root(q: FloatArray) -> NDArray[np.float64]:
+    def root(q: FloatArray) -> Doubles:
         return q - weights @ (middle @ (weights.T @ q))
 
     left = largest_eigenvalue_bound(
@@ -235,7 +232,7 @@ class _RowGram:
         self._take_the_mean_off(product, Y)
         return product
 
-    def summed_in_double(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+    def summed_in_double(self, Q: Doubles) -> Doubles:
         """Return the product with eight columns, all sums in double precision."""
         product = np.zeros_like(Q)
         sparse_loops.add_row_gram_of_eight(*self.by_columns, read_only(Q), product)
@@ -249,7 +246,7 @@ class _RowGram:
             product -= np.outer(self.along, total).astype(product.dtype)
             product += (self.of_mean * total - self.along @ Y).astype(product.dtype)
 
-    def combined(self, weights: NDArray[np.float64], n_columns: int) -> FloatArray:
+    def combined(self, weights: Doubles, n_columns: int) -> FloatArray:
         """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur."""
         data, indices, indptr = self.by_columns
         tall = np.zeros((n_columns, weights.shape[1]), dtype=data.dtype)
@@ -266,7 +263,7 @@ class _RowGram:
 
 
 def sketch_large_sparse(
-    rows: CSRRows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0, n_steps: int = 4
+    rows: CSRRows, capacity: int, *, mean: Doubles | None = None, seed: int = 0, n_steps: int = 4
 ) -> Sketched:
     """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 
@@ -297,7 +294,7 @@ def sketch_large_sparse(
     floor = rounding_floor(best.values, rows.dtype)
     del best  # as large as the sketch
 
-    def left(q: FloatArray, less: NDArray[np.float64]) -> NDArray[np.float64]:
+    def left(q: FloatArray, less: Doubles) -> Doubles:
         # (A'A - B'B) q. Sums over many rows in single precision would hide what the same sums have cost the sketch.
         product = gram.summed_in_double(q) - less
         subtract_gram_times(sketch, q, gram.columns, product)

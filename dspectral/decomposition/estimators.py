@@ -7,7 +7,7 @@ from typing import Any, Self
 from warnings import warn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
@@ -31,7 +31,7 @@ from dspectral.inputs.parameters import RandomState, check_flag, check_integer, 
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CheckedRows, FloatArray, KeepPath, RowsLike
+from dspectral.types import CheckedRows, Doubles, FloatArray, KeepPath, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
@@ -348,7 +348,7 @@ class Decomposition(
         return engine.map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
 
     @property
-    def _lengths(self) -> NDArray[np.float64]:
+    def _lengths(self) -> Doubles:
         """Standard deviations of the projections, 1 where they are rounding, shape (n_components,)."""
         deviations = np.sqrt(self.explained_variance_)
         return np.where(deviations > 0.0, deviations, 1.0)
@@ -691,7 +691,7 @@ class PCA(Decomposition):
         self.sketch_size = sketch_size
         self.random_state = random_state
 
-    def get_covariance(self) -> NDArray[np.float64]:
+    def get_covariance(self) -> Doubles:
         """Return the covariance of the model.
 
         Returns
@@ -705,7 +705,7 @@ class PCA(Decomposition):
         covariance.flat[:: len(covariance) + 1] += self.noise_variance_
         return np.asarray(covariance)
 
-    def get_precision(self) -> NDArray[np.float64]:
+    def get_precision(self) -> Doubles:
         """Return the inverse of the covariance of the model.
 
         Returns
@@ -715,7 +715,7 @@ class PCA(Decomposition):
         """
         return np.asarray(np.linalg.inv(self.get_covariance()))
 
-    def score_samples(self, X: RowsLike) -> NDArray[np.float64]:
+    def score_samples(self, X: RowsLike) -> Doubles:
         """Return the log-likelihood of each row under the model, a normal distribution.
 
         Parameters

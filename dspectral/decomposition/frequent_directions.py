@@ -4,7 +4,6 @@ import math
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral.decomposition.block_sketches import (
     Sketched,
@@ -29,7 +28,7 @@ from dspectral.linalg.block_sums import (
 )
 from dspectral.linalg.dense import eigh_descending, rounding_of_means, rounding_of_sums
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
+from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
 """Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
@@ -42,9 +41,7 @@ MOST_COPIED = 64 << 20
 """Most bytes of entries that a task joins by default, and then holds by columns, too."""
 
 
-def sketch_block(
-    rows: Rows, capacity: int, *, mean: NDArray[np.float64] | None = None, seed: int = 0
-) -> Sketched:
+def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed: int = 0) -> Sketched:
     """Sketch one block of rows. Shapes: `rows` (n, d), `mean` (d,).
 
     >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
@@ -68,7 +65,7 @@ def sketch_block(
     return _in_pieces(rows, capacity, exact_side, mean)
 
 
-def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> bool:
+def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
     """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
     # That is all that the proof of the merge tree's bound uses.
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
@@ -79,7 +76,7 @@ def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: NDArra
     return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
 
 
-def _in_pieces(rows: Rows, capacity: int, step: int, mean: NDArray[np.float64] | None = None) -> Sketched:
+def _in_pieces(rows: Rows, capacity: int, step: int, mean: Doubles | None = None) -> Sketched:
     """Sketch a block exactly, piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
     # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
     # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
@@ -98,7 +95,7 @@ def _in_pieces(rows: Rows, capacity: int, step: int, mean: NDArray[np.float64] |
     return Sketched(np.array(sketch), error)
 
 
-def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float64] | None) -> Sketched:
+def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) -> Sketched:
     """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
@@ -115,12 +112,7 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: NDArray[np.float
     return Sketched(sketch, error)
 
 
-@has_arrays(
-    {
-        "sketch": Array("* d"),
-        "total": Array("d"),
-    }
-)
+@has_arrays({"sketch": Array("* d"), "total": Array("d")})
 @saved
 class FrequentDirections(NamedTuple):
     """A sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
@@ -167,7 +159,7 @@ class FrequentDirections(NamedTuple):
     size: int
     shrink: Shrink
     n_rows: int
-    total: NDArray[np.float64]
+    total: Doubles
     center: bool
     energy: float
     error: float
@@ -268,7 +260,7 @@ class FrequentDirections(NamedTuple):
         return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Doubles:
         """Mean of the rows, shape (d,)."""
         return self.total / max(1, self.n_rows)
 

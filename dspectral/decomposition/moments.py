@@ -6,7 +6,6 @@ from inspect import signature
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -44,12 +43,7 @@ from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 
-@has_arrays(
-    {
-        "total": Array("d"),
-        "gram": Array("d d"),
-    }
-)
+@has_arrays({"total": Array("d"), "gram": Array("d d")})
 @saved
 class Moments(NamedTuple):
     """Number, sum and Gram matrix of rows.
@@ -73,8 +67,8 @@ class Moments(NamedTuple):
     """
 
     n_rows: int
-    total: NDArray[np.float64]
-    gram: NDArray[np.float64]
+    total: Doubles
+    gram: Doubles
     center: bool = False
 
     def _repr_html_(self) -> str:
@@ -210,7 +204,7 @@ class GramProduct(NamedTuple):
     """
 
     n_rows: int
-    total: NDArray[np.float64]
+    total: Doubles
     energy: float
     product: FloatArray
     along: Doubles | None = None
@@ -332,8 +326,8 @@ class Exact(NamedTuple):
     """
 
     axes: FloatArray
-    values: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    values: Doubles
+    mean: Doubles
     energy: float
     left: float
     rounding: float
@@ -403,7 +397,7 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
 class _ShorterSide:
     """Operator ``C = A A'`` or ``A'A``, whichever is smaller, for A the (centered) rows on the `columns` that occur."""
 
-    def __init__(self, rows: Rows, mean: NDArray[np.float64] | None) -> None:
+    def __init__(self, rows: Rows, mean: Doubles | None) -> None:
         self.rows: Any = rows
         whole: Any = rows
         self.columns, self.diagonal = np.arange(rows.shape[1]), None
@@ -512,7 +506,7 @@ class _ShorterSide:
         product += (self.mean @ self.mean) * total - self.along @ Y
         return product
 
-    def outside(self, basis: FloatArray, q: FloatArray, less: NDArray[np.float64]) -> NDArray[np.float64]:
+    def outside(self, basis: FloatArray, q: FloatArray, less: Doubles) -> Doubles:
         """Return ``P C P q - less`` for the projection P to what is orthogonal to a basis."""
         found = self.times(q - basis @ (basis.T @ q))
         return np.asarray(found - basis @ (basis.T @ found) - less, dtype=np.float64)

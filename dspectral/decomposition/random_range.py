@@ -13,7 +13,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
 from dspectral.linalg.panels import column_gram
-from dspectral.types import FloatArray, IntArray, Rows, is_sparse
+from dspectral.types import Doubles, FloatArray, IntArray, Rows, is_sparse
 
 SIGNS = 4
 """Entries of each row: with them a random range is as good as a dense normal one."""
@@ -64,7 +64,7 @@ class RandomRange(NamedTuple):
     """
 
     n_rows: int
-    total: NDArray[np.float64]
+    total: Doubles
     energy: float
     product: FloatArray
     seed: int
@@ -99,9 +99,7 @@ class RandomRange(NamedTuple):
             )
         return add_fields(self, *others)._replace(seed=self.seed)
 
-    def leading(
-        self, k: int, *, off_diagonal: NDArray[np.float64] | None = None
-    ) -> tuple[FloatArray, NDArray[np.float64]]:
+    def leading(self, k: int, *, off_diagonal: Doubles | None = None) -> tuple[FloatArray, Doubles]:
         """Return leading eigenvectors (rows) and eigenvalues of ``C = A'A``, or of C less a diagonal.
 
         Less its diagonal, a matrix of rank below ``size`` is found exactly all the same. The values are the positive

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Self, TypeAlias, get_args
 from warnings import warn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from dspectral import engine
 from dspectral.decomposition.frequent_directions import FrequentDirections
@@ -201,7 +201,7 @@ def scale_of(energy: float, dtype: DTypeLike) -> float:
     return 4.0 ** -round(math.log(energy, 4.0))
 
 
-def add_mean(product: FloatArray, mean: NDArray[np.float64], n_rows: int, Z: FloatArray) -> None:
+def add_mean(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
     """Turn ``C Z`` into ``(C + n mean mean') Z``, in place; for n below 0 it is taken off.
 
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
@@ -260,9 +260,9 @@ class Spectrum(NamedTuple):
     """
 
     axes: FloatArray
-    values: NDArray[np.float64]
+    values: Doubles
     n_rows: int
-    mean: NDArray[np.float64]
+    mean: Doubles
     energy: float
     certificate: Certificate
     solver: str

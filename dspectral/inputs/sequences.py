@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, is_lazy
 from dspectral.store.location import Location
-from dspectral.types import LabelledSentences, Sentences, is_missing, is_sparse
+from dspectral.types import Int64s, LabelledSentences, Sentences, is_missing, is_sparse
 
 T = TypeVar("T", bound=Sized)
 
@@ -89,7 +89,7 @@ class HoldsSentences(Protocol):
         """Return the word types in order of falling count; type 0 is ``"<?>"``."""
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int64s:
         """Return the number of tokens of each type, shape ``(n_types,)``."""
 
     @property
@@ -117,7 +117,7 @@ class TokenCorpus(NamedTuple):
     """Sentences of ids, their words by falling count, and the store that holds them."""
 
     words: list[str]
-    counts: NDArray[np.int64]
+    counts: Int64s
     sentences: Blocks
     where: Location | None = None
 
@@ -237,9 +237,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
     blocks = [_pack(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
     return TokenCorpus(
-        words,
-        np.array([counted.total() - sum(counts), *counts], dtype=np.int64),
-        in_memory_blocks(blocks),
+        words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), in_memory_blocks(blocks)
     )
 
 

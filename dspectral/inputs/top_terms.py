@@ -14,7 +14,7 @@ from dspectral.inputs.parameters import check_integer
 from dspectral.store.columns import check_columns, columns_of
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.types import FloatArray
+from dspectral.types import Doubles, FloatArray, Int64s
 
 Terms: TypeAlias = (
     "KeptTerms | store.CountStore | store.AnnDataCounts | store.Vocabulary | store.Corpus | Mapping[int, str] | "
@@ -28,9 +28,9 @@ _RARE = "<?>"
 class ColumnNames(NamedTuple):
     """The columns (n,) that have names, with the sign that each term counts with."""
 
-    columns: NDArray[np.int64]
+    columns: Int64s
     names: list[str]
-    signs: NDArray[np.float64]
+    signs: Doubles
 
 
 class TermLists(list[Any]):
@@ -89,7 +89,7 @@ class TopTermsMixin:
         weights: FloatArray = vars(self)["components_"]
         return weights
 
-    def _term_columns(self) -> tuple[NDArray[np.int64] | None, int]:
+    def _term_columns(self) -> tuple[Int64s | None, int]:
         """Return the columns that have weights, None for all, and the number of columns in all."""
         return None, self._term_weights().shape[1]
 
@@ -223,7 +223,7 @@ def _check_width(found: int, n_columns: int) -> None:
         raise ValueError(f"terms names {found} columns, but the model has {n_columns}")
 
 
-def _among(known: ColumnNames, columns: NDArray[np.int64]) -> ColumnNames:
+def _among(known: ColumnNames, columns: Int64s) -> ColumnNames:
     """Return the names of some columns, numbered by their places among these; ``columns`` rise."""
     # searchsorted may point behind the last column: it is clipped, and the comparison below refuses what is not there.
     places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.linalg import sparse_products
@@ -14,7 +14,7 @@ PIECE_ENTRIES = 1 << 21
 """Entries of a piece of rows in double precision: 16 MiB."""
 
 
-def total_of(rows: Rows) -> NDArray[np.float64]:
+def total_of(rows: Rows) -> Doubles:
     """Return the sum of the rows in double precision. Shapes: `rows` (n, d); returns (d,)."""
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
@@ -136,7 +136,7 @@ def _name_entry(rows: Rows, entry: int) -> str:
     return f"row {row}, column {column} is {rows[row, column]}"
 
 
-def gram_of(rows: Rows, mean: Doubles | None = None) -> NDArray[np.float64]:
+def gram_of(rows: Rows, mean: Doubles | None = None) -> Doubles:
     """Return ``A'A`` in double precision, or that of the rows less their mean (d,).
 
     The mean is taken off dense rows before they are multiplied, and off the product of sparse ones, by a rank-one
@@ -166,7 +166,7 @@ def float_rows(rows: Rows) -> Rows:
     return sparse.csr_array((rows.data.astype(np.float64), rows.indices, rows.indptr), shape=rows.shape)
 
 
-def scaled_rows(rows: Rows, factors: NDArray[np.float64]) -> Rows:
+def scaled_rows(rows: Rows, factors: Doubles) -> Rows:
     """Multiply each row (d,) by one number, in single precision for float32 rows, else in double."""
     # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
     # document that has a class.

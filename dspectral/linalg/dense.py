@@ -29,9 +29,7 @@ ROTATED = 1024
 """Rows up to which a factor is decomposed by rotations: 4 times LAPACK's time, 5 s."""
 
 
-def eigh_descending(
-    K: NDArray[np.float64], k: int | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def eigh_descending(K: Doubles, k: int | None = None) -> tuple[Doubles, Doubles]:
     """Return the eigenvalues (n,) of a positive semidefinite matrix, largest first, and its eigenvectors (n, n)."""
     chosen = None if k is None else (len(K) - k, len(K) - 1)
     values, vectors = scipy.linalg.eigh(K, subset_by_index=chosen, check_finite=False)
@@ -39,13 +37,8 @@ def eigh_descending(
 
 
 def leading_eigenpairs(
-    K: NDArray[np.float64],
-    dtype: DTypeLike,
-    *,
-    k: int | None = None,
-    only_k: bool = False,
-    margin: float = MARGIN,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    K: Doubles, dtype: DTypeLike, *, k: int | None = None, only_k: bool = False, margin: float = MARGIN
+) -> tuple[Doubles, Doubles]:
     """Return the eigenpairs of a Gram matrix that stand out from rounding.
 
     Every singular value decomposition through a Gram matrix takes its rank from this function. If ``K = A A'`` then
@@ -115,7 +108,7 @@ def graded_eigenpairs(
     return sizes[:k] ** 2, vectors
 
 
-def rounding_floor(values: NDArray[np.float64], dtype: DTypeLike, margin: float = MARGIN) -> float:
+def rounding_floor(values: Doubles, dtype: DTypeLike, margin: float = MARGIN) -> float:
     """Return the size below which an eigenvalue of a Gram matrix is rounding, not data."""
     return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
 
@@ -164,7 +157,7 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
     return orthonormal_factors(Z, norms[norms > 0])[0]
 
 
-def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[FloatArray, NDArray[np.float64]]:
+def orthonormal_factors(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]:
     """Write an orthonormal basis of the columns of a tall matrix in its place.
 
     Shapes: `Z` (d, r), `norms` (r,); returns `Q` (d, rank), `R` (rank, r).
@@ -191,14 +184,12 @@ def orthonormal_factors(Z: FloatArray, norms: NDArray[np.float64]) -> tuple[Floa
     return Z, R
 
 
-def column_norms(Z: FloatArray) -> NDArray[np.float64]:
+def column_norms(Z: FloatArray) -> Doubles:
     """Return the Euclidean norm of each column in double precision. Shapes: `Z` (d, r); returns (r,)."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
-def times_in_place(
-    Z: FloatArray, C: FloatArray, *, with_gram: bool = False
-) -> tuple[FloatArray, NDArray[np.float64]]:
+def times_in_place(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z, and its Gram matrix, or zeros."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
@@ -236,7 +227,7 @@ def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     return np.multiply(rows, flips, out=rows if overwrite else None)
 
 
-def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, NDArray[np.float64]]:
+def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, Doubles]:
     """Return the first right singular vectors of a wide matrix, and its singular values.
 
     ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then one small round ``(V'V)^(-1/2) V'``: the
@@ -260,7 +251,7 @@ EXTRA = 16
 
 def leading_left(
     A: CSRRows, k: int, *, n_iterations: int = 3, random_state: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Doubles, Doubles]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
     Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` has other last bits. Halko, Martinsson
@@ -278,7 +269,7 @@ def leading_left_of_blocks(
     *,
     n_iterations: int = 3,
     random_state: int = 0,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Doubles, Doubles]:
     """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
 
     Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
@@ -310,7 +301,7 @@ def _iterated(
     k: int,
     n_iterations: int,
     random_state: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Doubles, Doubles]:
     n, d = shape
     width = min(k + EXTRA, n, d)
     basis = multiply(np.random.default_rng(random_state).standard_normal((d, width)).astype(dtype))
@@ -331,7 +322,7 @@ SMALL = 800
 """Rows or columns up to which the Gram matrix is decomposed."""
 
 
-def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
+def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     """Return the leading right singular vectors of a matrix one side of which is short, up to its rank.
 
     Where m, d or ``4 k`` is small, the Gram matrix of the shorter side is decomposed, ``8 min(m, d)^2`` bytes; else
@@ -351,12 +342,12 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> NDArray[np.float64]:
     # ARPACK finds fewer vectors than the shorter side is long; here that is more than `4 k`.
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
-    squares: NDArray[np.float64] = sizes[order].astype(np.float64) ** 2
+    squares: Doubles = sizes[order].astype(np.float64) ** 2
     kept = order[squares > rounding_floor(squares, np.float64)]
     return np.asarray(fixed_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
 
 
-def _by_gram(rows: Rows, k: int) -> NDArray[np.float64]:
+def _by_gram(rows: Rows, k: int) -> Doubles:
     """Return the right singular vectors through the Gram matrix of the shorter side, ``8 min(m, d)^2`` bytes."""
     m, d = rows.shape
     # The side that is not decomposed follows by one product with the rows.

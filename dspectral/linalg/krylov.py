@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
@@ -28,7 +27,7 @@ from dspectral.linalg.panels import (
     take_out,
     tall_array,
 )
-from dspectral.types import FloatArray, IntArray
+from dspectral.types import Doubles, FloatArray, IntArray
 
 FAILURE = 1e-10, 2e-12
 """Probability that a random product is far too short: of 5,000 for norms, and 250,000 for counts, in 12 passes."""
@@ -59,8 +58,8 @@ class KrylovSpace(NamedTuple):
     """
 
     basis: tuple[FloatArray, ...]
-    columns: tuple[tuple[NDArray[np.float64], ...], ...]
-    begun: NDArray[np.float64]
+    columns: tuple[tuple[Doubles, ...], ...]
+    begun: Doubles
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
@@ -110,7 +109,7 @@ class KrylovSpace(NamedTuple):
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
         return _best_approximation((*self.basis, product), (*self.columns, last))
 
-    def bracket(self, k: int, n_probes: int) -> "tuple[Approximation, NDArray[np.float64]]":
+    def bracket(self, k: int, n_probes: int) -> "tuple[Approximation, Doubles]":
         """Return an approximation of C from all products so far, and upper bounds of its first k eigenvalues.
 
         With Q the basis but for its newest block K, ``C Q = Q T + K R``. As far as the basis goes C lies between
@@ -188,7 +187,7 @@ class KrylovSpace(NamedTuple):
             bound = min(bound, max(low * i, _reached(0.0, b, q - i, found / low)))
         return float(bound * size)
 
-    def _few_above(self, values: FloatArray, E: FloatArray, k: int) -> NDArray[np.float64]:
+    def _few_above(self, values: FloatArray, E: FloatArray, k: int) -> Doubles:
         """Bound the first k eigenvalues of C by how few there can be above a value, which needs no gap between them.
 
         For U the first j eigenvectors, f as above and W all columns that the space began with, ``f(s_j)^2 |U'W|^2 <=
@@ -203,7 +202,7 @@ class KrylovSpace(NamedTuple):
         n = 2 ** np.arange(k.bit_length())
         least = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
 
-        def norms(f: FloatArray) -> NDArray[np.float64]:
+        def norms(f: FloatArray) -> Doubles:
             Y, most = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
             return np.asarray(most * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
@@ -220,7 +219,7 @@ class KrylovSpace(NamedTuple):
                 before, b = reached[-1], b / GRID ** (1 / 3 if a else 1)
         return np.repeat(size * bounds, n)[:k]
 
-    def ritz(self, product: FloatArray) -> tuple[NDArray[np.float64], FloatArray]:
+    def ritz(self, product: FloatArray) -> tuple[Doubles, FloatArray]:
         """Return the eigenpairs of C within the space.
 
         ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of
@@ -253,18 +252,13 @@ class Approximation(NamedTuple):
     larger in the values.
     """
 
-    values: NDArray[np.float64]
-    coefficients: NDArray[np.float64]
+    values: Doubles
+    coefficients: Doubles
     parts: tuple[FloatArray, ...]
     amplified: float = 1.0
 
     def rows(
-        self,
-        scale: NDArray[np.float64],
-        *,
-        columns: IntArray | None = None,
-        n_columns: int = 0,
-        consume: bool = False,
+        self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, consume: bool = False
     ) -> FloatArray:
         """Return the first ``len(scale)`` rows, row i times ``scale[i]``.
 
@@ -290,7 +284,7 @@ class Approximation(NamedTuple):
 
 
 def _best_approximation(
-    parts: tuple[FloatArray, ...], columns: tuple[tuple[NDArray[np.float64], ...], ...]
+    parts: tuple[FloatArray, ...], columns: tuple[tuple[Doubles, ...], ...]
 ) -> Approximation:
     """Return ``C K (K'C K)^+ K'C`` (Nystrom), with ``C K = M T`` and M the parts.
 
@@ -327,9 +321,7 @@ def _best_approximation(
     return Approximation(values, root @ vectors, parts, amplified)
 
 
-def _assemble(
-    columns: tuple[tuple[NDArray[np.float64], ...], ...], parts: tuple[FloatArray, ...]
-) -> NDArray[np.float64]:
+def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
     """Put the blocks of T in their places."""
     heights = np.cumsum([0, *(part.shape[1] for part in parts)])
     widths = np.cumsum([0, *(column[0].shape[1] for column in columns)])

@@ -11,9 +11,9 @@ from tempfile import TemporaryFile, gettempdir
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from dspectral.types import FloatArray, IntArray
+from dspectral.types import Doubles, FloatArray, IntArray
 
 
 class _Scratch(mmap.mmap):
@@ -113,7 +113,7 @@ def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
     return room if panel.stop - panel.start == PANEL else None
 
 
-def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
+def row_gram(*parts: FloatArray) -> Doubles:
     """Return ``S S'`` in double precision for S the rows (r_i, d) of all parts one under the other."""
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
@@ -125,7 +125,7 @@ def row_gram(*parts: FloatArray) -> NDArray[np.float64]:
     return total
 
 
-def column_gram(Z: FloatArray) -> NDArray[np.float64]:
+def column_gram(Z: FloatArray) -> Doubles:
     """Return ``Z' Z`` of a tall matrix in double precision. Shapes: `Z` (d, r); returns (r, r)."""
     # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
     total = np.zeros((Z.shape[1], Z.shape[1]))
@@ -134,7 +134,7 @@ def column_gram(Z: FloatArray) -> NDArray[np.float64]:
     return total
 
 
-def along_columns(vector: NDArray[np.float64], Z: FloatArray) -> NDArray[np.float64]:
+def along_columns(vector: Doubles, Z: FloatArray) -> Doubles:
     """Return ``v' Z`` in double precision without a copy of Z. Shapes: `vector` (d,), `Z` (d, r); returns (r,)."""
     return sum((vector[panel] @ Z[panel] for panel in panels(len(Z), Z)), np.zeros(Z.shape[1]))
 
@@ -153,7 +153,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     return out
 
 
-def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[np.float64]:
+def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     """Return ``S' P`` in double precision for S the columns (d, r_i) of all parts side by side."""
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     for panel in panels(len(product), product, *parts):
@@ -161,7 +161,7 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> NDArray[
     return total
 
 
-def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[np.float64]]:
+def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[Doubles]:
     """Subtract from the columns of a product with the newest block what lies in an orthonormal basis, in place.
 
     A symmetric matrix leads no further back than two blocks: these are taken out first, and then, for orthogonality
@@ -186,9 +186,7 @@ def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[NDArray[n
 # Part by part: a product of all parts beside each other would need a copy of each panel, a third of the time of all.
 
 
-def _add_inner(
-    total: NDArray[np.float64], parts: Sequence[FloatArray], panel: slice, product: FloatArray
-) -> None:
+def _add_inner(total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> None:
     """Add ``S' P`` of one panel to the total."""
     start = 0
     for part in parts:

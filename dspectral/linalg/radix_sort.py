@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
+from dspectral.types import Int64s
 
 DIGIT = 9
 """Bits of a digit at most: the 512 places that are written to fit in the first-level cache."""
@@ -15,7 +16,7 @@ N = TypeVar("N", bound=np.generic)
 
 @compiled
 def sort_keys(
-    keys: NDArray[N], spare: NDArray[N], places: NDArray[np.int64], n: int, low: int, high: int
+    keys: NDArray[N], spare: NDArray[N], places: Int64s, n: int, low: int, high: int
 ) -> tuple[NDArray[N], NDArray[N]]:
     """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``; return where they are, and the spare.
 
@@ -35,9 +36,7 @@ def sort_keys(
 
 
 @compiled
-def _scatter(
-    keys: NDArray[N], spare: NDArray[N], n: int, shift: Any, mask: Any, places: NDArray[np.int64]
-) -> None:
+def _scatter(keys: NDArray[N], spare: NDArray[N], n: int, shift: Any, mask: Any, places: Int64s) -> None:
     # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end.
     for i in range(n):
         key = keys[np.uint64(i)]
@@ -76,7 +75,7 @@ def _digits(n_bits: int) -> tuple[int, int]:
 
 
 @compiled
-def _find_places(keys: NDArray[Any], n: int, shift: Any, mask: Any, places: NDArray[np.int64]) -> None:
+def _find_places(keys: NDArray[Any], n: int, shift: Any, mask: Any, places: Int64s) -> None:
     """Write the position of the first key with each value of the digit into ``places``."""
     n_values = np.int64(mask) + 1
     for value in range(n_values):

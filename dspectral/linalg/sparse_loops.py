@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, compiled_with_contraction
-from dspectral.types import FloatArray, IntArray
+from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 
 
 @compiled_with_contraction
@@ -102,7 +102,7 @@ def gram_gather_scatter(
 
 
 @compiled_with_contraction
-def add_columns(data: NDArray[np.generic], indices: IntArray, out: NDArray[np.float64]) -> None:
+def add_columns(data: NDArray[np.generic], indices: IntArray, out: Doubles) -> None:
     """Add the entries of each column to ``out``."""
     # In the order of the entries, as np.bincount sums them: both give the same bits.
     for entry in range(data.size):
@@ -117,7 +117,7 @@ def add_gram(
     places: IntArray,
     rows: IntArray,
     starts: IntArray,
-    out: NDArray[np.float64],
+    out: Doubles,
 ) -> None:
     """Add the product of each entry with itself and those behind it in its row to ``out``, column after column.
 
@@ -162,12 +162,7 @@ def transpose(
 
 @compiled
 def fill_tile(
-    data: NDArray[np.generic],
-    indices: IntArray,
-    places: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    first: int,
-    tile: FloatArray,
+    data: NDArray[np.generic], indices: IntArray, places: Int64s, ends: Int64s, first: int, tile: FloatArray
 ) -> None:
     """Write the entries of the columns from ``first`` on, and zeros between them: one store for each number."""
     number = tile.dtype.type
@@ -212,11 +207,7 @@ def gather_eight(
 
 @compiled_with_contraction
 def add_row_gram_of_eight(
-    data: NDArray[Any],
-    indices: IntArray,
-    indptr: IntArray,
-    Q: NDArray[np.float64],
-    out: NDArray[np.float64],
+    data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles
 ) -> None:
     """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns. Shapes: `Q` (n, 8), `out` (n, 8)."""
     # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
@@ -258,12 +249,7 @@ def scale_rows(
 
 @compiled
 def divide(
-    values: NDArray[np.float64],
-    indices: IntArray,
-    indptr: IntArray,
-    first: int,
-    by_row: NDArray[np.float64],
-    by_column: NDArray[np.float64],
+    values: Doubles, indices: IntArray, indptr: IntArray, first: int, by_row: Doubles, by_column: Doubles
 ) -> None:
     """Walk through the entries with a counter of the row: two divisions an entry."""
     start, i = indptr[first], first

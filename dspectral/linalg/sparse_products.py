@@ -104,7 +104,7 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: Pieces | None = None) -> Float
     return out
 
 
-def gram(A: CSRRows) -> NDArray[np.float64]:
+def gram(A: CSRRows) -> Doubles:
     """Return ``A' A`` as a dense matrix, in double precision.
 
     Each pair of entries of a row is multiplied once: half the sum of the squared row sizes, at about 1 ns each where a
@@ -127,7 +127,7 @@ def gram(A: CSRRows) -> NDArray[np.float64]:
     return out
 
 
-def column_sums(A: CSRRows) -> NDArray[np.float64]:
+def column_sums(A: CSRRows) -> Doubles:
     """Return the sum of each column in double precision. Shapes: `A` (n, d); returns (d,)."""
     if A.nnz <= FEW_ENTRIES:
         # The same sums in the same order: a small block waits for no loop to be compiled.
@@ -157,7 +157,7 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     return rows
 
 
-def gram_times_eight(A: CSRRows, pieces: Pieces, Z: FloatArray) -> NDArray[np.float64]:
+def gram_times_eight(A: CSRRows, pieces: Pieces, Z: FloatArray) -> Doubles:
     """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
 
     Rows are only gathered, from A by rows and from A by columns, with the eight sums in registers: adding at random
@@ -317,12 +317,6 @@ def scaled_to_length(
     return out
 
 
-def divide_entries(
-    values: NDArray[np.float64],
-    rows: CSRRows,
-    first: int,
-    by_row: NDArray[np.float64],
-    by_column: NDArray[np.float64],
-) -> None:
+def divide_entries(values: Doubles, rows: CSRRows, first: int, by_row: Doubles, by_column: Doubles) -> None:
     """Divide entries by a number of their row (n,), and then by one of their column (d,), in place."""
     sparse_loops.divide(values, *_arrays(rows)[1:], first, by_row, by_column)

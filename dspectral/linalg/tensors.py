@@ -4,10 +4,9 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
-from dspectral.types import FloatArray
+from dspectral.types import Doubles, FloatArray, Int64s
 
 MOST = 16
 """Most cubes that are taken off in one round."""
@@ -20,12 +19,8 @@ ROUGHLY, EXACTLY = 1e-4, 1e-6
 
 
 def joint_diagonalize(
-    matrices: NDArray[np.float64],
-    start: NDArray[np.float64] | None = None,
-    *,
-    tolerance: float = 1e-10,
-    max_sweeps: int = 60,
-) -> NDArray[np.float64]:
+    matrices: Doubles, start: Doubles | None = None, *, tolerance: float = 1e-10, max_sweeps: int = 60
+) -> Doubles:
     """Find the rotation under which several symmetric matrices are nearly diagonal, by Jacobi sweeps.
 
     About ``4 m k^3`` operations a sweep, one copy of the matrices. Cardoso and Souloumiac 1996, "Jacobi angles for
@@ -44,7 +39,7 @@ def joint_diagonalize(
 
 
 @compiled
-def _sweeps(work: NDArray[np.float64], Ut: NDArray[np.float64], tolerance: float, max_sweeps: int) -> None:
+def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> None:
     """Rotate all planes in turn, in place, until no rotation brings more onto the diagonals.
 
     Invariant: ``work[m] = U' M_m U``, and each rotation lowers the sum of squares outside the diagonals. A sweep costs
@@ -66,7 +61,7 @@ def _sweeps(work: NDArray[np.float64], Ut: NDArray[np.float64], tolerance: float
 
 
 @compiled
-def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
+def _angle(work: Doubles, p: int, q: int) -> tuple[float, float]:
     """Return cosine and sine of the rotation of a plane that leaves least outside the diagonals.
 
     The angle is that of the leading eigenvector of the 2 x 2 matrix of sums over m of ``h h'`` with
@@ -85,7 +80,7 @@ def _angle(work: NDArray[np.float64], p: int, q: int) -> tuple[float, float]:
 
 
 @compiled
-def _turn(work: NDArray[np.float64], Ut: NDArray[np.float64], p: int, q: int, c: float, s: float) -> None:
+def _turn(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: float) -> None:
     """Rotate rows p and q, then columns p and q, of each matrix, and the two axes themselves."""
     # `M <- R' M R` for the rotation R of one plane: the second loop reads rows that the first has rotated. The cost is
     # `8 k` products for each matrix.
@@ -109,14 +104,14 @@ class Deflated(NamedTuple):
     l of its columns; `values` (r,), `vectors` (r, k): the cubes.
     """
 
-    pairs: NDArray[np.float64]
-    upper: NDArray[np.int64]
-    lower: NDArray[np.int64]
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    pairs: Doubles
+    upper: Int64s
+    lower: Int64s
+    values: Doubles
+    vectors: Doubles
 
     @classmethod
-    def of(cls, T: NDArray[np.float64]) -> Self:
+    def of(cls, T: Doubles) -> Self:
         """Pack a tensor of shape (k, k, k)."""
         upper, lower = np.triu_indices(len(T))
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
@@ -126,7 +121,7 @@ class Deflated(NamedTuple):
         """Return the pairs in single precision."""
         return self.pairs.astype(np.float32)
 
-    def applied(self, X: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
+    def applied(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
         """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
         columns = np.ascontiguousarray(X.T, dtype=pairs.dtype)
@@ -138,13 +133,13 @@ class Deflated(NamedTuple):
         # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
-    def without(self, u: NDArray[np.float64]) -> Self:
+    def without(self, u: Doubles) -> Self:
         """Subtract the cube of a row of shape (1, k), weighted by ``T(u, u, u)``."""
         value = np.einsum("rj,rj->r", self.applied(u), u)
         return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
 
-def unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
+def unit_rows(X: Doubles) -> Doubles:
     """Return rows at length 1; a row of zeros stays. Shapes: `X` (n, k); returns (n, k)."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
@@ -156,13 +151,13 @@ class OrthogonalCP(NamedTuple):
     Shapes: `values` (k,), `vectors` (k, k): u_j of length 1 in columns.
     """
 
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    values: Doubles
+    vectors: Doubles
     residual: float
 
 
 def power_method(
-    T: NDArray[np.float64], *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
+    T: Doubles, *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
     """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
 
@@ -187,7 +182,7 @@ def power_method(
 
 
 def simultaneous_diagonalization(
-    T: NDArray[np.float64], *, projections: int | None = None, seed: int = 0
+    T: Doubles, *, projections: int | None = None, seed: int = 0
 ) -> OrthogonalCP:
     """Find all cubes at once, because every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
@@ -206,23 +201,23 @@ def simultaneous_diagonalization(
     return sorted_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
 
 
-def from_cubes(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def from_cubes(values: Doubles, vectors: Doubles) -> Doubles:
     """Return ``sum_j values[j] u_j x u_j x u_j``. Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k)."""
     k, r = vectors.shape
     # As one matrix product of size (k, r) x (r, k^2).
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
-    cube: NDArray[np.float64] = (vectors * values) @ pairs.T
+    cube: Doubles = (vectors * values) @ pairs.T
     return cube.reshape(k, k, k)
 
 
-def contract(T: NDArray[np.float64], M: NDArray[np.float64]) -> NDArray[np.float64]:
+def contract(T: Doubles, M: Doubles) -> Doubles:
     """Return ``T(M, M, M)``. Shapes: `T` (k, k, k), `M` (k, r); returns (r, r, r)."""
     for _ in range(3):
         T = np.tensordot(T, M, axes=(0, 0))
     return T
 
 
-def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+def unfolded_symmetric(raw: Doubles) -> Doubles:
     """Return the symmetric tensor (k, k, k) of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k``."""
     k = len(raw)
     upper, lower = np.triu_indices(k)
@@ -233,9 +228,7 @@ def unfolded_symmetric(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 
-def sorted_cubes(
-    T: NDArray[np.float64], values: NDArray[np.float64], vectors: NDArray[np.float64]
-) -> OrthogonalCP:
+def sorted_cubes(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
     """Return cubes, the largest first, with what they leave of the tensor."""
     order = np.argsort(-values, kind="stable")
     # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
@@ -246,7 +239,7 @@ def sorted_cubes(
     return OrthogonalCP(values, vectors, left / size if size else 0.0)
 
 
-def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
+def checked_tensor(T: Doubles) -> Doubles:
     """Return a tensor as a contiguous array in double precision. Shapes: `T` (k, k, k); returns (k, k, k)."""
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
@@ -257,7 +250,7 @@ def checked_tensor(T: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def power_method_in_batches(
-    T: NDArray[np.float64], *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
+    T: Doubles, *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
     """Find the cubes in rounds: up to 16 fixed points of many starts that lie apart and weigh half of the largest.
 
@@ -285,7 +278,7 @@ def power_method_in_batches(
     return sorted_cubes(T, left.values, left.vectors.T)
 
 
-def _apart(U: NDArray[np.float64], weights: NDArray[np.float64], most: int) -> list[int]:
+def _apart(U: Doubles, weights: Doubles, most: int) -> list[int]:
     """Return the numbers of the heaviest rows that lie apart, the heaviest first."""
     taken: list[int] = []
     for number in np.argsort(-weights, kind="stable"):
@@ -295,8 +288,8 @@ def _apart(U: NDArray[np.float64], weights: NDArray[np.float64], most: int) -> l
 
 
 def _followed(
-    left: Deflated, U: NDArray[np.float64], most: int, enough: float, pairs: FloatArray | None = None
-) -> NDArray[np.float64]:
+    left: Deflated, U: Doubles, most: int, enough: float, pairs: FloatArray | None = None
+) -> Doubles:
     """Iterate rows at most so often, each until a step moves it by no more than is enough."""
     U, moving = U.copy(), np.arange(len(U))
     for _ in range(most):
@@ -309,6 +302,6 @@ def _followed(
     return U
 
 
-def _cubic(left: Deflated, U: NDArray[np.float64], pairs: FloatArray | None = None) -> NDArray[np.float64]:
+def _cubic(left: Deflated, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
     """Return ``T(u, u, u)`` of each row."""
     return np.asarray(np.einsum("rj,rj->r", left.applied(U, pairs), U))
