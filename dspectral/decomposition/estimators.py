@@ -45,17 +45,9 @@ FAR = 64.0
 _NORMALIZERS = ("auto", "QR", "LU", "none")
 
 
-def _is_share(n_components: object) -> bool:
+def _is_share(k: object) -> bool:
     """Report whether a number of components is a share of the variance."""
-    return (
-        isinstance(n_components, Real)
-        and not isinstance(n_components, Integral)
-        and 0 < float(n_components) < 1
-    )
-
-
-def _can_grow(estimator: "Decomposition") -> bool:
-    return estimator.solver in _GROWING
+    return isinstance(k, Real) and not isinstance(k, Integral) and 0 < float(k) < 1
 
 
 @has_arrays(
@@ -239,7 +231,7 @@ class Decomposition(
         axes, values, variances = found.axes[:n], found.values[:n], found.variances[:n]
         self._set(found._replace(axes=axes, values=values, variances=variances))
 
-    @available_if(_can_grow)
+    @available_if(lambda self: self.solver in _GROWING)
     @engine.emits_events
     def partial_fit(self, X: RowsLike, y: object = None, *, keep: KeepPath = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
@@ -281,9 +273,7 @@ class Decomposition(
         whole: Any = summary.merge(engine.summarize(X, of=of, name="sketch"))
         most = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "n_components is", UserWarning)
-                self._set_share_of(of_summary(whole, plan._replace(n_components=most)))
+            self._set_share_of(of_summary(whole, plan._replace(n_components=most)))
             return self
         plan = plan if self.n_components is not None else plan._replace(n_components=most)
         self._set(pad_components(of_summary(whole, plan), plan))
@@ -377,8 +367,8 @@ class Decomposition(
         variances, degrees = np.maximum(found.variances, 0.0), max(1, found.n_rows - self._ddof)
         self.explained_variance_ = variances / degrees
         # Where all rows are equal but for rounding no direction explains anything.
-        self.explained_variance_ratio_ = (
-            variances / found.scatter if found.scatter > found.noise else 0.0 * variances
+        self.explained_variance_ratio_ = variances / (
+            found.scatter if found.scatter > found.noise else np.inf
         )
         rest = min(found.n_rows, found.axes.shape[1]) - len(found.axes)
         left = max(0.0, found.scatter / degrees - float(self.explained_variance_.sum()))
@@ -450,14 +440,10 @@ class SketchedPCA(Decomposition):
         Solver that was used, never ``"auto"``.
     n_passes_ : int
         Number of times that each block was read: more than ``n_passes`` where a product is wider than memory.
-    n_samples_seen_ : int
-        Number of rows, those of ``partial_fit`` included.
-    random_state_ : int
-        Seed that was used.
+    n_samples_seen_, n_features_in_, random_state_ : int
+        Number of rows, those of ``partial_fit`` included, and of columns; the seed that was used.
     summary_ : FrequentDirections, Moments, RowFactor or None
         Summary to which ``partial_fit`` adds.
-    n_features_in_ : int
-        Number of columns.
 
     Notes
     -----
@@ -533,19 +519,11 @@ class TruncatedSVD(Decomposition):
 
     Attributes
     ----------
-    components_ : ndarray, shape (n_components, n_columns)
-        Right singular vectors; the entry largest in magnitude of each is positive. Rows of zeros where the data has
-        fewer directions.
-    singular_values_ : ndarray of float64, shape (n_components,)
-        Singular values of the rows as they are, from below.
-    explained_variance_, explained_variance_ratio_ : ndarray of float64, shape (n_components,)
-        Variance (about the mean) along each component, and its share of the total variance.
-    mean_ : ndarray of float64, shape (n_columns,)
-        Mean of the rows.
-    certificate_ : Certificate
-        Bound on the error of each squared singular value, and on the energy lost, as for :class:`SketchedPCA`.
-    energy_ : float
-        Squared Frobenius norm of the rows.
+    components_, singular_values_, energy_, certificate_
+        As for :class:`SketchedPCA`, of the rows as they are: right singular vectors and singular values, squared
+        Frobenius norm, bounds on the error of each squared singular value and on the energy lost.
+    explained_variance_, explained_variance_ratio_, mean_
+        As for :class:`SketchedPCA`: variance about the mean along each component, and its share of the total variance.
     solver_, n_passes_, n_samples_seen_, random_state_, summary_, n_features_in_
         As for :class:`SketchedPCA`.
 

@@ -240,14 +240,13 @@ class FrequentDirections(NamedTuple):
         parts = [part for part in (self, *others) if part.n_rows]
         if len(parts) < 2:
             return parts[0] if parts else self
-        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
-        n_rows, total = sum(sizes), np.add.reduce(totals)
+        n_rows, total = sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts])
         dtype = np.result_type(*(part.sketch.dtype for part in parts))
         stack = [part.sketch.astype(dtype, copy=False) for part in parts]
         energy = math.fsum(part.energy for part in parts)
         if self.center:
             # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
-            scatter = scatter_of_means(sizes, totals)
+            scatter = scatter_of_means(parts)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(dtype))
         found = shrink_stack(stack, capacity(self.size, self.shrink))

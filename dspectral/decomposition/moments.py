@@ -118,23 +118,16 @@ class Moments(NamedTuple):
         if not self.center or len(parts) < 2:
             return parts[0] if len(parts) == 1 and self.center else add_fields(self, *others)
         n_rows, total, gram, _ = add_fields(*parts)
-        scatter = scatter_of_means([part.n_rows for part in parts], [part.total for part in parts])
+        scatter = scatter_of_means(parts)
         return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
 
 
 @has_arrays({"total": Array("d"), "factor": Array("r d")})
 @saved
 class RowFactor(NamedTuple):
-    """Number and sum of rows, and the triangular factor R of a QR decomposition of the rows less their mean.
+    """Number and sum of rows, and the triangular factor R (r, d) of a QR decomposition of the rows less their mean.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    total : ndarray of float64, shape (d,)
-        Sum of the rows.
-    factor : ndarray of float64, shape (r, d), r <= d
-        Factor R: no squares are formed, so that small singular values keep their digits beside large ones.
+    No squares are formed, so that small singular values keep their digits beside large ones.
     """
 
     n_rows: int
@@ -167,24 +160,14 @@ class RowFactor(NamedTuple):
         return float(np.einsum("ij,ij->", self.factor, self.factor))
 
     def merge(self, *others: Self) -> Self:
-        """Return the factor of all rows.
-
-        Parameters
-        ----------
-        *others : RowFactor
-            Factors of other rows.
-
-        Returns
-        -------
-        RowFactor
-            Factor of all factors, and of the scatter of means.
-        """
-        parts = [part for part in (self, *others) if part.n_rows]
-        if len(parts) < 2:
-            return parts[0] if parts else self
-        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
-        factor = triangle(*(part.factor for part in parts), scatter_of_means(sizes, totals))
-        return type(self)(sum(sizes), np.add.reduce(totals), factor)
+        """Return the factor of all rows: that of all factors, and of the scatter of means."""
+        parts = [part for part in (self, *others) if part.n_rows] or [self]
+        if len(parts) == 1:
+            return parts[0]
+        factor = triangle(*(part.factor for part in parts), scatter_of_means(parts))
+        return type(self)(
+            sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts]), factor
+        )
 
 
 class GramProduct(NamedTuple):
@@ -262,9 +245,11 @@ class GramProduct(NamedTuple):
             return add_fields(*(part.about_origin() for part in parts))
         if len(parts) == 1:
             return parts[0]
-        sizes, totals = [part.n_rows for part in parts], [part.total for part in parts]
-        whole = add_fields(*parts)
-        scatter, of_product = scatter_of_means(sizes, totals), scatter_of_means(sizes, along)
+        whole, scatter, of_product = (
+            add_fields(*parts),
+            scatter_of_means(parts),
+            scatter_of_means(parts, "along"),
+        )
         for panel in panels(len(whole.product)):
             whole.product[panel] += scatter[:, panel].T @ of_product
         return whole._replace(energy=whole.energy + float(np.einsum("ij,ij->", scatter, scatter)))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -58,11 +59,12 @@ def mean_of(rows: Rows) -> Doubles:
     return np.asarray(first + total / rows.shape[0])
 
 
-def scatter_of_means(sizes: Sequence[int], totals: Sequence[Doubles]) -> Doubles:
+def scatter_of_means(parts: Sequence[Any], of: str = "total") -> Doubles:
     """Return ``sqrt(n_i) (mean_i - mean)`` of blocks: with it scatter about their means is that about the mean of all.
 
-    Shapes: `sizes` (b,), `totals` (b,) of (d,); returns (b, d).
+    `parts`: summaries with ``n_rows`` and a sum (d,) of rows; returns (b, d).
     """
+    sizes, totals = [part.n_rows for part in parts], [getattr(part, of) for part in parts]
     mean = np.add.reduce(totals) / sum(sizes)
     return np.stack([math.sqrt(n) * (total / n - mean) for n, total in zip(sizes, totals, strict=True)])
 
