@@ -14,29 +14,34 @@ from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 
 
 @compiled_with_contraction
+def add_row(
+    data: NDArray[np.generic], indices: IntArray, entry: int, end: int, Z: FloatArray, row: FloatArray
+) -> None:
+    """Add ``a_j Z_j`` to a row for each of some entries, four at a time: it is loaded and stored a fourth as often."""
+    # Entries of A take the type of Z: double entries would otherwise widen each product with a row of floats.
+    number = Z.dtype.type
+    while entry + 4 <= end:
+        a, b = number(data[entry]), number(data[entry + 1])
+        c, d = number(data[entry + 2]), number(data[entry + 3])
+        za, zb = Z[indices[entry]], Z[indices[entry + 1]]
+        zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
+        for k in range(row.size):  # one after the other, as `scatter` adds them
+            row[k] = (((row[k] + a * za[k]) + b * zb[k]) + c * zc[k]) + d * zd[k]
+        entry += 4
+    while entry < end:
+        a, za = number(data[entry]), Z[indices[entry]]
+        for k in range(row.size):
+            row[k] += a * za[k]
+        entry += 1
+
+
+@compiled_with_contraction
 def gather(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
     """Add ``A Z`` to ``out``: row i becomes the sum of ``a_ij Z_j``. The cost is ``2 nnz r`` flops."""
-    # Entries of A take the type of Z: double entries would otherwise widen each product with a row of floats.
-    number = Z.dtype.type
-    # Invariant: row i of `out` holds the sum over the entries before `entry`; rows are written by one iteration each.
     for i in range(indptr.size - 1):
-        row = out[i]
-        entry, end = indptr[i], indptr[i + 1]
-        while entry + 4 <= end:  # four at a time: the row is loaded and stored a fourth as often
-            a, b = number(data[entry]), number(data[entry + 1])
-            c, d = number(data[entry + 2]), number(data[entry + 3])
-            za, zb = Z[indices[entry]], Z[indices[entry + 1]]
-            zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
-            for k in range(row.size):  # one after the other, as `scatter` adds them
-                row[k] = (((row[k] + a * za[k]) + b * zb[k]) + c * zc[k]) + d * zd[k]
-            entry += 4
-        while entry < end:
-            a, za = number(data[entry]), Z[indices[entry]]
-            for k in range(row.size):
-                row[k] += a * za[k]
-            entry += 1
+        add_row(data, indices, indptr[i], indptr[i + 1], Z, out[i])
 
 
 @compiled_with_contraction
@@ -76,25 +81,11 @@ def gram_gather_scatter(
 ) -> None:
     """Add ``A' (A Z)`` to ``out`` row by row: gather ``y = A_i Z``, then scatter ``a_ij y`` while A_i is in cache."""
     number, product = Z.dtype.type, np.zeros(Z.shape[1], dtype=Z.dtype)
-    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once. Four
-    # entries are gathered at a time, one after the other, as in `gather`.
+    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once.
     for i in range(indptr.size - 1):
         product[:] = 0
-        entry, end = indptr[i], indptr[i + 1]
-        while entry + 4 <= end:
-            a, b = number(data[entry]), number(data[entry + 1])
-            c, d = number(data[entry + 2]), number(data[entry + 3])
-            za, zb = Z[indices[entry]], Z[indices[entry + 1]]
-            zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
-            for k in range(product.size):
-                product[k] = (((product[k] + a * za[k]) + b * zb[k]) + c * zc[k]) + d * zd[k]
-            entry += 4
-        while entry < end:
-            a, za = number(data[entry]), Z[indices[entry]]
-            for k in range(product.size):
-                product[k] += a * za[k]
-            entry += 1
-        for entry in range(indptr[i], end):
+        add_row(data, indices, indptr[i], indptr[i + 1], Z, product)
+        for entry in range(indptr[i], indptr[i + 1]):
             value = number(data[entry])
             row = out[indices[entry]]
             for k in range(product.size):
