@@ -18,7 +18,7 @@ from dspectral.store.columns import VARIABLES, Columns, named_columns
 from dspectral.store.facts import anndata_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.rows import ENTRY_BYTES, Pieces, SummedInPass
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Int64s
 
 BLOCK_BYTES = 32 << 20
 """Most bytes of a block in memory, unless one row is longer."""
@@ -142,7 +142,7 @@ def open_anndata(
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path, by_column)
 
 
-def _row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> NDArray[np.int64]:
+def _row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
     """Return the row pointers of a matrix that is stored by columns, shape (n_rows + 1,)."""
     lengths = np.zeros(n_rows, dtype=np.int64)
     for first in range(0, nnz, RUN):

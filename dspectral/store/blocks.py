@@ -48,12 +48,7 @@ class BlockInfo(NamedTuple):
 
 
 def write_block(
-    where: Location,
-    name: str,
-    rows: CSRRows,
-    *,
-    labels: "CSRRows | None" = None,
-    last: bool = True,
+    where: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
 ) -> BlockInfo:
     """Write rows (n, d) with labels (n, L) and sums by column as a block, its finished mark last."""
     store = where.open(read_only=False)

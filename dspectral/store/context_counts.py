@@ -21,7 +21,7 @@ from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import Draft, begin, finish, waiting_threads
 from dspectral.store.location import Location, StoreError
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows, Doubles, FloatArray, Int64s
 
 # Measured on counts of contexts (bytes an entry, ns an entry written and read): lz4 1.8, 2, 1.3; zstd 1.5, 3, 2.
 CODEC = Zstd(1)
@@ -29,7 +29,7 @@ FIELDS = 3
 """Numbers of the index for each piece: the end of a piece is the beginning of the next one."""
 
 
-def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
+def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
     """Write pieces as one file. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
     for piece in pieces:
@@ -48,7 +48,7 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
     return table
 
 
-def find_pieces(where: Location, path: str, n_pieces: int) -> NDArray[np.int64] | None:
+def find_pieces(where: Location, path: str, n_pieces: int) -> Int64s | None:
     """Return the index of a file, or None if it is not there. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
@@ -92,7 +92,7 @@ PIECE_BYTES = 8
 def spill_contexts(
     sentences: Blocks,
     corpus: Location,
-    entries: NDArray[np.int64],
+    entries: Int64s,
     settings: ContextSettings,
     *,
     most: int,
@@ -133,7 +133,7 @@ def spill_contexts(
         return finish(draft, blocks)
 
 
-def _places_of(indices: list[NDArray[np.int64]], part: int) -> NDArray[np.int64]:
+def _places_of(indices: list[Int64s], part: int) -> Int64s:
     """Return the beginning, end, checksum and length of the piece of a part in the file of each block."""
     return np.array([(*index[part : part + 2, 0], index[part, 2], index[part, 1]) for index in indices])
 
@@ -145,7 +145,7 @@ def _count(
     draft: Draft,
     parts: list[tuple[int, int]],
     settings: ContextSettings,
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Write the counts of one block of sentences to scratch, a piece for each part; return the file's index."""
     number, block = item
     path = _scratch_of(draft, number)
@@ -163,10 +163,10 @@ def _scratch_of(draft: Draft, number: int) -> str:
 
 
 def _merge(
-    item: tuple[int, int, int, NDArray[np.int64]],
+    item: tuple[int, int, int, Int64s],
     *,
     draft: Draft,
-    weights: NDArray[np.float64],
+    weights: Doubles,
     most: int,
     dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
@@ -188,9 +188,7 @@ def _merge(
 
 # Invariant: `total` is the sum over the blocks of the groups before. Two neighboring groups are more than the 8 bytes
 # for each entry of the total together, so adding the total to each of them costs a few times their reading at most.
-def _total(
-    n_rows: int, room: int, places: NDArray[np.int64], draft: Draft, coding: Coding, most: int
-) -> CSRParts:
+def _total(n_rows: int, room: int, places: Int64s, draft: Draft, coding: Coding, most: int) -> CSRParts:
     """Return the sum of a part over all blocks of sentences, a group of blocks at a time."""
     row = RowSums.of(draft.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
@@ -201,9 +199,7 @@ def _total(
     return total
 
 
-def _read_group(
-    draft: Draft, first: int, places: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _read_group(draft: Draft, first: int, places: Int64s) -> tuple[Int64s, Int64s]:
     """Return pieces of neighboring blocks one behind the other, and where each begins."""
     starts = np.concatenate([[0], np.cumsum(places[:, 3])])
     pieces = np.empty(starts[-1], dtype=np.int64)

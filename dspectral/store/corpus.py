@@ -5,9 +5,6 @@ from functools import cached_property, partial
 from os import PathLike
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dspectral.engine import Blocks, run_tasks
 from dspectral.engine.keeping import Sealed
 from dspectral.linalg.sparse_products import offset_fault
@@ -16,7 +13,7 @@ from dspectral.store.counts import CORPUS_KEY, sealed_head
 from dspectral.store.facts import corpus_card
 from dspectral.store.location import Location, StoreError
 from dspectral.store.vocabulary import PATH, read_vocabulary
-from dspectral.types import Sentences
+from dspectral.types import Int64s, Sentences
 
 
 class SentenceBlock(NamedTuple):
@@ -77,7 +74,7 @@ class Corpus:
         return read_vocabulary(self.where).terms
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Int64s:
         """Number of tokens of each type, shape (n_types,)."""
         return read_array(self.where, self.where.open(), PATH, "counts")
 

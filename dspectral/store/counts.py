@@ -43,7 +43,7 @@ from dspectral.store.vocabulary import (
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, tokenizer_from_record, wrap_names
-from dspectral.types import CSRRows
+from dspectral.types import CSRRows, Doubles, Int64s
 
 FORMAT = 2
 KEY = "dspectral"
@@ -156,12 +156,12 @@ class CountStore(OpenedCounts):
         return math.fsum(block.energy for block in self.blocks)
 
     @property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Doubles:
         """Sum of each column, shape (n_columns,)."""
         return self._total("column_sums")
 
     @property
-    def document_frequency(self) -> NDArray[np.int64]:
+    def document_frequency(self) -> Int64s:
         """Number of rows in which each column is not zero, shape (n_columns,)."""
         return self._total("document_frequency")
 

@@ -19,15 +19,7 @@ from dask.system import CPU_COUNT
 from dspectral.engine import scratch_of_plan
 from dspectral.store.arrays import digest_of, read_array, sealed, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.counts import (
-    CORPUS_KEY,
-    FORMAT,
-    KEY,
-    TOTALS,
-    CountStore,
-    open_finished,
-    totals_path,
-)
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
 from dspectral.store.location import Location, StoreError, without_secrets
 from dspectral.store.lock import locked, unlock
 from dspectral.text.tokenizers import is_record, wrap_names

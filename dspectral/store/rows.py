@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 from dask.blockwise import BlockwiseDepDict, blockwise
 from dask.highlevelgraph import HighLevelGraph
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine import summarize
@@ -31,7 +31,7 @@ from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.packing import Texts, text_blocks
 from dspectral.text.term_index import encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
-from dspectral.types import CSRRows, Documents, Int64s
+from dspectral.types import CSRRows, Documents, Doubles, Int64s
 
 T = TypeVar("T")
 ENTRY_BYTES = 8
@@ -93,7 +93,7 @@ class OpenedCounts(ABC):
 
     @property
     @abstractmethod
-    def document_frequency(self) -> NDArray[np.int64]:
+    def document_frequency(self) -> Int64s:
         """Number of rows in which each column is not zero, shape (n_columns,)."""
 
     @property
@@ -285,8 +285,8 @@ class OpenedCounts(ABC):
 class ColumnTotals(NamedTuple):
     """Sums over rows. Shapes: `column_sums, document_frequency` (n_columns,)."""
 
-    column_sums: NDArray[np.float64]
-    document_frequency: NDArray[np.int64]
+    column_sums: Doubles
+    document_frequency: Int64s
     energy: float
 
     @classmethod
@@ -309,12 +309,12 @@ class SummedInPass(OpenedCounts):
         return summarize(self, of=ColumnTotals.of, name="total")
 
     @property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Doubles:
         """Sum of each column, shape (n_columns,): one pass."""
         return self._totals.column_sums
 
     @property
-    def document_frequency(self) -> NDArray[np.int64]:
+    def document_frequency(self) -> Int64s:
         """Number of rows in which each column is not zero, shape (n_columns,): one pass."""
         return self._totals.document_frequency
 

@@ -21,7 +21,7 @@ from dspectral.text.term_index import TermIndex
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.text.tokenizers import TokenizerLike
-from dspectral.types import Documents
+from dspectral.types import Documents, Int64s
 
 PATH = "vocabulary"
 KEEP_TERMS = "keep_terms"
@@ -129,8 +129,8 @@ class Vocabulary:
     """
 
     documents: Documents
-    document_frequency: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    document_frequency: Int64s
+    counts: Int64s
 
     def __repr__(self) -> str:
         first = ", ".join(repr(self.documents.text(i).decode()) for i in range(min(3, len(self.counts))))
@@ -251,7 +251,7 @@ def read_sample(where: Location, path: str, size: int) -> TermSample:
     return TermSample(unpack_terms(packed[2:]), size, int(packed[1]))
 
 
-def pack_terms(table: TermTable) -> NDArray[np.int64]:
+def pack_terms(table: TermTable) -> Int64s:
     """Return a table as one array of 3 n + 2 numbers and its text, padded to whole ones."""
     # One array of one type: a file for each part of each block, instead of four.
     data = table.terms.data
@@ -261,7 +261,7 @@ def pack_terms(table: TermTable) -> NDArray[np.int64]:
     return np.concatenate([*(np.asarray(part, dtype=np.int64) for part in parts), padded.view(np.int64)])
 
 
-def unpack_terms(packed: NDArray[np.int64]) -> TermTable:
+def unpack_terms(packed: Int64s) -> TermTable:
     """Return the table of :func:`pack_terms`."""
     n = int(packed[0])
     offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
