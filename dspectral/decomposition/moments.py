@@ -17,6 +17,7 @@ from dspectral.linalg.block_sums import (
     dense_pieces,
     energy_about,
     energy_of,
+    gram_in_pieces,
     gram_of,
     in_range,
     is_dense,
@@ -91,10 +92,8 @@ class Moments(NamedTuple):
         energy_of(rows)
         if not center:
             return cls(rows.shape[0], total_of(rows), gram_of(rows))
-        mean, gram = mean_of(rows), np.zeros((rows.shape[1],) * 2)
-        for piece in dense_pieces(rows, mean):
-            gram += piece.T @ piece
-        return cls(rows.shape[0], rows.shape[0] * mean, gram, center)
+        mean = mean_of(rows)
+        return cls(rows.shape[0], rows.shape[0] * mean, gram_in_pieces(rows, mean), center)
 
     @property
     def energy(self) -> float:
@@ -498,8 +497,8 @@ class _ShorterSide:
 
     def across(self, basis: FloatArray) -> FloatArray:
         """Return the product of the (centered) rows, or of their transpose, with a basis of the shorter side."""
-        if not self.by_rows:
-            product = np.asarray(self.rows @ basis)
-            return product if self.mean is None else product - self.mean @ basis
-        product = np.asarray(self.rows.T @ basis)
-        return product if self.mean is None else product - np.outer(self.mean, basis.sum(axis=0))
+        product = np.asarray((self.rows.T if self.by_rows else self.rows) @ basis)
+        if self.mean is None:
+            return product
+        of_mean = np.outer(self.mean, basis.sum(axis=0)) if self.by_rows else self.mean @ basis
+        return np.asarray(product - of_mean)

@@ -138,17 +138,22 @@ def _name_entry(rows: Rows, entry: int) -> str:
     return f"row {row}, column {column} is {rows[row, column]}"
 
 
+def gram_in_pieces(rows: Rows, mean: Doubles | None) -> Doubles:
+    """Return ``A'A`` of rows that are made dense piece by piece, less a mean (d,). Shapes: returns (d, d)."""
+    gram = np.zeros((rows.shape[1],) * 2)
+    for piece in dense_pieces(rows, 0.0 if mean is None else mean):
+        gram += piece.T @ piece
+    return gram
+
+
 def gram_of(rows: Rows, mean: Doubles | None = None) -> Doubles:
     """Return ``A'A`` in double precision, or that of the rows less their mean (d,).
 
     The mean is taken off dense rows before they are multiplied, and off the product of sparse ones, by a rank-one
     matrix. Shapes: `rows` (n, d); returns (d, d).
     """
-    gram = np.zeros((rows.shape[1],) * 2)
     if is_dense(rows) or not is_sparse(rows):
-        for piece in dense_pieces(rows, 0.0 if mean is None else mean):
-            gram += piece.T @ piece
-        return gram
+        return gram_in_pieces(rows, mean)
     gram = sparse_products.gram(rows)
     return gram if mean is None else gram - rows.shape[0] * np.outer(mean, mean)
 

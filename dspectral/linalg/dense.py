@@ -8,6 +8,7 @@ digits of a small factor down to ``16 eps``.
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -247,18 +248,18 @@ def orthonormal_axes(axes: FloatArray) -> FloatArray:
 
 EXTRA = 16
 """Vectors iterated beyond those wanted."""
+ITERATIONS = 3
+Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
-def leading_left(
-    A: CSRRows, k: int, *, n_iterations: int = 3, random_state: int = 0
-) -> tuple[Doubles, Doubles]:
+def leading_left(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
     Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` has other last bits. Halko, Martinsson
     and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
     """
     # The transpose is stored, because products with rows gathered are twice as fast.
-    return _iterated(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, n_iterations, random_state)
+    return _iterated(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
 
 
 def leading_left_of_blocks(
@@ -267,7 +268,6 @@ def leading_left_of_blocks(
     dtype: DTypeLike,
     k: int,
     *,
-    n_iterations: int = 3,
     random_state: int = 0,
 ) -> tuple[Doubles, Doubles]:
     """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
@@ -290,22 +290,16 @@ def leading_left_of_blocks(
             first += rows.shape[0]
         return out
 
-    return _iterated(multiply, multiply_back, shape, dtype, k, n_iterations, random_state)
+    return _iterated(multiply, multiply_back, shape, dtype, k, random_state)
 
 
 def _iterated(
-    multiply: Callable[[FloatArray], FloatArray],
-    multiply_back: Callable[[FloatArray], FloatArray],
-    shape: tuple[int, int],
-    dtype: DTypeLike,
-    k: int,
-    n_iterations: int,
-    random_state: int,
+    multiply: Multiply, multiply_back: Multiply, shape: tuple[int, int], dtype: DTypeLike, k: int, seed: int
 ) -> tuple[Doubles, Doubles]:
     n, d = shape
     width = min(k + EXTRA, n, d)
-    basis = multiply(np.random.default_rng(random_state).standard_normal((d, width)).astype(dtype))
-    for _ in range(n_iterations):
+    basis = multiply(np.random.default_rng(seed).standard_normal((d, width)).astype(dtype))
+    for _ in range(ITERATIONS):
         basis = multiply(multiply_back(_orthonormal(basis)))
     basis = _orthonormal(basis)
     # The Gram matrix squares the singular values, so it is formed in double precision whatever the type of A.

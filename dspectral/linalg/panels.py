@@ -127,11 +127,7 @@ def row_gram(*parts: FloatArray) -> Doubles:
 
 def column_gram(Z: FloatArray) -> Doubles:
     """Return ``Z' Z`` of a tall matrix in double precision. Shapes: `Z` (d, r); returns (r, r)."""
-    # `2 d r^2` flops; what a panel loses to the precision of Z does not grow with the number of panels.
-    total = np.zeros((Z.shape[1], Z.shape[1]))
-    for panel in panels(len(Z), Z):
-        total += Z[panel].T @ Z[panel]
-    return total
+    return inner_products((Z,), Z)
 
 
 def along_columns(vector: Doubles, Z: FloatArray) -> Doubles:

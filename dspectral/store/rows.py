@@ -336,6 +336,11 @@ class Gathered(NamedTuple):
         return sum(len(rows) for _, rows in self.parts)
 
 
+def same_of(name: str) -> Any:
+    """Return a property of some rows of a store that is the store's own."""
+    return property(lambda self: getattr(self.of, name))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SelectedRows(SummedInPass):
     """Some rows of a store, in any order, read as all of its rows are: ``store[:3]``, ``store[rows]``.
@@ -353,6 +358,7 @@ class SelectedRows(SummedInPass):
 
     of: OpenedCounts
     rows: Int64s
+    hashing, vocabulary, column_identity = map(same_of, ("hashing", "vocabulary", "column_identity"))
 
     def __repr__(self) -> str:
         return f"{self.shape[0]} rows of {self.of!r}"
@@ -408,21 +414,6 @@ class SelectedRows(SummedInPass):
     def nnz(self) -> int:
         """Number of stored entries: one pass."""
         return int(self.document_frequency.sum())
-
-    @property
-    def hashing(self) -> HashingSettings | None:
-        """How n-grams became columns."""
-        return self.of.hashing
-
-    @property
-    def vocabulary(self) -> Vocabulary | None:
-        """The n-grams behind the columns."""
-        return self.of.vocabulary
-
-    @property
-    def column_identity(self) -> Columns | None:
-        """What the columns are."""
-        return self.of.column_identity
 
     @property
     def labels(self) -> "da.Array | None":
