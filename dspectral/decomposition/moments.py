@@ -304,9 +304,8 @@ class Exact(NamedTuple):
     """Right singular vectors `axes` (k, d), by columns, and squared singular `values` (k,) of (centered) rows.
 
     `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the squared
-    singular values that are not among them; `rounding`: bound on what the values are off by; `variances` (k,),
-    `scatter`: squared norms along the axes, and of all, about the mean; `noise`: size at which `scatter` is rounding;
-    `resolution`: share of the largest singular value below which others may be rounding.
+    singular values that are not among them; `rounding`: bound on what the values are off by; `about`: variances,
+    scatter, noise and resolution of a ``Spectrum``.
     """
 
     axes: FloatArray
@@ -315,10 +314,7 @@ class Exact(NamedTuple):
     energy: float
     left: float
     rounding: float
-    variances: Doubles
-    scatter: float
-    noise: float
-    resolution: float
+    about: tuple[Doubles, float, float, float]
 
 
 RESOLVED = 1e-6
@@ -375,7 +371,7 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     elif not center:  # along the columns that occur, which of hashed text are few
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     of_scatter = variances, scatter, noise, float(resolution)
-    return Exact(tall.T, values, mean, energy, left + rounding, rounding, *of_scatter)
+    return Exact(tall.T, values, mean, energy, left + rounding, rounding, of_scatter)
 
 
 class _ShorterSide:

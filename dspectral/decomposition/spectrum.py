@@ -400,10 +400,8 @@ def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
         )
         summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, found.energy, left)
     certificate = Certificate.of(found.left, found.energy, k * rounding)
-    about = found.variances, found.scatter, found.noise, found.resolution, 0.0
-    return Spectrum(
-        axes, values, n_rows, found.mean, found.energy, certificate, "in_memory", 1, summary, *about
-    )
+    answer = axes, values, n_rows, found.mean, found.energy, certificate
+    return Spectrum(*answer, "in_memory", 1, summary, *found.about, 0.0)
 
 
 def krylov_spectrum(

@@ -117,10 +117,6 @@ class Deflated(NamedTuple):
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
         return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
 
-    def rounded(self) -> FloatArray:
-        """Return the pairs in single precision."""
-        return self.pairs.astype(np.float32)
-
     def applied(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
         """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
@@ -170,7 +166,9 @@ def power_method(
         raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     left = Deflated.of(T)
-    rough = left.rounded()  # near a fixed point a step squares the error: single precision does at first
+    rough = left.pairs.astype(
+        np.float32
+    )  # near a fixed point a step squares the error: single precision does at first
     for _ in range(k):
         starts = unit_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
@@ -262,7 +260,7 @@ def power_method_in_batches(
         raise ValueError(f"starts is {starts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
     left = Deflated.of(T)
-    rough = left.rounded()
+    rough = left.pairs.astype(np.float32)
     while len(left.values) < k:
         U = unit_rows(generator.standard_normal((starts, k)))
         for _ in range(iterations):
