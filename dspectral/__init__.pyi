@@ -12,12 +12,10 @@ from .dashboard.installation import show_dashboard as show_dashboard
 from .decomposition.estimators import PCA as PCA
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
-from .engine.cluster import ClusterError as ClusterError
-from .engine.fits import keep as keep
-from .engine.keeping import forget as forget
-from .engine.memory import projected_memory as projected_memory
-from .engine.passes import summarize as summarize
-from .engine.run_plan import RunPlan as RunPlan
+from .engine.around.checkpoints import forget as forget
+from .engine.around.cluster import ClusterError as ClusterError
+from .engine.around.context import keep as keep
+from .engine.run import summarize as summarize
 from .exploring.exploration import explore as explore
 from .forecast import plan as plan
 from .inputs.top_terms import top_terms as top_terms
@@ -56,6 +54,8 @@ from .plotting.spectra import plot_spectrum as plot_spectrum
 from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
+from .run_plan import RunPlan as RunPlan
+from .run_plan import projected_memory as projected_memory
 from .search import nearest as nearest
 from .search import write_coordinates as write_coordinates
 from .store.coordinates import open_coordinates as open_coordinates

@@ -11,9 +11,10 @@ from typing import Any
 from sklearn.utils import get_tags
 
 from dspectral import engine
-from dspectral.engine.fits import expand_path
 from dspectral.engine.summary import bytes_of
 from dspectral.html import size_of
+from dspectral.paths import expand_path
+from dspectral.run_plan import RunPlan
 from dspectral.store.anndata_files import HDF5_ENDINGS
 from dspectral.store.corpus import open_corpus
 from dspectral.store.counts import open_store
@@ -35,7 +36,7 @@ def plan(
     workers: int | None = None,
     memory_limit: str | float | None = None,
     **keywords: Any,
-) -> engine.RunPlan:
+) -> RunPlan:
     """Say what a fit or a build will take: passes, tasks, bytes, memory and, roughly, time.
 
     Parameters

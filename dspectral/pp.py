@@ -23,7 +23,7 @@ from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
 from dspectral.store.anndata_files import dense_matrix, prepare_elements, shape_of_anndata
 from dspectral.store.counts import open_store
 from dspectral.store.location import Location
-from dspectral.types import is_sparse
+from dspectral.types import holds_several, is_sparse, matrix_of, refuse_other_containers
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -309,21 +309,21 @@ def _opened(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tu
         if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
             return where, rows, None
         return _opened(rows, None, None, copy=False)  # a store of ours, which has no layer
-    if engine.holds_several(data):
+    if holds_several(data):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
                 "the AnnData is backed by a file, and copies and views of it take no results: read it into memory by "
                 "to_memory(), or take the whole of it"
             )
         place = data.copy() if copy else data
-        return place, open_backed(engine.matrix_of(place, layer, obsm)), place if copy else None
+        return place, open_backed(matrix_of(place, layer, obsm)), place if copy else None
     if copy or layer is not None or obsm is not None:
         raise ValueError("layer and copy are for an AnnData, but a matrix or store was given; obsm is, too")
     if hasattr(data, "to_anndata"):
         adata = data.to_anndata()
         return adata, data, adata
     if not (engine.is_lazy(data) or is_sparse(data)):
-        engine.refuse_other_containers(data)
+        refuse_other_containers(data)
         data = np.asanyarray(data)  # of a list or a data frame
     return None, data, None
 

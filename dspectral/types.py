@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CSRRows", "Documents", "FloatArray", "Rows", "Sentences", "is_sparse"]
 
+ARRAYS = "__array__", "__array_interface__", "__array_struct__"
+"""Attributes by which an object hands its numbers to NumPy."""
 JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
 """A value that JSON can hold."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
@@ -91,6 +93,80 @@ CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.fl
 def is_sparse(X: object) -> "TypeIs[CSRRows]":
     """Report whether ``X`` is a SciPy sparse array or matrix; blocks of rows are CSR whenever they are sparse."""
     return bool(sparse.issparse(X))
+
+
+def is_backed(X: object) -> bool:
+    """Report whether ``X`` is a sparse matrix that AnnData holds on disk."""
+    # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
+    return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
+
+
+def strip_labels(X: Any) -> Any:
+    """Return the array of a DataArray of xarray whose data is not chunked, and all else as it is."""
+    is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None
+    return np.asarray(X) if is_labeled else X
+
+
+def holds_several(X: object) -> bool:
+    """Report whether X is an AnnData, which holds several matrices."""
+    return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
+
+
+def matrix_of(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
+    """Return a matrix of an AnnData object, by default X; layer "raw" is raw.X where no layer has this name."""
+    kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
+    if name is None and adata.X is not None:
+        return adata.X
+    if layer == "raw" and layer not in named and adata.raw is not None:
+        return adata.raw.X
+    if name is None or name not in named:
+        what = (
+            "the AnnData has no X"
+            if name is None
+            else f"{kind} is {name!r}, but the AnnData has none of this name"
+        )
+        raise ValueError(f"{what}: pass {kind}= one of {', '.join(map(repr, named)) or 'those that you add'}")
+    return named[name].to_numpy() if hasattr(named[name], "to_numpy") else named[name]
+
+
+def refuse_other_containers(X: object, name: str = "X") -> None:
+    """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
+    kind = type(X).__name__
+    if holds_several(X):
+        layers = ", ".join(map(repr, getattr(X, "layers", ())))
+        raise TypeError(
+            f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
+            f"({'layers: ' + layers if layers else 'there are no layers'})"
+        )
+    if hasattr(type(X), "to_dask_array"):
+        raise TypeError(
+            f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
+            "reads it once to count them"
+        )
+    graph = getattr(type(X), "__dask_graph__", None)
+    if graph is not None and graph(X) is not None:  # xarray has one of what is not chunked, too: it is None
+        raise TypeError(
+            f"{name} is a lazy {kind}, but rows must be a Dask array: pass the array that it holds"
+        )
+    if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
+        raise TypeError(
+            f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
+            "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
+        )
+    # NumPy walks all else that can be indexed as a sequence, for ever where no index is out of range.
+    if hasattr(type(X), "__getitem__") and not (
+        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, way) for way in ARRAYS)
+    ):
+        parts = f"anndata.concat({name}.adatas)" if hasattr(X, "adatas") else "an array made from it"
+        raise TypeError(
+            f"{name} is a {kind}, but must be an array, a SciPy sparse matrix, a data frame, a Dask array or a store: "
+            f"pass {parts}"
+        )
+    if hasattr(X, "chunks") and hasattr(X, "shape"):
+        raise TypeError(
+            f"{name} is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass "
+            f"dask.array.from_array({name}), which is read block by block"
+        )
 
 
 def without_room(A: Any) -> Any:

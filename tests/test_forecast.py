@@ -12,8 +12,10 @@ from scipy import sparse
 
 import dspectral
 from dspectral import SketchedPCA, TextFiles, Texts, TfidfWeighting, Topics, TruncatedSVD, plan
-from dspectral.engine import events, listening
-from dspectral.engine.memory import LIBRARIES, Memory, given_memory
+from dspectral.engine import listening
+from dspectral.engine.around import events
+from dspectral.engine.around.context import Memory, changed
+from dspectral.engine.around.memory import LIBRARIES
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 
@@ -43,7 +45,7 @@ def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
 
 def fit_is_refused(model, given, memory):
     heard, said = [], ""
-    with given_memory(memory), listening(heard.append):
+    with changed(memory=memory), listening(heard.append):
         try:
             model.fit(*given)
         except MemoryError as error:

@@ -14,7 +14,11 @@ FLOORS = {
     "dspectral._machine_code": -1,
     "dspectral._compiled": 0,
     "dspectral.registry": 0,
+    "dspectral.configuration": 0,
     "dspectral.html": 0,
+    "dspectral.paths": 0,
+    "dspectral.run_plan": 1,
+    "dspectral.summary_files": 2,
     "dspectral.types": 1,
     "dspectral.linalg": 2,
     "dspectral.metrics": 2,
@@ -59,6 +63,7 @@ USERS = {
         "workflows",
     },
     "dask": {
+        "dspectral.configuration",
         "dspectral.types",
         "dspectral.engine",
         "dspectral.watch",
@@ -86,7 +91,7 @@ STEPS = {
     "anchor": {"estimator", "points"},
     "refinement": {"estimator", "starts"},
     "lsi": {"hybrid", "local", "linear_svm", "local_regions"},
-    "multilabel": {"classifier", "passes", "prediction", "recipe"},
+    "multilabel": {"classifier", "held_out", "passes", "prediction", "recipe"},
     "sentences": {"intent", "cross_validation", "embedder", "representation", "mean_vectors"},
     "topics": {"estimator"},
     "tmpca": {"tree_pca", "levels", "streams"},
@@ -103,15 +108,22 @@ GROUND = {
     "dspectral.cooccurrence",
 }
 """What kernels, summaries and solvers may import beside each other."""
+ENGINE = (
+    {"summary", "graph"},
+    {"blocks"},
+    {"around"},
+    {"run"},
+)
+"""Floors of the engine: only ``run`` imports all; what computes does not know what surrounds it."""
 OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
     "dspectral._compiled": {"dspectral._machine_code"},
     "dspectral.decomposition.estimators": {"dspectral.store.coordinates", "sklearn.callback"},
-    "dspectral.engine.cluster": {"dspectral._machine_code"},
-    "dspectral.engine.keeping": {"fsspec"},
-    "dspectral.engine.fits": {"dask"},
-    "dspectral.engine.events": {"dask"},
+    "dspectral.linalg.blas": {"dspectral._machine_code"},
+    "dspectral.engine.around.checkpoints": {"fsspec"},
+    "dspectral.engine.around.context": {"dask"},
+    "dspectral.engine.around.events": {"dask"},
     "dspectral.text.stop_words": {"sklearn.feature_extraction.text"},
 }
 """Modules that the first call of a loop (Numba) or a fit imports, because they take long to import."""
@@ -224,6 +236,33 @@ def test_families_are_strangers_to_each_other(trees):
     assert wrong == []
 
 
+def test_what_computes_a_pass_knows_nothing_of_what_surrounds_it(trees):
+    prefix = "dspectral.engine."
+    floor_of = {name: number for number, names in enumerate(ENGINE) for name in names}
+    inside = {name: tree for name, tree in trees.items() if name.startswith(prefix)}
+    assert {name.removeprefix(prefix).split(".")[0] for name in inside} == floor_of.keys()
+    wrong = []
+    for name, tree in inside.items():
+        here = name.removeprefix(prefix).split(".")[0]
+        for imported, line in imports(tree):
+            there = imported.removeprefix(prefix).split(".")[0]
+            if imported.startswith(prefix) and here != there and floor_of[there] >= floor_of[here]:
+                wrong.append(f"{name}, line {line}: {imported}")
+    assert wrong == []
+
+
+def test_one_context_variable_carries_the_state_of_a_thread(trees):
+    made = {
+        name: sum(
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "ContextVar" for node in ast.walk(tree)
+        )
+        for name, tree in trees.items()
+    }
+    assert {name: n for name, n in made.items() if n and name.startswith("dspectral.engine")} == {
+        "dspectral.engine.around.context": 1
+    }
+
+
 def test_kernels_summaries_and_solvers_know_neither_dask_nor_zarr_nor_an_estimator(trees):
     wrong = []
     for name, tree in trees.items():
@@ -279,7 +318,12 @@ def test_the_rules_see_what_is_wrong():
     late = (
         "from dspectral import engine\nfrom dspectral.store import discard_unfinished\nengine.emits_events\n"
     )
-    found = {"dspectral.engine", "dspectral.engine.fits", "dspectral.store", "dspectral.store.draft"}
+    found = {
+        "dspectral.engine",
+        "dspectral.engine.around.context",
+        "dspectral.store",
+        "dspectral.store.draft",
+    }
     assert {name for name, _ in imports(ast.parse(late))} == found
     assert room("dspectral.methods.brown.exchange") == "dspectral.methods.brown"
     assert room("dspectral.engines") == "dspectral"

@@ -8,7 +8,7 @@ import pytest
 
 import dspectral
 from dspectral import io
-from dspectral.engine import expand_path
+from dspectral.paths import expand_path
 from workflows._form.options import local_path
 
 NAME = "größe one"

@@ -23,7 +23,6 @@ from sklearn.svm import LinearSVC
 
 import dspectral
 from dspectral import HybridLSI, NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, load, save
-from dspectral.engine.keeping import _container
 from dspectral.persistence import models
 from dspectral.persistence.models import import_all, named
 from dspectral.store import arrays
@@ -31,6 +30,7 @@ from dspectral.store.array_files import group_metadata
 from dspectral.store.arrays import read_record, write_record
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import locked
+from dspectral.summary_files import _container
 from dspectral.text.tokenizers import Tokenizer
 from tests.strategies import zipf_counts
 

@@ -9,7 +9,7 @@ from scipy import sparse
 import dspectral
 from dspectral import keep, write_counts
 from dspectral.engine import listening
-from dspectral.engine.events import PassBegan
+from dspectral.engine.around.events import PassBegan
 from tests.contracts import CASES
 
 FITTED = [name for name in CASES if "keep" in inspect.signature(getattr(dspectral, name).fit).parameters]

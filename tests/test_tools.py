@@ -12,7 +12,7 @@ SOURCES = {
     "dspectral/__init__.py": "",
     "dspectral/engine/__init__.py": "from lazy_loader import attach_stub\n",
     "dspectral/engine/__init__.pyi": "from .passes import summarize as summarize\n",
-    "dspectral/engine/passes.py": "from dspectral import types\n\nsummarize = 1\n",
+    "dspectral/engine/run.py": "from dspectral import types\n\nsummarize = 1\n",
     "dspectral/types.py": "",
     "dspectral/methods/one.py": "from dspectral import engine\nfrom dspectral.types import Rows\nengine.summarize()\n",
     "dspectral/methods/two.py": "from dspectral.engine import summarize\nfrom dspectral.methods.one import x\n",

@@ -24,7 +24,7 @@ from tornado.websocket import websocket_connect
 from dspectral import TfidfWeighting, TruncatedSVD, show_dashboard
 from dspectral.dashboard.plugin import NAME
 from dspectral.datasets import low_rank_counts
-from dspectral.engine.fits import fitting
+from dspectral.engine.around.context import fitting
 
 OPTIONS = [
     "--headless=new",

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from dspectral import open_store, plot_merge_tree
 from dspectral.datasets import gaussian_rows
 from dspectral.decomposition import FrequentDirections, GramProduct, Moments
-from dspectral.engine import blas_in_one_thread, summarize
+from dspectral.engine import summarize
+from dspectral.linalg import blas_in_one_thread
 from dspectral.store import CountStore
 
 from ._form import form

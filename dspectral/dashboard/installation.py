@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 
-from dspectral.engine.cluster import query
-from dspectral.engine.events import client_in_force
+from dspectral.engine.around.cluster import query
+from dspectral.engine.around.context import client_in_force
 
 if TYPE_CHECKING:
     from distributed import Client, Scheduler, Worker

@@ -16,7 +16,7 @@ from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dspectral.engine.events import pass_label
+from dspectral.engine.around.events import pass_label
 from dspectral.html import number, size_of
 from dspectral.watch.record import FitState, PassState, Record
 

@@ -10,8 +10,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
-from dspectral.engine.cluster_pass import DONE
-from dspectral.engine.events import TOPIC
+from dspectral.engine.around.events import TOPIC
+from dspectral.engine.around.progress import DONE
 from dspectral.watch.record import FitState, Memory, PassState, Record
 
 NAME = "dspectral-dashboard"

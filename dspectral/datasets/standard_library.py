@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dspectral.datasets.random_blocks import checked_seed
-from dspectral.engine.fits import expand_path
 from dspectral.inputs.parameters import RandomState
+from dspectral.paths import expand_path
 
 LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
 """Folders of tests, and of what is installed beside the library."""

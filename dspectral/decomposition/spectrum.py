@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dspectral import engine
+from dspectral.configuration import memory_limit
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_directions
 from dspectral.html import card, number, share
@@ -417,7 +418,7 @@ def krylov_spectrum(
     n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
     k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
-    start = random_columns(n_columns, width, plan, in_file=held > engine.memory_limit())
+    start = random_columns(n_columns, width, plan, in_file=held > memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.

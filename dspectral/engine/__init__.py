@@ -8,7 +8,7 @@ give the same bits. Names are imported when they are asked for, as Dask takes lo
 from lazy_loader import attach_stub
 
 from dspectral._compiled import LISTENERS
-from dspectral.engine.events import emit_compiling
+from dspectral.engine.around.events import emit_compiling
 
 LISTENERS.append(emit_compiling)
 

@@ -14,13 +14,13 @@ from uuid import uuid4
 
 import fsspec
 
-from dspectral.engine.fits import expand_path
 from dspectral.exploring import steps
 from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Announce, Sizes, Stages, least_count
 from dspectral.exploring.frequent_words import FrequentWords, count_filled
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
+from dspectral.paths import expand_path
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import PAIRS, build_corpus

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.keeping import Sealed
+from dspectral.engine.graph import Sealed
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location

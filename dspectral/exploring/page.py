@@ -21,7 +21,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from dspectral.engine.fits import expand_path
 from dspectral.exploring.documents import excerpt
 from dspectral.exploring.findings import (
     ROWS,
@@ -36,6 +35,7 @@ from dspectral.exploring.findings import (
     WordSpace,
     leaves,
 )
+from dspectral.paths import expand_path
 from dspectral.text.cutting import word_pattern
 from dspectral.types import FloatArray
 

@@ -9,6 +9,7 @@ from sklearn.utils import estimator_html_repr
 
 from dspectral import engine
 from dspectral.html import card, names, number, share, size_of, spectrum_picture
+from dspectral.run_plan import RunPlan
 
 _COUNTS = {
     "n_samples_seen_": "rows",
@@ -43,7 +44,7 @@ class FittedFactsMixin:
         workers: int | None = None,
         memory_limit: str | float | None = None,
         **fit_params: Any,
-    ) -> "engine.RunPlan":
+    ) -> RunPlan:
         """Say what ``fit(X, y)`` will take: passes, tasks, bytes, memory and, roughly, time.
 
         Parameters

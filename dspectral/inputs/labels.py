@@ -13,15 +13,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
-from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows, refuse_other_containers
-from dspectral.engine.memory import PassNeed, admit
-from dspectral.engine.row_blocks import slices_of
+from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows
+from dspectral.engine.around.memory import PassNeed, check_memory
+from dspectral.engine.blocks import slices_of
 from dspectral.engine.summary import Need
 from dspectral.inputs.rows import checked_rows, row_dtype
 from dspectral.inputs.sequences import in_memory_blocks
 from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.linalg.sparse_products import canonical_rows
-from dspectral.types import CheckedRows, CSRRows, HoldsRows, Rows, RowsLike, is_missing, is_sparse
+from dspectral.types import (
+    CheckedRows,
+    CSRRows,
+    HoldsRows,
+    Rows,
+    RowsLike,
+    is_missing,
+    is_sparse,
+    refuse_other_containers,
+)
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
 """A label for each document, or an indicator matrix with a column for each class."""
@@ -137,7 +146,7 @@ def admit_labels(n_labels: int, n_each: int, n_copies: int) -> None:
             UserWarning,
             stacklevel=4,
         )
-    admit(PassNeed(Need(0, n_bytes), 0, 0, 1), None, "labels")
+    check_memory(PassNeed(Need(0, n_bytes), 0, 0, 1), None, "labels")
 
 
 def label_names(y: object, n_labels: int) -> NDArray[Any]:

@@ -16,7 +16,15 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import dense_pieces, is_dense, refuse_not_finite
 from dspectral.store.columns import FRAME, Columns, check_columns, columns_of, learn_columns, named_columns
 from dspectral.store.weighted_rows import weightings_of
-from dspectral.types import Doubles, FloatArray, Rows, RowsLike, is_sparse
+from dspectral.types import (
+    Doubles,
+    FloatArray,
+    Rows,
+    RowsLike,
+    is_sparse,
+    refuse_other_containers,
+    strip_labels,
+)
 
 _NUMBERS = "biuf"
 
@@ -62,8 +70,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         names = list(X.columns)  # type: ignore[union-attr]
         columns = named_columns(FRAME, names) if all(isinstance(name, str) for name in names) else None
         return _checked_lazy(estimator, rows_of_frame(X), columns, reset=reset)
-    X = engine.strip_labels(X)
-    engine.refuse_other_containers(X)
+    X = strip_labels(X)
+    refuse_other_containers(X)
     refuse_lossy(X)
     kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     if reset or hasattr(X, "columns") or not hasattr(estimator, "column_identity_"):

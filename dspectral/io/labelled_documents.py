@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 import fsspec
 import numpy as np
 
-from dspectral.engine.fits import expand_path
-from dspectral.engine.keeping import refuse_endless
+from dspectral.paths import expand_path, refuse_endless
 from dspectral.store.from_text.lines import MISSING
 from dspectral.store.from_text.readers import read_records
 from dspectral.store.location import check_name, is_local

@@ -12,8 +12,8 @@ from uuid import uuid4
 import fsspec
 from fsspec.utils import infer_compression
 
-from dspectral.engine.fits import expand_path
 from dspectral.inputs.parameters import check_integer
+from dspectral.paths import expand_path
 from dspectral.store.from_text.readers import numbered_lines
 from dspectral.store.location import named_when_full
 

@@ -9,8 +9,8 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.fits import expand_path
 from dspectral.io.line_files import written_whole
+from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import whole_lines
 from dspectral.store.from_text.sources import format_of
 from dspectral.store.from_text.streams import open_bytes

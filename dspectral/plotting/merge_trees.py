@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import ColorType
 from numpy.typing import NDArray
 
-from dspectral.engine.configuration import configured_fan_in
+from dspectral.configuration import configured_fan_in
 from dspectral.plotting.style import GRAY, axes_of
 
 _MOST_DRAWN = 400

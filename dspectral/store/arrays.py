@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dspectral.engine.tasks import not_seen, retried
+from dspectral.engine.around.retries import not_seen, retried
 from dspectral.store.array_files import CHUNK, LARGEST, METADATA, Form, absent, compressors_of, files_of
 from dspectral.store.location import Files, LocalFiles, Location, StoreError, named_when_full
 from dspectral.types import JSON

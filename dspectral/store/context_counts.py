@@ -15,7 +15,7 @@ from scipy import sparse
 from dspectral.cooccurrence.contexts import ContextSettings, CSRParts, RowSums, count_runs, window_of
 from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
 from dspectral.engine import Blocks, numbered, run_tasks
-from dspectral.engine.tasks import retried
+from dspectral.engine.around.retries import retried
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished

@@ -15,9 +15,10 @@ import numpy as np
 import zarr
 
 from dspectral.engine import collect_rows, emits_events, lazy_rows, run_tasks
-from dspectral.engine.keeping import UnknownContentError, digest
-from dspectral.engine.row_blocks import ROWS_OF, annotation
-from dspectral.engine.tasks import Recipes, nodes_of, pass_of_layer, retried
+from dspectral.engine.around.checkpoints import UnknownContentError, digest
+from dspectral.engine.around.retries import retried
+from dspectral.engine.blocks import ROWS_OF, annotation
+from dspectral.engine.graph import Recipes, nodes_of, pass_of_layer
 from dspectral.store.anndata_files import optional_module
 from dspectral.store.array_files import compressors_of
 from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed

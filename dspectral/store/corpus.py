@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.keeping import Sealed
+from dspectral.engine.graph import Sealed
 from dspectral.linalg.sparse_products import offset_fault
 from dspectral.store.arrays import digest_of, read_array
 from dspectral.store.counts import CORPUS_KEY, sealed_head

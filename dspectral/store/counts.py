@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.engine.keeping import Sealed
+from dspectral.engine.graph import Sealed
 from dspectral.store.aligned import align_columns
 from dspectral.store.anndata import open_anndata
 from dspectral.store.anndata_files import is_hdf5

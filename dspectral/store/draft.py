@@ -16,7 +16,7 @@ import dask.threaded
 import numpy as np
 from dask.system import CPU_COUNT
 
-from dspectral.engine import scratch_of_plan
+from dspectral.engine.around.context import dry_run_folder, is_dry_run
 from dspectral.store.arrays import digest_of, read_array, sealed, write_array
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
@@ -90,8 +90,8 @@ def begin(
     stamps: dict[str, str] | None = None,
 ) -> Iterator[Draft]:
     """Write the plan, or find the same plan half done; no other writer is at work while the context lasts."""
-    if scratch := scratch_of_plan():  # a build that is only planned writes nothing where it would
-        store, storage_options, append = scratch, None, False
+    if is_dry_run():
+        store, storage_options, append = dry_run_folder(), None, False
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = as_json(without_secrets(provenance))

@@ -23,9 +23,9 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import iothread, loop, sync
 from zarr.storage import FsspecStore, LocalStore
 
-from dspectral.engine.fits import place_of
-from dspectral.engine.keeping import UnknownContentError, inner_path, refuse_endless
-from dspectral.engine.tasks import retried
+from dspectral.engine.around.checkpoints import UnknownContentError
+from dspectral.engine.around.retries import retried
+from dspectral.paths import inner_path, place_of, refuse_endless
 from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}

@@ -16,7 +16,7 @@ from typing import Any
 import fsspec
 from filelock import FileLock, Timeout
 
-from dspectral.engine.tasks import retried
+from dspectral.engine.around.retries import retried
 from dspectral.store.location import Location, StoreError, is_local, named_when_full
 
 LOCK, HOLDER = "writer.lock", "writer.json"

@@ -12,10 +12,10 @@ import numpy as np
 from dask.base import tokenize
 from scipy import sparse
 
-from dspectral.engine import emits_events, expect_passes, is_lazy, lazy_rows, run_tasks, scratch_of_plan
-from dspectral.engine.events import PassBegan
-from dspectral.engine.fits import FirstPass
-from dspectral.engine.row_blocks import in_blocks
+from dspectral.engine import emits_events, expect_passes, is_dry_run, is_lazy, lazy_rows, run_tasks
+from dspectral.engine.around.context import FirstPass
+from dspectral.engine.around.events import PassBegan
+from dspectral.engine.blocks import in_blocks
 from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.store.arrays import digest_of
 from dspectral.store.blocks import BlockInfo, find_block, stored_entries, write_block
@@ -155,7 +155,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
         meta=np.empty((0, 0), dtype=object),
         name=f"write-block-{uuid4().hex}",
     )
-    if scratch_of_plan():
+    if is_dry_run():
         expect_passes(1)
         raise FirstPass(PassBegan("", "write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]

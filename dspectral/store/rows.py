@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.engine.row_blocks import BLOCK_BYTES, ROWS_OF, annotated, say_bytes
+from dspectral.engine.blocks import BLOCK_BYTES, ROWS_OF, annotated, say_bytes
 from dspectral.linalg.block_sums import energy_of, total_of
 from dspectral.linalg.panels import cut_runs
 from dspectral.store.anndata_files import as_anndata

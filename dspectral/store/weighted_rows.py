@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral import engine
-from dspectral.engine.tasks import pass_of_layer
+from dspectral.engine.graph import pass_of_layer
 from dspectral.linalg.block_sums import energy_of
 from dspectral.store.columns import mark_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting

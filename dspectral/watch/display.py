@@ -18,8 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dspectral.engine import listening
-from dspectral.engine.cluster_pass import DONE
-from dspectral.engine.events import LOGGER, Client, Scheduler, client_in_force, pass_label
+from dspectral.engine.around.context import client_in_force
+from dspectral.engine.around.events import LOGGER, Client, Scheduler, pass_label
+from dspectral.engine.around.progress import DONE
 from dspectral.watch.record import FitState, Phase, Record
 
 QUIET_SECONDS = 0.5

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple, get_args
 
-from dspectral.engine import events as of
-from dspectral.engine.cluster_pass import TaskCounts
-from dspectral.engine.memory import merges_of, projected_memory
+from dspectral.configuration import merges_of
+from dspectral.engine.around import events as of
+from dspectral.engine.around.progress import TaskCounts
+from dspectral.run_plan import projected_memory
 
 MOST_POINTS = 240
 """Points that a series keeps: more than that would not be seen in a picture."""

@@ -39,7 +39,7 @@ from dspectral import (
     write_counts,
 )
 from dspectral.engine import listening
-from dspectral.engine.events import PassBegan
+from dspectral.engine.around.events import PassBegan
 from tools import same_bits
 
 N_ROWS, N_COLUMNS, N_LABELS, BLOCK_ROWS = 600, 160, 4, 50

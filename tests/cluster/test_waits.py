@@ -16,7 +16,7 @@ from distributed import Client
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.events import Waiting
+from dspectral.engine.around.events import Waiting
 from tests.cluster.clusters import Cluster
 from tests.schedulers import forked_workers
 

@@ -16,7 +16,7 @@ from distributed import Client, Scheduler
 import dspectral
 from dspectral import dashboard
 from dspectral.dashboard import plugin as plugins
-from dspectral.engine.events import TOPIC, FitBegan, as_message
+from dspectral.engine.around.events import TOPIC, FitBegan, as_message
 
 
 @pytest.fixture(autouse=True)

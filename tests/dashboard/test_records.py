@@ -7,7 +7,7 @@ import pytest
 
 from dspectral import projected_memory
 from dspectral.dashboard.page import Page, card, finished, passes_of, shown_fits
-from dspectral.engine.events import (
+from dspectral.engine.around.events import (
     BlocksDone,
     Certified,
     Compiled,

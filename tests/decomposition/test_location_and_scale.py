@@ -41,7 +41,7 @@ def kept_in(kind, X, folder):
         "sparse dask": lambda: da.from_array(X, chunks=(50, -1)).map_blocks(sparse.csr_array),
         "store": lambda: write_counts(X, path, block_rows=50, signed=True),
         "sparse h5ad": lambda: open_store(path),
-        "backed h5ad": lambda: dspectral.engine.row_blocks.dense_rows(anndata.read_h5ad(path, backed="r").X),
+        "backed h5ad": lambda: dspectral.engine.dense_rows(anndata.read_h5ad(path, backed="r").X),
     }[kind]()
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dspectral.engine import listening
-from dspectral.engine.events import PassBegan
+from dspectral.engine.around.events import PassBegan
 from tests.strategies import zipf_counts
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 6, 40, 60

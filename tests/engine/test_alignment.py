@@ -6,9 +6,10 @@ import pytest
 from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
-from dspectral.engine.blas import aligned
-from dspectral.engine.passes import _call, _merge
-from dspectral.engine.tasks import pinned_and_named
+from dspectral.engine.around.retries import pinned_and_named
+from dspectral.engine.blocks import call_on_blocks
+from dspectral.engine.graph import Shared, merge_on_level
+from dspectral.linalg.blas import aligned
 
 
 def off(array):
@@ -76,19 +77,28 @@ def test_what_was_received_has_the_bits_of_what_was_not():
     block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
     summary = Moments.of(block)
     received = Moments(*(off(one) if isinstance(one, np.ndarray) else one for one in summary))
-    assert _merge(received, summary).gram.tobytes() == _merge(summary, summary).gram.tobytes()
-    assert _merge(summary, received).gram.tobytes() == _merge(summary, summary).gram.tobytes()
+    assert (
+        merge_on_level(1, received, summary).gram.tobytes()
+        == merge_on_level(1, summary, summary).gram.tobytes()
+    )
+    assert (
+        merge_on_level(1, summary, received).gram.tobytes()
+        == merge_on_level(1, summary, summary).gram.tobytes()
+    )
 
 
-@pytest.mark.parametrize("call", [pinned_and_named, lambda function: _call(function, 0, (), ())])
+@pytest.mark.parametrize("call", [pinned_and_named, lambda shared: call_on_blocks(shared, 0, (), ())])
 def test_a_function_of_a_task_has_aligned_arrays(call):
     vector = off(np.random.default_rng(1).standard_normal(99_999))
-    assert call(partial(np.sum, vector)) == vector.copy().sum() != 0
-    assert call(partial(lambda bound: bound.flags.aligned, vector))
+    assert call(Shared(None, partial(np.sum, vector))) == vector.copy().sum() != 0
+    assert call(Shared(None, partial(lambda bound: bound.flags.aligned, vector)))
 
 
 def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
     block = np.random.default_rng(0).standard_normal((30, 10))
-    assert _call(lambda rows: rows.flags.aligned, 0, ((30, 10, "<f8"),), (), off(block))
-    here, sent = (_call(Moments.of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
+    assert call_on_blocks(
+        Shared(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block)
+    )
+    of = Shared(None, Moments.of)
+    here, sent = (call_on_blocks(of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
     assert here.tobytes() == sent.tobytes()

@@ -12,12 +12,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dspectral import HybridLSI, SketchedPCA, TruncatedSVD, summarize
-from dspectral.engine import (
-    blas,
-    blas_in_one_thread,
-    map_rows,
-    run_tasks,
-)
+from dspectral.engine import map_rows, run_tasks
+from dspectral.linalg import blas, blas_in_one_thread
 from tests.engine.blocks import Order, one_by_one
 
 

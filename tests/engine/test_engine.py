@@ -1,7 +1,9 @@
 """Passes over blocks give the same bits under every scheduler, and each block is read as often as is said."""
 
+import traceback
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import cloudpickle
 import dask
@@ -11,16 +13,19 @@ import pytest
 from dask.callbacks import Callback
 from scipy import sparse
 
-from dspectral import SketchedPCA, TruncatedSVD, summarize, write_counts
+import dspectral
+from dspectral import MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD, summarize, write_counts
+from dspectral.datasets import sample_labelled_documents
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import (
     Blocks,
+    blocks,
     lazy_rows,
     map_rows,
-    passes,
-    row_blocks,
+    run,
     run_tasks,
 )
+from dspectral.methods.multilabel.summaries import FirstMoments
 from tests.engine.blocks import (
     BLOCK_ROWS,
     N_COLUMNS,
@@ -94,7 +99,7 @@ def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
 
 def test_rows_in_memory_stay_out_of_the_cluster_and_give_the_same_bits_as_the_same_blocks(monkeypatch):
     rows = sparse.csr_array(sparse.vstack([rows_of(0), rows_of(1)]))
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
     assert lazy_rows(rows).chunks[0] == (BLOCK_ROWS, BLOCK_ROWS)
     for estimator in ESTIMATORS.values():
         alone = bits(estimator.fit(lazy(rows_of, SIZES[:2])))
@@ -138,13 +143,13 @@ def test_each_block_is_read_as_often_as_the_solver_says(estimator, solver, n_pas
 
 def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     graphs = []
-    with_retries = passes.with_retries
+    with_retries = run.with_retries
 
     def noted(tasks):
         graphs.append(tasks)
         return with_retries(tasks)
 
-    monkeypatch.setattr(passes, "with_retries", noted)
+    monkeypatch.setattr(run, "with_retries", noted)
     X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300, np.float64)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
     summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))
@@ -204,3 +209,22 @@ def test_blocks_may_ride_beside_rows():
     assert summary.gram.tolist() == [[0.0, 0.0], [0.0, 4.0]]
     with pytest.raises(ValueError, match="no block"):
         summarize(Blocks(int, []), of=moments_of_numbers)
+
+
+def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(monkeypatch):
+    """Of the engine there are four; the estimator and its step are the others."""
+    stacks, package, of = [], str(Path(dspectral.__file__).parent), FirstMoments.of
+
+    def stops(_kind, *arguments, **keywords):
+        stacks.append(
+            [frame.name for frame in traceback.extract_stack() if frame.filename.startswith(package)]
+        )
+        return of(*arguments, **keywords)
+
+    monkeypatch.setattr(FirstMoments, "of", classmethod(stops))
+    words, labels, _ = sample_labelled_documents(400, n_words=60, n_labels=12, n_states=3, seed=0)
+    rows = da.from_array(words.toarray(), chunks=(100, -1))
+    with dask.config.set(scheduler="sync"):
+        MomentMultiLabelClassifier(3).fit(rows, labels)
+    expected = ["emitting", "fit", "first_pass", "summarize", "call_again", "call_on_blocks"]
+    assert stacks == [expected] * rows.numblocks[0]

@@ -13,10 +13,11 @@ from dask.callbacks import Callback
 from distributed import Client
 
 import dspectral
-from dspectral.engine import emits_events, events, expect_passes, listening, numbered, run_tasks
+from dspectral.engine import emits_events, expect_passes, listening, numbered, run_tasks
 from dspectral.engine import summarize as summarize_blocks
-from dspectral.engine.events import as_message, emit, has_listeners
-from dspectral.engine.fits import fitting
+from dspectral.engine.around import events
+from dspectral.engine.around.context import current, fitting
+from dspectral.engine.around.events import as_message
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 from tests.schedulers import scheduled
@@ -97,13 +98,13 @@ def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(clien
     assert began.merge_groups == tuple(f"merge-level-{level}-{began.run}" for level in (1, 2, 3))
     assert (told_began["number"], told_began["n_passes"], told_began["fan_in"]) == (1, 1, 2)
     with dask.config.set({"dspectral.dashboard": True}):
-        assert has_listeners()
+        assert current().has_listeners
         sketch(rows)
     assert messages_of(client, lambda kinds: len(kinds) > len(messages))[len(messages) :]
 
 
 def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):
-    monkeypatch.setattr("dspectral.engine.passes.emit_from_worker", None)  # a call would fail
+    monkeypatch.setattr("dspectral.engine.around.progress.emit_from_worker", None)  # a call would fail
     sketch(rows)
 
 
@@ -284,4 +285,4 @@ def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
         ("aside", None),
         ("read", 1),
     ]
-    emit(heard[0])  # nobody listens: nothing happens
+    current().emit(heard[0])  # nobody listens: nothing happens

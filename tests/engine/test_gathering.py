@@ -15,9 +15,9 @@ from scipy import sparse
 
 from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
-from dspectral.engine import cluster as machines
 from dspectral.engine import run_tasks
-from dspectral.engine.tasks import not_seen
+from dspectral.engine.around import cluster as machines
+from dspectral.engine.around.retries import not_seen
 from tests.schedulers import forked_workers
 
 

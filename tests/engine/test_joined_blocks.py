@@ -13,10 +13,12 @@ from scipy import sparse
 from dspectral import TruncatedSVD, keep, open_store, summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
-from dspectral.engine import keeping, listening, map_rows
-from dspectral.engine.events import PassBegan
-from dspectral.engine.memory import Memory, need_of_pass, spans_for
-from dspectral.engine.row_blocks import BLOCK_BYTES, MOST_JOINED, bytes_said, say_bytes, spans_of
+from dspectral.engine import listening, map_rows
+from dspectral.engine.around import checkpoints as keeping
+from dspectral.engine.around.context import Memory
+from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.memory import need_of_pass, spans_for
+from dspectral.engine.blocks import BLOCK_BYTES, MOST_JOINED, bytes_said, say_bytes, spans_of
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.of, size=20, seed=1)

@@ -31,9 +31,11 @@ from dspectral import (
     write_counts,
 )
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.engine import keeping, listening
-from dspectral.engine.events import BlocksDone, PassBegan
-from dspectral.engine.keeping import DAMAGED, Folder, UnknownContentError, decoded, digest, encoded
+from dspectral.engine import listening, run
+from dspectral.engine.around import checkpoints as keeping
+from dspectral.engine.around.checkpoints import Folder, UnknownContentError, digest
+from dspectral.engine.around.events import BlocksDone, PassBegan
+from dspectral.summary_files import DAMAGED, decoded, encoded
 from tests.engine.hearing import BLOCK_ROWS, N_BLOCKS, N_COLUMNS, counts, kept_of, partials, result_and_heard
 
 ESTIMATORS = {
@@ -106,8 +108,8 @@ KILLED = """
     import os, signal, sys
     from dspectral import TruncatedSVD, open_store
     from dspectral.engine import listening
-    from dspectral.engine import keeping
-    from dspectral.engine.events import BlocksDone, PassBegan
+    from dspectral.engine.around import checkpoints as keeping
+    from dspectral.engine.around.events import BlocksDone, PassBegan
 
     keeping.WORTH = 0.0
     begun = []
@@ -171,7 +173,7 @@ def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, mon
     assert [kept(X, known) for X in (store, moved, other, *weighted)] == [N_BLOCKS, N_BLOCKS, 0, 0, 0]
     assert [kept(X, known) for X in weighted] == [N_BLOCKS, N_BLOCKS]
     assert kept(store, SketchedPCA(3, solver="frequent_directions", sketch_size=9)) == 0
-    monkeypatch.setattr(keeping, "kinds_of_machines", lambda client: ["another machine"])
+    monkeypatch.setattr(run, "kinds_of_machines", lambda client: ["another machine"])
     assert kept(store, known) == 0
 
 

@@ -8,8 +8,9 @@ from distributed import Client, Nanny
 
 import dspectral
 from dspectral import ClusterError
-from dspectral.engine import cluster as machines
-from dspectral.engine import passes
+from dspectral.engine import run
+from dspectral.engine.around import cluster as machines
+from dspectral.linalg import blas
 
 ODD = {"OPENBLAS_CORETYPE": "Prescott", "NUMBA_CPU_NAME": "generic"}
 """A machine of another kind, as far as results can tell: older kernels of BLAS, and other loops of Numba."""
@@ -79,8 +80,8 @@ def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkey
 @pytest.mark.parametrize("differs", ["BLAS", "source of dspectral"])
 def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, rows, monkeypatch):
     own = machines.facts()
-    monkeypatch.setattr(passes, "compare_machines", lambda _client: None)  # it was not there
-    monkeypatch.setattr(machines, "facts", lambda: own | ({differs: "odd"} if passes.runs_in_task() else {}))
+    monkeypatch.setattr(run, "compare_machines", lambda _client: None)  # it was not there
+    monkeypatch.setattr(machines, "facts", lambda: own | ({differs: "odd"} if run.runs_in_task() else {}))
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
         fitted(rows)
         with (
@@ -94,7 +95,7 @@ def test_a_checkout_of_other_source_differs(monkeypatch):
     machines.facts.cache_clear()
     before = machines.facts()
     machines.facts.cache_clear()
-    monkeypatch.setattr(machines, "code_digest", lambda: "0" * 32)
+    monkeypatch.setattr(blas, "code_digest", lambda: "0" * 32)
     assert next(iter(before.items() ^ machines.facts().items()))[0] == "source of dspectral"
     machines.facts.cache_clear()
 

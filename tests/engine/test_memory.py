@@ -9,8 +9,9 @@ from dspectral import SketchedPCA
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.engine import memory
-from dspectral.engine.memory import Memory, PassNeed, memory_here, memory_of, resident_bytes, smaller_sketch
+from dspectral.engine.around import memory
+from dspectral.engine.around.context import Memory
+from dspectral.engine.around.memory import PassNeed, memory_here, memory_of, resident_bytes, smaller_sketch
 from dspectral.engine.summary import BlockSize, Need
 from tests.engine.blocks import normal_rows
 

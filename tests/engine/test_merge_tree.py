@@ -6,12 +6,11 @@ import pytest
 from scipy import sparse
 
 from dspectral import projected_memory, summarize
+from dspectral.configuration import merges_of, tree_depth
 from dspectral.decomposition.moments import Moments
 from dspectral.engine import (
     map_rows,
-    tree_depth,
 )
-from dspectral.engine.memory import merges_of
 from tests.engine.blocks import Order, Tasks, lazy, one_by_one
 
 

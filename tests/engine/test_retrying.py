@@ -10,15 +10,17 @@ import pytest
 from distributed import Client
 
 import dspectral
-from dspectral.engine import configuration, listening, run_tasks, tasks
-from dspectral.engine.events import Retried
+from dspectral import configuration
+from dspectral.engine import listening, run_tasks
+from dspectral.engine.around import retries
+from dspectral.engine.around.events import Retried
 
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
     """Seconds that were waited; none is."""
     waited = []
-    monkeypatch.setattr(tasks.time, "sleep", waited.append)
+    monkeypatch.setattr(retries.time, "sleep", waited.append)
     return waited
 
 
@@ -70,7 +72,7 @@ LASTING = [
 @pytest.mark.parametrize("error", PASSING, ids=repr)
 def test_what_may_pass_is_tried_again(error):
     read = Flaky(error)
-    assert tasks.retried(read, what="reading") == "there"
+    assert retries.retried(read, what="reading") == "there"
     assert read.calls == 2
 
 
@@ -78,7 +80,7 @@ def test_what_may_pass_is_tried_again(error):
 def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
     read = Flaky(error)
     with pytest.raises(type(error)):
-        tasks.retried(read, what="reading")
+        retries.retried(read, what="reading")
     assert read.calls == 1
 
 
@@ -90,7 +92,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
         listening(heard.append),
         pytest.raises(TimeoutError, match="3") as raised,
     ):
-        tasks.retried(read, what="reading a block")
+        retries.retried(read, what="reading a block")
     assert pauses == [0.25, 1.0, 4.0]
     assert heard == [Retried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
     (note,) = raised.value.__notes__
@@ -101,7 +103,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
 def test_there_are_as_many_attempts_as_wanted_and_none_after_an_inner_call_gave_up(n_retries, n_calls):
     read = Flaky(*(TimeoutError() for _ in range(99)))
     with dask.config.set({"dspectral.retries": n_retries}), pytest.raises(TimeoutError):
-        tasks.retried(lambda: tasks.retried(read, what="inner"), what="outer")
+        retries.retried(lambda: retries.retried(read, what="inner"), what="outer")
     assert read.calls == n_calls
 
 

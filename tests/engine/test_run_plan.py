@@ -8,8 +8,9 @@ import pytest
 from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
-from dspectral.engine import events, run_plan
-from dspectral.engine.memory import LIBRARIES, Memory, given_memory
+from dspectral.engine.around import dry_run, events
+from dspectral.engine.around.context import Memory, changed
+from dspectral.engine.around.memory import LIBRARIES
 from tests.engine.blocks import normal_rows
 from tests.engine.hearing import heard_of, of_kind
 from tests.temporary import nothing_left
@@ -68,7 +69,7 @@ def test_what_does_not_fit_is_said_and_not_raised(store):
     assert found.as_dict()["verdict"] == found.verdict
     assert found.verdict.startswith("fits with memory_limit='")
     assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "because"]
-    with given_memory(Memory(2, 1, 1, 0)):
+    with changed(memory=Memory(2, 1, 1, 0)):
         assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
 
 
@@ -92,7 +93,7 @@ def test_what_is_not_tried_is_planned_and_not_timed(text, tmp_path, monkeypatch)
     assert (found.n_passes, found.n_tasks, found.seconds) == (0, 0, 0.0)
     found = plan(write_counts, np.abs(normal_rows(5)), str(tmp_path / "never.zarr"))
     assert (found.n_passes, found.n_blocks) == (1, 5)
-    monkeypatch.setattr(run_plan, "MOST_BYTES", 10)
+    monkeypatch.setattr(dry_run, "MOST_BYTES", 10)
     assert plan(build_store, str(text), "memory://never").seconds is None
     assert not (tmp_path / "never.zarr").exists()
 
@@ -107,6 +108,6 @@ def test_what_is_not_tried_is_planned_and_not_timed(text, tmp_path, monkeypatch)
 )
 def test_what_cannot_be_planned_is_refused(call, said, monkeypatch):
     if "workers" in said:
-        monkeypatch.setattr(run_plan, "memory_of", lambda _client: None)
+        monkeypatch.setattr(dry_run, "memory_of", lambda _client: None)
     with pytest.raises(ValueError, match=said), dask.config.set(scheduler="sync"):
         call()

@@ -15,8 +15,8 @@ from distributed.scheduler import NoValidWorkerError
 
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.cluster_pass import State, Watch, WorkerState, compute_on, reason_of
-from dspectral.engine.events import BlocksDone, Merged, PassBegan, Redone, Waiting, as_message
+from dspectral.engine.around.cluster_pass import State, Watch, WorkerState, compute_on, reason_of
+from dspectral.engine.around.events import BlocksDone, Merged, PassBegan, Redone, Waiting, as_message
 from tests.schedulers import forked_workers
 
 BEGUN = PassBegan("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", of="Fit")

@@ -8,6 +8,7 @@ import pytest
 
 import dspectral
 from dspectral import plot_brown_tree, plot_certificate, plot_merge_tree, plot_spectrum, plot_words
+from dspectral.configuration import tree_depth
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -140,7 +141,7 @@ def test_what_cannot_be_drawn_is_one_sentence(draw, message, embedding):
 
 @pytest.mark.parametrize("n_blocks", [1, 13, 100_000])
 def test_a_merge_tree_has_a_color_and_a_label_for_each_level(n_blocks):
-    depth = dspectral.engine.tree_depth(n_blocks)
+    depth = tree_depth(n_blocks)
     ax = plot_merge_tree(n_blocks, certificates=[0.01 * (level + 1) for level in range(depth + 1)])
     labels = ax.get_yticklabels()
     assert len(labels) == depth + 1

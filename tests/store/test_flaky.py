@@ -7,8 +7,9 @@ import fsspec
 import numpy as np
 import pytest
 
-from dspectral.engine import listening, tasks
-from dspectral.engine.events import Retried
+from dspectral.engine import listening
+from dspectral.engine.around import retries
+from dspectral.engine.around.events import Retried
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
@@ -28,7 +29,7 @@ TEXT = "".join(f"word{i % 7} and word{i % 11}\n" for i in range(90))
 @pytest.fixture(autouse=True)
 def storage(monkeypatch):
     """No pauses, so many attempts that all of them do not fail, and one thread: the same calls fail each time."""
-    monkeypatch.setattr(tasks.time, "sleep", lambda _: None)
+    monkeypatch.setattr(retries.time, "sleep", lambda _: None)
     FlakyFileSystem.reset()
     with dask.config.set({"scheduler": "sync", "dspectral.retries": 9}):
         yield

@@ -34,7 +34,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.engine import keeping
+from dspectral.engine.around import checkpoints as keeping
 from tests import forked
 from tests.bad_inputs import SECONDS, wait_is_over
 

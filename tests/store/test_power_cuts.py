@@ -37,7 +37,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.engine import keeping
+from dspectral.engine.around import checkpoints as keeping
 from tests.store.contents import contents
 from tests.strategies import zipf_counts
 

@@ -19,7 +19,8 @@ PROGRAM = """
 import json, sys
 import numba.core.event as of_numba
 import dspectral
-from dspectral.engine import events, listening
+from dspectral.engine import listening
+from dspectral.engine.around import events
 
 class Counter(of_numba.Listener):
     names = []

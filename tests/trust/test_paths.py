@@ -21,9 +21,10 @@ from dspectral import (
     open_store,
     save,
 )
-from dspectral.engine.keeping import Folder, PartError, encoded
+from dspectral.engine.around.checkpoints import Folder, PartError
 from dspectral.store.arrays import read_array, write_array
 from dspectral.store.location import GIVEN, Location
+from dspectral.summary_files import encoded
 from tests.trust.edits import edit
 
 X = sparse.csr_array(np.eye(8))
@@ -220,7 +221,7 @@ def test_other_file_systems_have_their_own_links_followed_to_the_disk(tmp_path):
     (tmp_path / "store" / "c").symlink_to(tmp_path / "other")
     system = fsspec.filesystem("dir", path=str(tmp_path), fs=fsspec.filesystem("file"))
     assert system.exists("store/c")
-    from dspectral.engine.keeping import leaves_folder  # noqa: PLC0415
+    from dspectral.paths import leaves_folder  # noqa: PLC0415
 
     assert leaves_folder(system, "store", "c")
     assert not leaves_folder(system, "store", "d")

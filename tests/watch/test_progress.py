@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral.engine import events, run_tasks
-from dspectral.engine.events import emit, emit_to_all
+from dspectral.engine import run_tasks
+from dspectral.engine.around import events
+from dspectral.engine.around.context import current
+from dspectral.engine.around.events import emit_to_all
 from dspectral.watch import Progress, display, progress
 from dspectral.watch.display import (
     NOTHING,
@@ -196,12 +198,12 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
 def test_compilation_and_lost_workers_are_seen_in_a_line():
     stream = io.StringIO()
     with progress(stream=stream):
-        emit(events.FitBegan("f", "TruncatedSVD", "", None))
-        emit(began())
-        emit(events.Redone("f", "r", 6, 1))
+        current().emit(events.FitBegan("f", "TruncatedSVD", "", None))
+        current().emit(began())
+        current().emit(events.Redone("f", "r", 6, 1))
         emit_to_all(events.Compiling("_hash", "dspectral.text.hashing"))
         wait_for(lambda: "compiling" in stream.getvalue())
-        emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
+        current().emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
     line = stream.getvalue().splitlines()[-2]
     assert re.search("0/80, 6 ", line)
     assert re.search("1 worker.*6 tasks.* · compiling _hash", line)

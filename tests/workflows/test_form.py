@@ -14,7 +14,7 @@ from distributed import LocalCluster, get_worker
 
 from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.events import PassBegan
+from dspectral.engine.around.events import PassBegan
 from tests.schedulers import forked_workers
 from workflows._form import form, schedulers
 from workflows._form.plots import new_plot

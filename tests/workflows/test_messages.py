@@ -9,7 +9,7 @@ from distributed.comm import CommClosedError
 
 import dspectral
 from dspectral import ClusterError
-from dspectral.engine.cluster_pass import MEMORY_KNOBS
+from dspectral.engine.around.cluster_pass import MEMORY_KNOBS
 from workflows._form import form
 from workflows._form.messages import in_options, sentence
 

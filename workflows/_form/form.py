@@ -33,8 +33,8 @@ from typing import Any, NoReturn
 import dask
 from distributed import Client, KilledWorker
 
-from dspectral import ClusterError, keep
-from dspectral.engine import RunPlan, listening, only_planned, plan
+from dspectral import ClusterError, RunPlan, keep
+from dspectral.engine import listening, only_planned, plan
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
 

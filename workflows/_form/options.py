@@ -11,7 +11,7 @@ from typing import Any
 
 from dask.utils import parse_bytes
 
-from dspectral.engine import expand_path
+from dspectral.paths import expand_path
 
 COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
 """What a person typed to start the program, ``dspectral demo`` for instance; None under ``python -m``."""

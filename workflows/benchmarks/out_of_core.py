@@ -19,9 +19,9 @@ from distributed import Client
 from scipy import sparse
 
 from dspectral import TruncatedSVD, open_store, projected_memory, summarize, write_counts
+from dspectral.configuration import tree_depth
 from dspectral.datasets import low_rank_counts
 from dspectral.decomposition import FrequentDirections
-from dspectral.engine import tree_depth
 from dspectral.store import CountStore
 
 from .._form import form

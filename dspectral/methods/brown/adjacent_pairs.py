@@ -6,9 +6,10 @@ from hashlib import sha256
 import numpy as np
 from scipy import sparse
 
+from dspectral.configuration import asked_memory_limit, memory_limit
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
 from dspectral.cooccurrence.scaling import most_entries
-from dspectral.engine import Blocks, asked_memory_limit, memory_limit, summarize
+from dspectral.engine import Blocks, summarize
 from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.context_counts import spill_contexts

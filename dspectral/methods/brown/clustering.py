@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
-from dspectral.engine import blas_in_one_thread, emits_events, expect_passes
+from dspectral.engine import emits_events, expect_passes
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, word_numbers
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window

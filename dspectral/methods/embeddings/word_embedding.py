@@ -8,18 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from dspectral.configuration import memory_limit
 from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, window_of
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, most_entries
 from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, chosen_solver, reads_of, spectrum
-from dspectral.engine import (
-    collect_rows,
-    emits_events,
-    expect_passes,
-    map_rows,
-    memory_limit,
-    numbered,
-    summarize,
-)
+from dspectral.engine import collect_rows, emits_events, expect_passes, map_rows, numbered, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_real, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, is_corpus, token_lists

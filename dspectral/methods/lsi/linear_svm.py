@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from dspectral.engine import blas_in_one_thread, summarize
+from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.labels import LabelledStreams
 from dspectral.linalg import sparse_products
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.block_sums import energy_of, float_rows
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import FloatArray, Rows, is_sparse

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine import Blocks, asked_memory_limit, is_lazy, lazy_rows, memory_limit, summarize
+from dspectral.configuration import asked_memory_limit, memory_limit
+from dspectral.engine import Blocks, is_lazy, lazy_rows, summarize
 from dspectral.inputs.labels import ClassRows, LabelledStreams
 from dspectral.linalg.block_sums import energy_of, scaled_rows
 from dspectral.linalg.dense import right_axes

@@ -1,14 +1,12 @@
-"""Classifier of any number of labels by the method of moments, and the choice of its linear part."""
+"""Classifier of any number of labels by the method of moments."""
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
-from dspectral._compiled import compiled, read_only
 from dspectral.engine import emits_events, expect_passes, is_lazy
 from dspectral.inputs.labels import (
+    LabelledStreams,
     admit_labels,
     checked_documents,
     label_matrix,
@@ -16,22 +14,20 @@ from dspectral.inputs.labels import (
     labelled_streams,
 )
 from dspectral.inputs.parameters import RandomState
-from dspectral.linalg import sparse_products
-from dspectral.methods.multilabel.documents import linear_features, word_rows
-from dspectral.methods.multilabel.latent_states import LabelModel, Linear, Turned
+from dspectral.methods.multilabel.held_out import PRIOR, Scoring, select_scoring
+from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
-    COEFFICIENTS,
     Leading,
+    States,
     first_pass,
     label_pass,
     most_own_words,
     second_pass,
 )
-from dspectral.methods.multilabel.prediction import LEAST_SCORE, LabelPrediction
+from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
-from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import FloatArray, IntArray, KeepPath, RowsLike, is_sparse
+from dspectral.types import IntArray, KeepPath, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
@@ -254,251 +250,94 @@ class MomentMultiLabelClassifier(LabelPrediction):
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
         settings = Settings.of(self)
+        data, y = self._check_data(X, y, settings)
+        admit_labels(data.n_labels, _n_numbers(data, settings), N_COPIES)
+        expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
+        leading = first_pass(data, settings)
+        leading, states = second_pass(data, leading, settings)
+        model = self._label_states(data, leading, states, settings)
+        order = self._set_states(model)
+        scoring = select_scoring(leading, model, settings) if settings.rank else None
+        self._set_linear_part(leading, model, scoring, order)
+        self._set_facts(data, leading, states, model, settings)
+        self.classes_ = label_names(y, data.n_labels)
+        return self
+
+    def _check_data(
+        self, X: RowsLike, y: "RowsLike | None", settings: Settings
+    ) -> tuple[LabelledStreams, "RowsLike | None"]:
+        """Return documents and labels as streams, and the labels as they were given or are in the store."""
         self.random_state_ = settings.seed
         X = checked_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
-        labels: Any = y
-        if not (y is None or is_lazy(y) or is_sparse(y)):
-            labels = label_matrix(y)
+        is_matrix = y is None or is_lazy(y) or is_sparse(y)
+        labels: Any = y if is_matrix else label_matrix(y)
         data = labelled_streams(X, labels)
         if data.n_labels == 1 and not settings.rank:
             raise ValueError(
                 "y has 1 label, but correction_rank=0 scores labels by their shares of a state, and these must be "
                 "at least 2: leave correction_rank out, or give y a column for documents without the label"
             )
-        most = most_own_words(data.n_labels)
-        n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)
-        n_each = min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)
-        admit_labels(data.n_labels, n_each, N_COPIES)
-        expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
-        leading = first_pass(data, settings)
-        leading, states = second_pass(data, leading, settings)
+        self.indicator_dtype_ = None if is_matrix else labels.dtype.str
+        return data, y
+
+    @staticmethod
+    def _label_states(
+        data: LabelledStreams, leading: Leading, states: States, settings: Settings
+    ) -> LabelModel:
+        """Estimate the labels of each state in a pass, and run the passes of EM."""
         # The last pass alone sums for the linear part.
         plain = leading._replace(directions=leading.directions[:, :0], own_words=leading.own_words[:0])
         model = label_pass(data, plain if settings.n_em_iter else leading, states, settings)
         for left in range(settings.n_em_iter - 1, -1, -1):
             model = label_pass(data, plain if left else leading, states, settings, model)
+        return model
+
+    def _set_states(self, model: LabelModel) -> IntArray:
+        """Set the states, and return their order in the model."""
         # The tensor's order of states is an accident of its decomposition; the most probable state comes first.
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]
         self.label_distributions_ = model.labels.columns[:, order]
         self.log_words_ = model.log_words[:, order]
-        self.directions_, self.own_words_, self.linear_ = leading.directions, leading.own_words, None
-        self.alpha_, self.n_held_out_, self.state_share_, self.state_labels_ = None, 0, 1.0, None
-        self.label_scales_, self.labels_each_ = None, None
-        if settings.rank:
-            turned = Turned.of(model.regression)
-            linear, scales, self.n_held_out_, self.label_scales_ = chosen(leading, turned, model, settings)
-            each = np.unique(np.diff(leading.sample.labels.indptr))
-            self.labels_each_ = int(each[0]) if len(each) == 1 and each[0] else None
-            self.linear_ = turned.coefficients(linear, scales)
-            self.alpha_, self.state_share_ = linear.odds_alpha, linear.states
-            if linear.states:
-                having = model.known[:-1] + PRIOR * turned.rates[:, None]
-                self.state_labels_ = (having / (model.known[-1] + PRIOR))[:, order].astype(model.known.dtype)
+        return order
+
+    def _set_linear_part(
+        self, leading: Leading, model: LabelModel, scoring: Scoring | None, order: IntArray
+    ) -> None:
+        """Set the coefficients of the features, and what was learned from held-out documents; or let states score."""
+        self.directions_, self.own_words_ = leading.directions, leading.own_words
+        self.linear_ = self.alpha_ = self.state_labels_ = self.label_scales_ = self.labels_each_ = None
+        self.state_share_, self.n_held_out_ = 1.0, 0
+        if scoring is None:
+            return
+        self.linear_ = scoring.regression.coefficients(scoring.linear, scoring.odds_scales)
+        self.alpha_, self.state_share_ = scoring.linear.odds_alpha, scoring.linear.states
+        self.n_held_out_, self.label_scales_ = scoring.n_held_out, scoring.label_scales
+        n_labels = np.unique(np.diff(leading.sample.labels.indptr))
+        self.labels_each_ = int(n_labels[0]) if len(n_labels) == 1 and n_labels[0] else None
+        if scoring.linear.states:
+            having = model.known[:-1] + PRIOR * scoring.regression.rates[:, None]
+            self.state_labels_ = (having / (model.known[-1] + PRIOR))[:, order].astype(model.known.dtype)
+
+    def _set_facts(
+        self, data: LabelledStreams, leading: Leading, states: States, model: LabelModel, settings: Settings
+    ) -> None:
+        """Set counts, bounds and sizes of the fit."""
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
         parts = {"words": states.words, "labels": model.labels}
         self.n_negative_ = {name: part.n_negative for name, part in parts.items()}
         self.negative_mass_ = {name: part.negative_mass for name, part in parts.items()}
-        self.n_states_, self.smoothing_, self.n_em_iter_ = len(order), settings.smoothing, settings.n_em_iter
-        self.classes_ = label_names(y, data.n_labels)
-        self.indicator_dtype_ = None if is_lazy(y) or is_sparse(y) else labels.dtype.str
-        self.n_documents_, self.n_passes_ = data.n_rows, N_MOMENT_PASSES + settings.n_em_iter
-        return self
+        self.n_states_, self.smoothing_ = len(model.weights), settings.smoothing
+        self.n_em_iter_, self.n_documents_ = settings.n_em_iter, data.n_rows
+        self.n_passes_ = N_MOMENT_PASSES + settings.n_em_iter
 
 
-FEW = 10
-"""Labels up to which each has a probability of its own."""
-FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
-"""Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
-which one scale for all labels is learned."""
-PRIOR = 8.0
-"""Documents with all labels at their rates that are added to each state."""
-
-
-def chosen(
-    leading: Leading, turned: Turned, model: LabelModel, settings: Settings
-) -> tuple[Linear, NDArray[np.float64], int, NDArray[np.float64] | None]:
-    """Choose how labels are scored by a sample, each of whose documents is scored by what all others teach.
-
-    Returns it, the scales of the log-odds (L, 2), the number of documents, and the scales of all scores (L, 2) where
-    labels are few.
-    """
-    sample, candidates = leading.sample, settings.candidates
-    scales = np.tile([0.0, 1.0], (len(turned.labels), 1))
-    n = min(len(sample.hashes), max(LEAST, WORK // max(1, turned.labels.size)))
-    n = min(n, max(FEWEST, COEFFICIENTS // len(turned.labels)))
-    few = len(turned.labels) <= FEW
-    if n < FEWEST:
-        return candidates[0], scales, 0, scales if few else None
-    words, truth = sample.words[:n], sample.labels[:n]
-    told = turned.rates * n >= 1.0  # labels that so many documents say something about
-    dtype = turned.values.dtype
-    own, wide = linear_features(words, leading.column_weights, leading.own_words, leading.directions, dtype)
-    m = own.shape[1]
-    Z = sparse_products.times(own, np.ascontiguousarray(turned.turn[:m])) + wide[:, :-1] @ turned.turn[m:]
-    Z -= (turned.mean @ turned.turn).astype(dtype)
-    Y = truth.toarray().astype(dtype)
-    out = LeftOut(Z, Z * Z, Y, turned)
-    rows = word_rows(words, counts=settings.counts, dtype=dtype)
-    P = posteriors(sparse_products.times(rows, model.log_words) + np.log(model.weights))[0].astype(dtype)
-    shares = P / (model.known[-1] - P + dtype.type(PRIOR))
-    said = shares @ (model.known[:-1].T + PRIOR * turned.rates).astype(dtype)
-    said -= Y * np.einsum("ij,ij->i", shares, P)[:, None]  # a document is not counted itself
-    said = np.log(np.maximum(said, dtype.type(LEAST_SCORE)))
-    ridges = {alpha: out.ridge(alpha) for alpha in dict.fromkeys(each.alpha for each in candidates)}
-    # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
-    halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
-    gains, of_all = np.zeros((len(candidates), n)), {}
-    most = max(FEWEST, SCORES // len(turned.labels))
-    for penalty in dict.fromkeys(one.odds_alpha for one in candidates):
-        odds, one = out.odds(penalty), np.array([[0.0, 1.0]])
-        add_scales(read_only(odds[:most].reshape(-1, 1)), read_only(Y[:most].reshape(-1, 1)), one)
-        of_all[penalty], ranked = one, np.empty_like(odds)
-        for half in halves:
-            shift, scale = scaled(odds[~half], Y[~half], told, one).T.astype(dtype)
-            ranked[half] = shift + scale * odds[half]
-        for each, gain in zip(candidates, gains, strict=True):
-            if each.odds_alpha == penalty:
-                both = ranked + dtype.type(each.weight) * ridges[each.alpha]
-                if each.states:
-                    both += dtype.type(each.states) * (said - both)
-                add_gains(read_only(both), read_only(truth.indices), read_only(truth.indptr), gain)
-    best = candidates[first_of_the_best(gains)]
-    odds = out.odds(best.odds_alpha)
-    scales = scaled(odds, Y, told, of_all[best.odds_alpha])
-    if not few:
-        return best, scales, n, None
-    both = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
-    both += best.states * (said - both)
-    return best, scales, n, probability_scales(both, Y)
-
-
-def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
-    """Return shift and scale (L, 2) of scores (n, L) that make log-odds of them, by logistic regression.
-
-    >>> probability_scales(np.array([[100.0], [101.0], [102.0], [103.0]]), np.array([[0], [1], [0], [1]])).round(1)
-    array([[-41.2,   0.4]])
-    """
-    scales = np.empty((scores.shape[1], 2))
-    for label, (score, true) in enumerate(zip(scores.T.astype(np.float64), truth.T, strict=True)):
-        rate, spread = float(true.mean()), score.std() or 1.0
-        if rate in (0.0, 1.0):  # nothing to tell apart
-            scales[label] = (2 * rate - 1) * np.log(2 * len(true) + 1), 0.0
-            continue
-        found = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
-        scale = max(0.0, float(found.coef_[0, 0]) / spread)
-        scales[label] = float(found.intercept_[0]) - float(found.coef_[0, 0]) * score.mean() / spread, scale
-    return scales
-
-
-def scaled(
-    odds: FloatArray, truth: FloatArray, told: NDArray[np.bool_], one: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return what makes log-odds true of each label: a shift and a scale (L, 2), those of all for labels not told."""
-    each = np.repeat(one, odds.shape[1], axis=0)
-    own = np.repeat(one, int(told.sum()), axis=0)
-    add_scales(read_only(odds[:, told]), read_only(truth[:, told]), own)
-    each[told] = own
-    return each
-
-
-@compiled
-def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64]) -> None:
-    """Fit ``shift + scale * odds`` (column by column) to labels by logistic regression, close to the scales given.
-
-    Shapes: `odds, truth` (n, L), `scales` (L, 2): where it starts, with a penalty of 1 on the squares of what is added.
-
-    >>> scales = np.array([[0.0, 1.0]])
-    >>> add_scales(np.zeros((3, 1)), np.array([[1.0], [1.0], [0.0]]), scales)
-    >>> scales.round(1)
-    array([[0.3, 1. ]])
-    """
-    # Newton's method in two unknowns, with steps of at most 1 and 0.3: where labels are told apart it would overshoot.
-    for label in range(odds.shape[1]):
-        shift, scale = scales[label, 0], scales[label, 1]
-        for _ in range(12):
-            g0, g1 = shift - scales[label, 0], scale - scales[label, 1]
-            h00, h01, h11 = 1.0, 0.0, 1.0
-            for i in range(odds.shape[0]):
-                x = odds[i, label]
-                p = 1.0 / (1.0 + np.exp(-min(max(shift + scale * x, -30.0), 30.0)))
-                left, weight = p - truth[i, label], p * (1.0 - p)
-                g0, g1 = g0 + left, g1 + left * x
-                h00, h01, h11 = h00 + weight, h01 + weight * x, h11 + weight * x * x
-            determinant = h00 * h11 - h01 * h01
-            by0, by1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
-            within = max(1.0, abs(by0), abs(by1) / 0.3)
-            shift, scale = shift - by0 / within, scale - by1 / within
-            if abs(by0) + abs(by1) < 1e-3:
-                break
-        scales[label, 0], scales[label, 1] = shift, scale
-
-
-class LeftOut(NamedTuple):
-    """Documents that are scored as if each had not been learned from, without a second fit.
-
-    Shapes: `features, squares` (n, q): turned; `truth` (n, L).
-    """
-
-    features: FloatArray
-    squares: FloatArray
-    truth: FloatArray
-    turned: Turned
-
-    def ridge(self, alpha: float) -> FloatArray:
-        """Return the scores (n, L) of the ridge regression."""
-        start = self.turned.rates.astype(self.truth.dtype)
-        share = self.squares @ (1 / (self.turned.values[:, None] + start.dtype.type(alpha)))
-        return self._without(self.features @ self.turned.ridge(alpha).T + start, self.truth, share)
-
-    def odds(self, alpha: float) -> FloatArray:
-        """Return the log-odds (n, L)."""
-        start, spread = self.turned.log_odds.astype(self.truth.dtype), self.turned.spread
-        share = self.squares @ (spread / (spread * self.turned.values + start.dtype.type(alpha))).T
-        target = start + (self.truth - 1 / (1 + np.exp(-start))) / spread[:, 0]
-        return self._without(self.features @ self.turned.odds(alpha).T + start, target, share)
-
-    def _without(self, found: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
-        # A linear smoother that listens to a document's own target by a share h says (found - h target) / (1 - h)
-        # where it has not heard it.
-        share = np.minimum(share + 1.0 / self.turned.n_rows, 0.999).astype(found.dtype)
-        return np.asarray((found - share * target) / (1 - share))
-
-
-def first_of_the_best(gains: FloatArray) -> int:
-    """Return the first candidate (row of gains) not worse than the best by one standard error of the difference."""
-    # What differs by less than that is chance, and differences of rounding are smaller still.
-    lost = gains[int(np.argmax(gains.mean(axis=1)))] - gains
-    error = lost.std(axis=1) / np.sqrt(gains.shape[1])
-    return int(np.argmax(lost.mean(axis=1) <= error))
-
-
-@compiled
-def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: NDArray[np.float64]) -> None:
-    """Add the area under the curve and the precision of the first label to the number of each document.
-
-    Shapes: `scores` (n, L), `indices, indptr`: CSR places of the true labels, `gains` (n,).
-
-    >>> gains = np.zeros(2)
-    >>> add_gains(np.array([[0.9, 0.1], [0.2, 0.3]]), np.array([0, 0, 1]), np.array([0, 1, 3]), gains)
-    >>> gains
-    array([2. , 1.5])
-    """
-    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
-    # An equal score counts half, and so does each pair of two true labels, which is then taken off.
-    for i in range(indptr.size - 1):
-        row, n_true = scores[i], indptr[i + 1] - indptr[i]
-        first, won = np.argmax(row), -n_true * (n_true - 1) / 2
-        for entry in range(indptr[i], indptr[i + 1]):
-            own, below, equal = row[indices[entry]], 0, 0
-            for other in range(row.size):
-                below += row[other] < own
-                equal += row[other] == own
-            won += below + 0.5 * (equal - 1)
-            gains[i] += indices[entry] == first
-        pairs = n_true * (row.size - n_true)
-        gains[i] += won / pairs if pairs > 0 else 0.5
+def _n_numbers(data: LabelledStreams, settings: Settings) -> int:
+    """Return how many numbers of the model belong to each label."""
+    most = most_own_words(data.n_labels)
+    n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)
+    return min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)

@@ -7,12 +7,14 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from dspectral.configuration import memory_limit
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
-from dspectral.engine import blas_in_one_thread, expect_passes, memory_limit, numbered, summarize
+from dspectral.engine import expect_passes, numbered, summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.sequences import in_memory_blocks
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, first_tokens, join_neighbors, places
 from dspectral.methods.tmpca.streams import Stream
 from dspectral.types import Doubles, FloatArray, Sentences

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import blas_in_one_thread, emits_events, map_rows
+from dspectral.engine import emits_events, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import TokenLists, token_lists
 from dspectral.inputs.texts import clone_sharing
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.tmpca.levels import LevelSettings, find_levels, n_levels_of
 from dspectral.methods.tmpca.nodes import OUTPUTS, Output, Trees, encode_trees, n_columns
 from dspectral.methods.tmpca.streams import (

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from dspectral.engine import expect_passes, numbered, run_tasks, scratch_of_plan
+from dspectral.engine import expect_passes, is_dry_run, numbered, run_tasks
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import SentenceBlock
 from dspectral.store.draft import Draft, waiting_threads
@@ -62,7 +62,7 @@ class PlannedText(NamedTuple):
         reading = self.reading
         # Texts are kept before the first pass, because a generator cannot be read for a second one.
         if self.texts is not None:
-            if scratch_of_plan():
+            if is_dry_run():
                 raise ValueError(
                     "the sources are texts in memory, which are read once: only files can be planned"
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dspectral.engine.fits import expand_path
+from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import (
     DEFAULTS,
     PIECE_BYTES,

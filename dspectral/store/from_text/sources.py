@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from dspectral.engine.fits import expand_path
-from dspectral.engine.tasks import retried
+from dspectral.engine.around.retries import retried
+from dspectral.paths import expand_path
 from dspectral.store.draft import changed_text
 from dspectral.store.from_text.lines import (
     BYTE_ORDER_MARK,

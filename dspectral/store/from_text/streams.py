@@ -14,8 +14,8 @@ from typing import IO, Any
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from dspectral.engine.keeping import refuse_endless
-from dspectral.engine.tasks import retried
+from dspectral.engine.around.retries import retried
+from dspectral.paths import refuse_endless
 from dspectral.store.location import is_local, without_secrets
 
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.

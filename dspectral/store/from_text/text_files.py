@@ -10,7 +10,7 @@ import dask.array as da
 from scipy import sparse
 
 from dspectral.engine import run_tasks
-from dspectral.engine.fits import expand_path
+from dspectral.paths import expand_path
 from dspectral.store.arrays import digest_of
 from dspectral.store.columns import hashed_columns, mark_columns
 from dspectral.store.facts import text_files_card

@@ -10,7 +10,6 @@ from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labelled_counts, sample_labelled_documents
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
-from dspectral.methods.multilabel.classifier import LeftOut, add_gains, add_scales, first_of_the_best
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
@@ -19,6 +18,7 @@ from dspectral.methods.multilabel.documents import (
     unit_rows,
     word_rows,
 )
+from dspectral.methods.multilabel.held_out import LeaveOneOut, add_gains, add_scales, one_standard_error_rule
 from dspectral.methods.multilabel.latent_states import Linear, Turned
 from dspectral.methods.multilabel.passes import wider_directions
 from dspectral.methods.multilabel.summaries import FirstMoments, Regression, label_range
@@ -108,9 +108,9 @@ def test_a_candidate_must_win_by_more_than_chance():
     gains = np.repeat(rng.random((1, 400)), 3, axis=0)
     gains[1] += rng.standard_normal(400)
     gains[1] += 0.5 / 20 - np.mean(gains[1] - gains[0])  # half a standard error better
-    assert first_of_the_best(gains) == 0
+    assert one_standard_error_rule(gains) == 0
     gains[2] += 0.1 + 0.01 * rng.standard_normal(400)
-    assert first_of_the_best(gains) == 2
+    assert one_standard_error_rule(gains) == 2
 
 
 N_WORDS, N_LABELS, FEW = 50, 6, 12
@@ -155,7 +155,7 @@ def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(par
     F, Y, sums = part
     turned, without = (Turned.of(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.turn
-    out = LeftOut(Z, Z * Z, Y, turned)
+    out = LeaveOneOut(Z, Z * Z, Y, None, None, turned)
     found = without.coefficients(Linear(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
     np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
     # Log-odds without a document lie further from what it says of its labels.

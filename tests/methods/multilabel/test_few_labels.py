@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from dspectral import MomentMultiLabelClassifier
-from dspectral.methods.multilabel.classifier import FEW
+from dspectral.methods.multilabel.held_out import FEW
 
 
 def documents(n_labels, n=700, seed=3, rate=0.25):

@@ -11,7 +11,7 @@ from dspectral import summarize, write_counts
 from dspectral.datasets import labelled_counts
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import listening
-from dspectral.engine.events import PassBegan
+from dspectral.engine.around.events import PassBegan
 from dspectral.engine.summary import BlockSize, need_of
 from dspectral.linalg.tensors import unfolded_symmetric
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments

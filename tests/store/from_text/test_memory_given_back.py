@@ -16,7 +16,7 @@ import sys
 import dask
 import numpy as np
 
-from dspectral.engine.memory import resident_bytes
+from dspectral.engine.around.memory import resident_bytes
 from dspectral.store.from_text import corpus_build
 
 room, folder = int(sys.argv[1]), sys.argv[2]

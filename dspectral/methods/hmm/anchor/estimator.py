@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dspectral.engine import Blocks, blas_in_one_thread, emits_events, expect_passes, summarize
+from dspectral.engine import Blocks, emits_events, expect_passes, summarize
 from dspectral.inputs.parameters import (
     MAX_REAL,
     MOST_READS,
@@ -16,6 +16,7 @@ from dspectral.inputs.parameters import (
     resolve_seed,
 )
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
+from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, word_points
 from dspectral.methods.hmm.anchor.search import (

@@ -13,13 +13,11 @@ A fit emits, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`,
 import itertools
 import logging
 import os
-import re
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 Client: TypeAlias = Any
@@ -30,12 +28,6 @@ TOPIC = "dspectral"
 """Topic of the messages in the event log of a scheduler."""
 LOGGER = logging.getLogger("dspectral")
 LOGGER.addHandler(logging.NullHandler())
-TASKS = (
-    (re.compile(r"merge-level-(\d+)-[0-9a-f]{32}"), r"a merge on level \1"),
-    (re.compile(r"\('(.*)-block-[0-9a-f]{32}', (\d+)"), r"block \2 of \1"),
-    (re.compile(r"\('(.*)-[0-9a-f]{32}', (\d+)"), r"task \2 of \1"),
-)
-"""Label of a task, by the form of its key."""
 
 
 class FitBegan(NamedTuple):
@@ -228,63 +220,26 @@ Event: TypeAlias = (
     | Waiting
 )
 Listener: TypeAlias = Callable[[Event], object]
-# A context variable, so that a fit in another thread is not heard by the listener of this one.
-_OF_THREAD: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
-_EVERYWHERE: list[Listener] = []
+EVERYWHERE: list[Listener] = []
+"""Listeners to what all threads emit; those to one thread are in its context."""
 _ALL: list[Listener] = []
+"""Those to one thread, too: everybody gets compilation, which happens once for all threads."""
 _NUMBERS = itertools.count()
-_SENDER = f"{socket.gethostname()}:{os.getpid()}"
+SENDER = f"{socket.gethostname()}:{os.getpid()}"
+"""This process, whose listeners have had an event themselves when its message comes back."""
 
 
 @contextmanager
-def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
-    """Call a function with every event while the context lasts.
-
-    >>> import numpy as np
-    >>> from dspectral import TruncatedSVD
-    >>> events = []
-    >>> with listening(events.append):
-    ...     model = TruncatedSVD(2).fit(np.eye(3))
-    >>> [type(event).__name__ for event in events]
-    ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
-    >>> print(events[1])
-    TruncatedSVD: sketch, pass 1 of 1, 1 blocks, 3 rows
-    """
-    # A listener of one thread is in `_ALL` too: everybody gets compilation, which happens once for all threads.
-    _ALL.append(listener)
-    before = _OF_THREAD.get()
-    if everywhere:
-        _EVERYWHERE.append(listener)
-    else:
-        _OF_THREAD.set((*before, listener))
+def registered(listener: Listener, *, everywhere: bool) -> Iterator[None]:
+    """Register a listener of this process in the body."""
+    lists = (_ALL, EVERYWHERE) if everywhere else (_ALL,)
+    for one in lists:
+        one.append(listener)
     try:
         yield
     finally:
-        _ALL.remove(listener)
-        if everywhere:
-            _EVERYWHERE.remove(listener)
-        else:
-            _OF_THREAD.set(before)
-
-
-def has_listeners() -> bool:
-    """Report whether anybody in this process listens, or a dashboard is configured."""
-    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
-
-    return bool(_OF_THREAD.get() or _EVERYWHERE or dask.config.get("dspectral.dashboard", default=False))
-
-
-def counts_blocks() -> bool:
-    """Report whether blocks are to be counted: for a listener, or for the log."""
-    return bool(_OF_THREAD.get() or _EVERYWHERE) or LOGGER.isEnabledFor(logging.DEBUG)
-
-
-def emit(event: Event, client: Client | None = None) -> None:
-    """Give an event to the listeners of this thread, the log, and the scheduler of a client."""
-    _log_and_call(event, (*_OF_THREAD.get(), *_EVERYWHERE))
-    # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
-    if client is not None and has_listeners() and not isinstance(event, BlocksDone):
-        _send(client, as_message(event))
+        for one in lists:
+            one.remove(listener)
 
 
 def worker_of_task() -> Any:
@@ -294,12 +249,6 @@ def worker_of_task() -> Any:
     with suppress(ValueError):  # it is raised where no task of a worker runs
         return None if module is None else module.get_worker()
     return None
-
-
-def runs_in_task() -> bool:
-    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
-    module = sys.modules.get("distributed.worker")
-    return bool(getattr(getattr(module, "thread_state", None), "key", False))
 
 
 def emit_from_worker(event: Event) -> None:
@@ -314,7 +263,7 @@ def emit_to_all(event: Event) -> None:
 
     A thread that runs a task knows nothing of the thread that waits for it.
     """
-    _log_and_call(event, tuple(_ALL))
+    log_and_call(event, tuple(_ALL))
     emit_from_worker(event)
 
 
@@ -329,24 +278,7 @@ def as_message(event: Event) -> dict[str, Any]:
         key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
     }
     kind = type(event).__name__
-    return {"event": kind, **fields, "time": time.time(), "sender": _SENDER, "order": next(_NUMBERS)}
-
-
-def is_own_message(message: dict[str, Any]) -> bool:
-    """Report whether a message was sent by this process, whose listeners have had the event itself."""
-    return bool(message["sender"] == _SENDER)
-
-
-def client_in_force() -> Client | None:
-    """Return the ``dask.distributed`` client that would compute now."""
-    import dask  # noqa: PLC0415  as above
-
-    try:
-        get = dask.base.get_scheduler()
-    except (RuntimeError, ValueError):
-        return None  # the computation itself says what is wrong with the configuration
-    client = getattr(get, "__self__", None)
-    return client if hasattr(client, "log_event") else None
+    return {"event": kind, **fields, "time": time.time(), "sender": SENDER, "order": next(_NUMBERS)}
 
 
 def pass_label(number: int | None, n_passes: int | None) -> str:
@@ -356,25 +288,12 @@ def pass_label(number: int | None, n_passes: int | None) -> str:
     return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"
 
 
-def task_label(key: str) -> str:
-    """Return what a task does, from its key.
-
-    >>> task_label("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
-    'block 3 of sketch'
-    >>> task_label("('merge-level-2-0123456789abcdef0123456789abcdef', 7)")
-    'a merge on level 2'
-    >>> task_label("('documents-0123456789abcdef0123456789abcdef', 7)")
-    'task 7 of documents'
-    """
-    found = (one.expand(label) for form, label in TASKS if (one := form.search(key)))
-    return next(found, f"the task {key}")
-
-
 def _failure(error: str) -> str:
     return f", ended by {error}" if error else ""
 
 
-def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
+def log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
+    """Give an event to the log and to listeners."""
     level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
     LOGGER.log(level, "%s", event)
     # Once each, in order: a listener may be there for its thread and for all.
@@ -385,16 +304,16 @@ def _log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
             LOGGER.exception("a listener failed at %s", type(event).__name__)
 
 
-def _send(client: Client, message: dict[str, Any]) -> None:
+def send(client: Client, message: dict[str, Any]) -> None:
     """Hand a message to the client's own loop."""
 
     # The loop runs in a thread of its own: `add_callback` is the one call into it that other threads may make, and it
     # does not wait.
-    async def send() -> None:
+    async def hand_over() -> None:
         try:
             await client.scheduler.log_event(topic=TOPIC, msg=message)
         except Exception:  # a fit does not fail because nobody can be told of it
             LOGGER.debug("the scheduler did not take the event %s", message["event"], exc_info=True)
 
     with suppress(RuntimeError):  # the loop is closed
-        client.loop.add_callback(send)
+        client.loop.add_callback(hand_over)

@@ -2,30 +2,24 @@
 
 import asyncio
 import concurrent.futures
-import platform
-import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
-from pathlib import Path
 from socket import gethostname
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from dspectral.engine.blas import blas_kinds
-from dspectral.engine.configuration import wait_warning, wants_same_bits
-from dspectral.engine.events import LOGGER, Client, Scheduler
+from dspectral.configuration import wait_warning, wants_same_bits
+from dspectral.engine.around.events import LOGGER, Client, Scheduler
+from dspectral.engine.graph import Graph, guard_tasks
+from dspectral.linalg.blas import facts
 
 SILENT = 30.0
 """Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
-PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
 SHOWN = 3
@@ -84,40 +78,23 @@ class _Known:
 _KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
 
 
-@cache
-def code_digest() -> str:
-    """Return a digest of the code of dspectral: a version has another one in each checkout."""
-    root = Path(__file__).parents[1]
-    seen = blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return seen.hexdigest()
-
-
-@cache
-def facts() -> dict[str, str]:
-    """Return what decides the last bits of results that this process computes."""
-    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
-
-    found = {"Python": platform.python_version(), "machine": platform.machine()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # it is on the path without being installed
-            found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
-    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops(), "source of dspectral": code_digest()[:12]}
-
-
 def _host_and_facts() -> tuple[str, dict[str, str]]:
     return gethostname(), facts()
 
 
-def computed_alike(expected: Mapping[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
+def same_bits_only(graph: Graph) -> Graph:
+    """Return the same tasks, refused on workers unlike this process, which may join after others were compared."""
+    return guard_tasks(graph, computed_alike, facts())
+
+
+def computed_alike(
+    function: Callable[..., Any], _label: str, expected: Mapping[str, str], /, *arguments: Any, **options: Any
+) -> Any:
     """Call the function of a task, or refuse where this process differs from the one that wants the result."""
     if facts() != expected:
         said = differences({"the process of the fit": expected, f"a worker on {gethostname()}": facts()})
         raise ClusterError(f"dspectral.same-bits is true, but a worker that joined differs: {said}")
-    return function(*arguments)
+    return function(*arguments, **options)
 
 
 def compare_machines(client: Client) -> None:

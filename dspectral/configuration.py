@@ -1,14 +1,31 @@
-"""Settings of a machine rather than of a method, read from Dask's configuration."""
+"""Settings of a machine rather than of a method, read from Dask's configuration; the tree that fan-in makes."""
 
 from numbers import Integral
 
 import dask
 from dask.utils import parse_bytes, parse_timedelta
 
+__all__ = ["tree_depth"]
+
 
 def configured_fan_in() -> int:
     """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set."""
     return _whole_number("dspectral.fan-in", 2, least=2)
+
+
+def merges_of(n_blocks: int, fan_in: int) -> list[int]:
+    """Return the number of merges on each level above summaries of blocks."""
+    numbers = []
+    while n_blocks > 1:
+        n_full, n_left = divmod(n_blocks, fan_in)
+        numbers.append(n_full + (n_left > 1))
+        n_blocks = n_full + (n_left > 0)
+    return numbers
+
+
+def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
+    """Return the number of levels of merges above summaries of blocks."""
+    return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
 
 
 def configured_retries() -> int:

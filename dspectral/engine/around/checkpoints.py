@@ -6,36 +6,25 @@ right one or not found. Trees grow from the left, so that rows which come later 
 """
 
 import inspect
-import io
-import json
-import math
 import re
-import stat
 import time
 import uuid
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from importlib import import_module
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 from dask.base import tokenize
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dspectral.engine.cluster import kinds_of_machines
-from dspectral.engine.events import client_in_force, runs_in_task
-from dspectral.engine.fits import kept_in_force, place_of
+from dspectral.engine.graph import Graph, Key, Recipes, Tree, call, needed_for, wrap_task
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.tasks import Graph, Key, Recipes, Tree, call, reachable, wrap_task
+from dspectral.paths import inner_path, leaves_folder, place_of, refuse_endless
+from dspectral.summary_files import DAMAGED, decoded, encoded
 from dspectral.types import is_sparse
 
 WORTH = 20.0
@@ -51,40 +40,11 @@ KNOWN = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "das
 SUFFIX = ".npz"
 NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
 """End of the path of a part, or of one whose writing was cut short."""
-DAMAGED = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ImportError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Errors of NumPy and JSON at a file that is not as it was written."""
-CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
-SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 _COSTS: dict[str, float] = {}
 
 
 class UnknownContentError(ValueError):
     """The content of something is not known, or may change."""
-
-
-class Sealed:
-    """A function that reads what a digest in its argument names: where that lies is no part of the content."""
-
-    def __init__(self, read: Callable[[Any, Any], Any], where: object) -> None:
-        self.read, self.where = read, where
-
-    def __call__(self, item: Any) -> Any:
-        """Read the item."""
-        return self.read(self.where, item)
-
-    def known_content(self) -> object:
-        """Return the function, without the place."""
-        return self.read
 
 
 def digest(thing: object) -> str:
@@ -234,108 +194,6 @@ class Folder(NamedTuple):
         return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
 
 
-def inner_path(system: Any, root: str, key: str) -> str:
-    """Return the path of a key in a folder, and refuse one that leaves it; an empty key is the folder itself."""
-    if key and leaves_folder(system, root, key):
-        raise ValueError(
-            f"{key!r:.80} leads out of {root}, but what a file names or links to must be within: remove it"
-        )
-    return f"{root}/{key}" if key else root
-
-
-def leaves_folder(system: Any, root: str, key: str) -> bool:
-    """Report whether a key is none of a file within a folder, or there is a link on its way to a place outside."""
-    # Servers decode what is percent-encoded; a second colon begins a drive or an address.
-    parts = [*key.split("/"), *unquote(key).split("/")]
-    if not {"", ".", ".."}.isdisjoint(parts) or {"\\", "\0"} & {*key} or re.match(r"[A-Za-z]:|\w+::", key):
-        return True
-    while (inner := getattr(system, "sync_fs", getattr(system, "fs", None))) is not None:
-        root, system = getattr(system, "_join", str)(root), inner
-    if "file" not in getattr(system, "protocol", "file"):
-        return False
-    paths = accumulate(key.split("/"), "{}/{}".format, initial=root)
-    linked = any(Path(path).is_symlink() for path in islice(paths, 1, None))
-    return linked and not Path(f"{root}/{key}").resolve().is_relative_to(Path(root).resolve())
-
-
-def refuse_endless(path: str, most: float = math.inf) -> None:
-    """Refuse a pipe or a device, which would be read for ever, and a file of more bytes than it may have."""
-    found = Path(path).stat()
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-        raise ValueError(f"{path} is no regular file, but a pipe, a device or a link to one")
-    if found.st_size > most:
-        raise ValueError(f"{path} has {found.st_size} bytes, but must have at most {most:.0f}")
-
-
-def encoded(path: str, summary: object) -> bytes:
-    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON."""
-    arrays: list[NDArray[Any]] = []
-    head = json.dumps({"path": path, "summary": _plain(summary, arrays)})
-    file = io.BytesIO()
-    np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
-    return file.getvalue()
-
-
-def decoded(path: str, content: bytes) -> Any:
-    """Return the summary in a file; nothing but numbers, containers and named tuples of dspectral is ever made."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
-    found = json.loads(head.tobytes())
-    if found["path"] != path:
-        raise ValueError(f"it is {found['path']}, under another name")
-    return _made(found["summary"], arrays)
-
-
-def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
-    kind = type(thing)
-    if thing is None or kind in (bool, int, float, str):
-        return thing
-    if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
-        arrays.append(np.asarray(thing))
-        return ["array" if isinstance(thing, np.ndarray) else "scalar", len(arrays) - 1]
-    if is_sparse(thing) and thing.format in ("csr", "csc"):
-        parts: Any = (thing.shape, thing.data, thing.indices, thing.indptr)
-        name = f"sparse {kind.__name__}"
-    else:
-        name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
-        _container(name)
-        parts = thing.items() if kind is dict else thing
-    return [name, *(_plain(one, arrays) for one in parts)]
-
-
-def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return what :func:`_plain` was given."""
-    if not isinstance(plain, list):
-        return plain
-    name, *rest = plain
-    if name in ("array", "scalar"):
-        return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
-    parts = [_made(one, arrays) for one in rest]
-    if name in SPARSE:
-        shape, *own = parts
-        made = getattr(sparse, name.removeprefix("sparse "))(shape)
-        made.data, made.indices, made.indptr = own
-        made.check_format()  # compiled loops trust indices
-        return made
-    kind = _container(name)
-    return kind(parts) if name in CONTAINERS else kind(*parts)
-
-
-def _container(name: str) -> Any:
-    """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
-    if name in CONTAINERS:
-        return CONTAINERS[name]
-    module, _, qualname = name.partition(":")
-    found: Any = import_module(module) if module.startswith("dspectral.") else None
-    for part in qualname.split("."):  # by vars: a module may import more where it is asked for an attribute
-        found = vars(found).get(part) if found is not None else None
-    named = isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == name
-    if not (named and issubclass(found, tuple) and hasattr(found, "_fields")):
-        raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
-    return found
-
-
 class Checkpoints:
     """Summaries of one pass in a folder, under names made of their content, without the ``damaged`` ones."""
 
@@ -366,18 +224,7 @@ class Checkpoints:
             else:
                 graph[key] = wrap_task(task, _make_part, self._folder, path, key == root)
         root = moved.get(root, root)
-        return reachable(graph, root), root
-
-
-def checkpoints_of_pass(
-    keep: str | Path | None, function: Callable[..., Any], damaged: Collection[str], *, is_local: bool
-) -> Checkpoints | None:
-    """Return the checkpoints of a pass, if there is a folder for them."""
-    place = kept_in_force() if keep is None else place_of(keep)
-    if place is None:
-        return None
-    kinds = kinds_of_machines(None if is_local or runs_in_task() else client_in_force())
-    return Checkpoints(Folder(*place), function, kinds, damaged)
+        return needed_for(graph, [root]), root
 
 
 def _known(thing: object) -> str:

@@ -13,10 +13,11 @@ import dask
 from dask.core import flatten
 from dask.utils import format_bytes
 
-from dspectral.engine.blas import aligned
-from dspectral.engine.cluster import ClusterError, first_of, submit, workers_are_here
-from dspectral.engine.configuration import wait_limit, wait_warning
-from dspectral.engine.events import (
+from dspectral.configuration import wait_limit, wait_warning
+from dspectral.engine.around.cluster import ClusterError, first_of, submit, workers_are_here
+from dspectral.engine.around.context import current
+from dspectral.engine.around.events import (
+    SENDER,
     TOPIC,
     BlocksDone,
     Client,
@@ -28,14 +29,11 @@ from dspectral.engine.events import (
     Retried,
     Scheduler,
     Waiting,
-    counts_blocks,
-    emit,
-    is_own_message,
-    task_label,
 )
+from dspectral.engine.around.progress import DONE, TaskCounts
+from dspectral.engine.graph import task_label
+from dspectral.linalg.blas import aligned
 
-DONE = ("memory", "released", "forgotten", "erred")
-"""States of a scheduler's tasks that need not run any more."""
 PAUSE = 0.1
 """Seconds between two looks at a client that connects again."""
 OFTEN, SELDOM = 0.5, 5.0
@@ -52,25 +50,6 @@ MEMORY_KNOBS = (
 )
 _QUEUES: "WeakKeyDictionary[Client, list[SimpleQueue[dict[str, Any]]]]" = WeakKeyDictionary()
 """Queues of the messages of workers, one for each pass that a client computes now."""
-
-
-class TaskCounts:
-    """The tasks of some groups that were done at any time, and of these the ones that must run again."""
-
-    def __init__(self, n_groups: int) -> None:
-        self.most, self.again = [0] * n_groups, [0] * n_groups
-
-    def count(self, done: Sequence[int | None]) -> int:
-        """Take in how many are done now, None if unknown; return how many were lost since the last time."""
-        n_lost = 0
-        # Only a growing gap below the high mark counts, so that a loss which several answers show is one loss, and a
-        # second loss before the first is made good is another.
-        for i, number in enumerate(done[: len(self.most)]):
-            if number is not None:
-                again = max(0, self.most[i] - number)
-                n_lost += max(0, again - self.again[i])
-                self.again[i], self.most[i] = again, max(number, self.most[i])
-        return n_lost
 
 
 class WorkerState(NamedTuple):
@@ -124,7 +103,7 @@ class Watch:
     def __init__(self, client: Client, begun: PassBegan, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._begun, self._clock = client, begun, clock
         self._first, self._limit = wait_warning(), wait_limit()
-        self.interval = min(OFTEN if counts_blocks() else SELDOM, self._first / 4)
+        self.interval = min(OFTEN if current().counts_blocks else SELDOM, self._first / 4)
         self.groups = (begun.block_group, *begun.merge_groups)
         self.fullest: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
@@ -174,13 +153,13 @@ class Watch:
         n_again = self._counts.count([state.counts.get(group) for group in self.groups])
         begun, (n_blocks, *n_merges) = self._begun, self._counts.most
         if n_again:
-            emit(Redone(begun.fit, begun.run, n_again, len(self._lost)))
+            current().emit(Redone(begun.fit, begun.run, n_again, len(self._lost)))
         self._emit_done(begun.n_kept + n_blocks, begun.n_kept_merges + sum(n_merges))
 
     def end(self) -> None:
         """Emit that all is done."""
         self._emit_messages()
-        if counts_blocks():
+        if current().counts_blocks:
             self._emit_done(self._begun.n_blocks, self._begun.n_merges)
 
     def judge(self) -> None:
@@ -206,7 +185,9 @@ class Watch:
         if seconds >= self._next:
             self._next = 2 * seconds
             sentence = f"{name} has waited for {seconds:.3g} s in which no task was done: {reason.sentence}"
-            emit(Waiting(self._begun.fit, self._begun.run, reason.why, seconds, sentence), self._client)
+            current().emit(
+                Waiting(self._begun.fit, self._begun.run, reason.why, seconds, sentence), self._client
+            )
             warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
     def _emit_messages(self) -> None:
@@ -219,13 +200,13 @@ class Watch:
             kind = FROM_WORKERS.get(message["event"]) if "worker" in message else None
             is_of_pass = message.get("run", self._begun.run) == self._begun.run
             # What workers within this process send was emitted here, but for their merges.
-            if kind is not None and is_of_pass and (kind is Merged or not is_own_message(message)):
-                emit(kind(*(message[field] for field in kind._fields)))
+            if kind is not None and is_of_pass and (kind is Merged or message["sender"] != SENDER):
+                current().emit(kind(*(message[field] for field in kind._fields)))
 
     def _emit_done(self, n_blocks: int, n_merges: int) -> None:
         if (n_blocks, n_merges) != self._emitted:
             self._emitted = n_blocks, n_merges
-            emit(BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges))
+            current().emit(BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges))
 
 
 def _what_moves(state: State) -> object:

@@ -1,9 +1,8 @@
 """Memory: the law of what a pass takes, what its processes may have, and the refusal of a pass that does not fit."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +15,11 @@ from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.engine.cluster import query_or_none
-from dspectral.engine.configuration import as_bytes, asked_memory_limit, configured_fan_in
-from dspectral.engine.events import Client, Scheduler, client_in_force
-from dspectral.engine.fits import fit_in_force
-from dspectral.engine.row_blocks import (
+from dspectral.configuration import as_bytes, asked_memory_limit, configured_fan_in, tree_depth
+from dspectral.engine.around.cluster import query_or_none
+from dspectral.engine.around.context import Memory, client_in_force, current
+from dspectral.engine.around.events import Client, Scheduler
+from dspectral.engine.blocks import (
     IN_MEMORY,
     Stream,
     annotation,
@@ -31,12 +30,11 @@ from dspectral.engine.row_blocks import (
 )
 from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
 from dspectral.html import size_of
+from dspectral.run_plan import ENDS_AT
 from dspectral.types import FloatArray
 
 LIBRARIES = 230_000_000
 """Bytes of a worker that has loaded what the tasks of a pass need, and holds nothing."""
-ENDS_AT = 0.95
-"""Share of its limit at which Dask's nanny ends a worker."""
 SPILLS_AT = 0.7
 """Share of its limit at which Dask's worker begins to write results to disk."""
 MOST_TIMES = 2
@@ -48,24 +46,6 @@ MARGIN = 0.95
 OURS = __name__.partition(".")[0] + "."
 """Beginning of the modules of summaries that keep the laws."""
 CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-
-
-class Memory(NamedTuple):
-    """Memory of the processes that will do the work.
-
-    `n_workers`: 0 for threads of this process; `n_threads`: tasks that run at once in a process; `limit`: bytes that
-    the smallest may have, 0 for any number; `taken`: bytes that a process has already.
-    """
-
-    n_workers: int
-    n_threads: int
-    limit: int
-    taken: int
-
-    @property
-    def whose(self) -> str:
-        """One of the processes, for messages."""
-        return "a worker" if self.n_workers else "this process"
 
 
 class InsufficientMemoryError(MemoryError):
@@ -97,72 +77,6 @@ class PassNeed(NamedTuple):
         bound = self.bound if memory.n_workers else 0
         at_once = min(memory.n_threads, n_tasks)
         return int(memory.taken + bound + waiting + at_once * (self.blocks + self.law.work))
-
-
-def merges_of(n_blocks: int, fan_in: int) -> list[int]:
-    """Return the number of merges on each level above summaries of blocks."""
-    numbers = []
-    while n_blocks > 1:
-        n_full, n_left = divmod(n_blocks, fan_in)
-        numbers.append(n_full + (n_left > 1))
-        n_blocks = n_full + (n_left > 0)
-    return numbers
-
-
-def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
-    """Return the number of levels of merges above summaries of blocks."""
-    return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
-
-
-def projected_memory(
-    *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int | None = None, n_workers: int = 1
-) -> int:
-    """Bound the bytes that a pass needs, over all workers, beside the interpreters themselves.
-
-    Parameters
-    ----------
-    summary_bytes : int
-        Size of one summary in bytes.
-    n_blocks : int
-        Number of row blocks.
-    work_bytes : int
-        Bytes that summarizing one block or merging ``fan_in`` summaries takes, the block included.
-    fan_in : int, optional
-        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
-    n_workers : int, default=1
-        Number of tasks that run at once.
-
-    Returns
-    -------
-    int
-        Bound in bytes.
-
-    Notes
-    -----
-    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and those
-    that wait on each level; the depth is ``ceil(log(n_blocks, fan_in))``.
-
-    Examples
-    --------
-    >>> projected_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
-    250
-    """
-    fan_in = configured_fan_in() if fan_in is None else fan_in
-    depth = tree_depth(n_blocks, fan_in)
-    return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes
-
-
-_GIVEN: ContextVar[Memory | None] = ContextVar("memory", default=None)
-
-
-@contextmanager
-def given_memory(memory: Memory) -> Iterator[None]:
-    """Let passes of the body be held to this memory, whatever there is."""
-    token = _GIVEN.set(memory)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
 
 
 def need_of_pass(
@@ -206,7 +120,7 @@ def law_of(of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[r
     return need_of(of, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside)))
 
 
-def admit(need: PassNeed, client: Client | None, name: str) -> None:
+def check_memory(need: PassNeed, client: Client | None, name: str) -> None:
     """Refuse a pass that does not fit in the memory there is, unless ``dspectral.admission`` is false."""
     if dask.config.get("dspectral.admission", default=True):
         memory = memory_of(client)
@@ -220,7 +134,7 @@ def memory_error(need: PassNeed, memory: Memory, name: str) -> InsufficientMemor
     most = need.of_process(memory)
     if not memory.limit or most <= ENDS_AT * memory.limit:
         return None
-    fit = fit_in_force()
+    fit = current().fit
     ways = [larger_limit(most, memory)]
     if need.law.is_sketch:
         rest = need._replace(law=Need(0, 0), bound=0).of_process(memory)
@@ -292,7 +206,7 @@ def column_groups(
 
     possible, without_spilling = fewest(ENDS_AT), fewest(SPILLS_AT)
     if possible is None:
-        fit, least = fit_in_force(), need(1)
+        fit, least = current().fit, need(1)
         name = f"{fit.name if fit else 'the pass product'}, even with one column of its products in a pass,"
         if asked_for is not None and least > asked_for:
             way = f"with dspectral.memory-limit={math.ceil(least / 1e6)}MB"
@@ -307,7 +221,7 @@ def column_groups(
 
 def memory_of(client: Client | None) -> Memory | None:
     """Return the memory of the processes that would do the work now; None where a cluster has no worker to say it."""
-    if (given := _GIVEN.get()) is not None:
+    if (given := current().memory) is not None:
         return given
     if client is None:
         value = dask.config.get("dspectral.worker-memory", None)

@@ -1,9 +1,14 @@
-"""Conditions of the bits of a sum, beside its numbers: one BLAS thread, underflow to zero, and aligned arrays."""
+"""Conditions of the bits of a sum, beside its numbers: one BLAS thread, aligned arrays, libraries and processor."""
 
 import copy
 import os
+import platform
+import sys
 from contextlib import AbstractContextManager
 from functools import cache, partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any
@@ -15,6 +20,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 from dspectral.types import is_sparse
 
 PARTS = ("data", "indices", "indptr")
+PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 FEW = 100
 """A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
 
@@ -77,6 +83,30 @@ class _BlasGate(AbstractContextManager[None]):
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_BlasGate.forget)
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the code of dspectral: a version has another one in each checkout."""
+    root = Path(__file__).parents[1]
+    seen = blake2b(digest_size=16)
+    for path in sorted(root.rglob("*.py")):
+        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return seen.hexdigest()
+
+
+@cache
+def facts() -> dict[str, str]:
+    """Return what decides the last bits of results that this process computes."""
+    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+
+    found = {"Python": platform.python_version(), "machine": platform.machine()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # it is on the path without being installed
+            found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
+    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops(), "source of dspectral": code_digest()[:12]}
 
 
 def _take_control_of_blas() -> None:

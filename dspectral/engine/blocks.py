@@ -12,12 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.engine.configuration import in_memory_bytes, joined_bytes
+from dspectral.configuration import in_memory_bytes, joined_bytes
+from dspectral.engine.graph import Graph, Shared, Tree, call, for_all, nodes_of, result_of
 from dspectral.engine.summary import bytes_of
-from dspectral.engine.tasks import Graph, Tree, call, for_all, nodes_of, result_of
 from dspectral.linalg import sparse_products
+from dspectral.linalg.blas import aligned, blas_in_one_thread
 from dspectral.linalg.sparse_products import row_slice
-from dspectral.types import CSRRows, HoldsCounts, Rows, is_sparse
+from dspectral.types import (
+    CSRRows,
+    HoldsCounts,
+    Rows,
+    is_backed,
+    is_sparse,
+    refuse_other_containers,
+    strip_labels,
+)
 
 BLOCK_BYTES = 64 << 20
 """Bytes of an in-memory array that one task takes."""
@@ -33,8 +42,6 @@ IN_MEMORY = "in_memory"
 """Annotation of an array whose blocks are views of rows in memory."""
 SAID = "bytes_of_blocks"
 """Annotation of an array's layer that says how large its blocks are."""
-ARRAYS = "__array__", "__array_interface__", "__array_struct__"
-"""Attributes by which an object hands its numbers to NumPy."""
 ROWS_OF = "rows_of"
 """Annotation that says which store has the same rows in the same order."""
 
@@ -62,12 +69,6 @@ Shape: TypeAlias = tuple[int, int, str] | None
 """Rows, columns and dtype that an array says one of its blocks has; None for blocks that are not rows."""
 
 
-def strip_labels(X: Any) -> Any:
-    """Return the array of a DataArray of xarray whose data is not chunked, and all else as it is."""
-    is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None
-    return np.asarray(X) if is_labeled else X
-
-
 def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return the Dask array behind ``X``, cut into row blocks of known sizes."""
     X = strip_labels(X)
@@ -92,67 +93,6 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     return array
 
 
-def holds_several(X: object) -> bool:
-    """Report whether X is an AnnData, which holds several matrices."""
-    return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
-
-
-def matrix_of(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
-    """Return a matrix of an AnnData object, by default X; layer "raw" is raw.X where no layer has this name."""
-    kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
-    if name is None and adata.X is not None:
-        return adata.X
-    if layer == "raw" and layer not in named and adata.raw is not None:
-        return adata.raw.X
-    if name is None or name not in named:
-        what = (
-            "the AnnData has no X"
-            if name is None
-            else f"{kind} is {name!r}, but the AnnData has none of this name"
-        )
-        raise ValueError(f"{what}: pass {kind}= one of {', '.join(map(repr, named)) or 'those that you add'}")
-    return named[name].to_numpy() if hasattr(named[name], "to_numpy") else named[name]
-
-
-def refuse_other_containers(X: object, name: str = "X") -> None:
-    """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
-    kind = type(X).__name__
-    if holds_several(X):
-        layers = ", ".join(map(repr, getattr(X, "layers", ())))
-        raise TypeError(
-            f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
-            f"({'layers: ' + layers if layers else 'there are no layers'})"
-        )
-    if hasattr(type(X), "to_dask_array"):
-        raise TypeError(
-            f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
-            "reads it once to count them"
-        )
-    if dask.is_dask_collection(X):
-        raise TypeError(
-            f"{name} is a lazy {kind}, but rows must be a Dask array: pass the array that it holds"
-        )
-    if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
-        raise TypeError(
-            f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
-            "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
-        )
-    # NumPy walks all else that can be indexed as a sequence, for ever where no index is out of range.
-    if hasattr(type(X), "__getitem__") and not (
-        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, way) for way in ARRAYS)
-    ):
-        parts = f"anndata.concat({name}.adatas)" if hasattr(X, "adatas") else "an array made from it"
-        raise TypeError(
-            f"{name} is a {kind}, but must be an array, a SciPy sparse matrix, a data frame, a Dask array or a store: "
-            f"pass {parts}"
-        )
-    if hasattr(X, "chunks") and hasattr(X, "shape"):
-        raise TypeError(
-            f"{name} is a {kind} of {type(X).__module__.partition('.')[0]} on disk: pass "
-            f"dask.array.from_array({name}), which is read block by block"
-        )
-
-
 def is_lazy(X: object) -> bool:
     """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk, and not an array in memory."""
     return is_backed(X) or isinstance(getattr(X, "counts", X), da.Array)
@@ -161,12 +101,6 @@ def is_lazy(X: object) -> bool:
 def is_in_memory(X: object) -> bool:
     """Report whether the data of ``X`` lie in this process."""
     return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
-
-
-def is_backed(X: object) -> bool:
-    """Report whether ``X`` is a sparse matrix that AnnData holds on disk."""
-    # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
-    return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
 def backed_rows(X: Any) -> da.Array:
@@ -357,11 +291,6 @@ def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
     return joined
 
 
-def cut_again(joined: Sequence[CSRRows], sizes: Sequence[int]) -> Iterator[tuple[Rows, ...]]:
-    """Cut what was joined into its blocks again."""
-    return zip(*(slices_of(rows, sizes) for rows in joined), strict=True)
-
-
 def rows_in(arrays: Sequence[da.Array]) -> int | None:
     """Return the rows of streams that are cut alike; None for streams of something else than rows."""
     known = [array for array in arrays if array.dtype.kind != "O"]
@@ -409,13 +338,12 @@ def has_few_zeros(X: Stream, share: float) -> bool:
 
 
 def block_tasks(
-    work: Callable[..., Any],
     function: Callable[..., Any],
     arrays: list[da.Array],
     name: str,
     spans: Sequence[range] | None = None,
 ) -> tuple[Graph, Tree]:
-    """Make one task for each block or few of them, which does the work, and the tasks that read for it."""
+    """Make one task for each block or few of them, which calls the function, and the tasks that read for it."""
     graph: Graph = {}
     # Optimized together, so that streams made from one source share the tasks that read it.
     for array in dask.optimize(*arrays):
@@ -439,6 +367,24 @@ def block_tasks(
                 shapes = tuple(shape_said(array, number) for number in span)
                 graph[to] = call(to, join, first, shapes, *(result_of(key_of[number]) for number in span))
             sizes = tuple(arrays[0].chunks[0][number] for number in span)
-        graph[key] = call(key, work, result_of(shared), first, shapes, sizes, *map(result_of, read))
+        graph[key] = call(key, call_on_blocks, result_of(shared), first, shapes, sizes, *map(result_of, read))
         tree[key] = of_blocks
     return graph, tree
+
+
+def call_on_blocks(
+    shared: Shared, first: int, shapes: Sequence[Shape], sizes: Sequence[int], *rows: Any
+) -> Any:
+    """Call a function of a block, or of several joined ones of some sizes; what it refuses gets the block's number."""
+    try:
+        blocks = rows if sizes else map(checked_block, rows, shapes)
+        with blas_in_one_thread():
+            return aligned(shared.function)(*map(aligned, blocks))
+    except ValueError as error:
+        if not sizes:
+            raise ValueError(f"row block {first}: {error}") from error
+        # What it refuses is looked for in each of the blocks.
+        blocks_of = (slices_of(joined, sizes) for joined in rows)
+        for number, one in enumerate(zip(*blocks_of, strict=True), first):
+            call_on_blocks(shared, number, (None,) * len(one), (), *one)
+        raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

@@ -1,0 +1,254 @@
+"""How labels are scored, selected on held-out documents: each is scored by what all others teach."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from dspectral._compiled import compiled, read_only
+from dspectral.linalg import sparse_products
+from dspectral.methods.multilabel.documents import linear_features, word_rows
+from dspectral.methods.multilabel.latent_states import LabelModel, Linear, Turned
+from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading
+from dspectral.methods.multilabel.prediction import LEAST_SCORE
+from dspectral.methods.multilabel.recipe import Settings
+from dspectral.methods.multilabel.summaries import posteriors
+from dspectral.types import CSRRows, FloatArray, IntArray
+
+FEW = 10
+"""Labels up to which each has a probability of its own."""
+FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
+"""Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
+which one scale for all labels is learned."""
+PRIOR = 8.0
+"""Documents with all labels at their rates that are added to each state."""
+
+
+class Scoring(NamedTuple):
+    """How labels are scored.
+
+    Shapes: `odds_scales` (L, 2): shift and scale of the log-odds; `label_scales` (L, 2): of all scores, None where
+    labels are many. `n_held_out`: documents that it was selected on.
+    """
+
+    linear: Linear
+    regression: Turned
+    odds_scales: NDArray[np.float64]
+    n_held_out: int
+    label_scales: NDArray[np.float64] | None
+
+
+def select_scoring(leading: Leading, model: LabelModel, settings: Settings) -> Scoring:
+    """Select how labels are scored, and learn the scales of the scores, on the sample of documents."""
+    regression, candidates = Turned.of(model.regression), settings.candidates
+    n_labels = len(regression.labels)
+    n = min(len(leading.sample.hashes), max(LEAST, WORK // max(1, regression.labels.size)))
+    n = min(n, max(FEWEST, COEFFICIENTS // n_labels))
+    if n < FEWEST:
+        plain = np.tile([0.0, 1.0], (n_labels, 1))
+        return Scoring(candidates[0], regression, plain, 0, plain if n_labels <= FEW else None)
+    held_out = LeaveOneOut.of(leading, regression, model, settings, n)
+    has_positives = regression.rates * n >= 1.0  # labels that so many documents say something about
+    ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(one.alpha for one in candidates)}
+    gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
+    best = candidates[one_standard_error_rule(gains)]
+    odds = held_out.odds(best.odds_alpha)
+    scales = platt_scales(odds, held_out.truth, has_positives, common[best.odds_alpha])
+    if n_labels > FEW:
+        return Scoring(best, regression, scales, n, None)
+    scores = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
+    scores += best.states * (held_out.states - scores)
+    return Scoring(best, regression, scales, n, probability_scales(scores, held_out.truth))
+
+
+def _candidate_gains(
+    held_out: "LeaveOneOut",
+    candidates: Sequence[Linear],
+    ridges: Mapping[float, FloatArray],
+    has_positives: NDArray[np.bool_],
+) -> tuple[FloatArray, dict[float, NDArray[np.float64]]]:
+    """Return the gain of each candidate from each document, and the scale of all labels for each penalty."""
+    truth, dtype, n = held_out.truth, held_out.truth.dtype, len(held_out.truth)
+    # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
+    halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
+    gains, common = np.zeros((len(candidates), n)), {}
+    n_first = max(FEWEST, SCORES // truth.shape[1])
+    for penalty in dict.fromkeys(one.odds_alpha for one in candidates):
+        odds, scale_of_all = held_out.odds(penalty), np.array([[0.0, 1.0]])
+        first_odds, first_truth = odds[:n_first].reshape(-1, 1), truth[:n_first].reshape(-1, 1)
+        add_scales(read_only(first_odds), read_only(first_truth), scale_of_all)
+        common[penalty], ranked = scale_of_all, np.empty_like(odds)
+        for half in halves:
+            scales = platt_scales(odds[~half], truth[~half], has_positives, scale_of_all)
+            shift, scale = scales.T.astype(dtype)
+            ranked[half] = shift + scale * odds[half]
+        for candidate, gain in zip(candidates, gains, strict=True):
+            if candidate.odds_alpha == penalty:
+                scores = ranked + dtype.type(candidate.weight) * ridges[candidate.alpha]
+                if candidate.states:
+                    scores += dtype.type(candidate.states) * (held_out.states - scores)
+                labels = held_out.labels
+                add_gains(read_only(scores), read_only(labels.indices), read_only(labels.indptr), gain)
+    return gains, common
+
+
+def _state_scores(
+    posterior: FloatArray, truth: FloatArray, regression: Turned, model: LabelModel
+) -> FloatArray:
+    """Return logarithms of the labels' probabilities given the states (n, L), which have not counted the document."""
+    dtype = posterior.dtype
+    shares = posterior / (model.known[-1] - posterior + dtype.type(PRIOR))
+    scores = shares @ (model.known[:-1].T + PRIOR * regression.rates).astype(dtype)
+    scores -= truth * np.einsum("ij,ij->i", shares, posterior)[:, None]
+    return np.asarray(np.log(np.maximum(scores, dtype.type(LEAST_SCORE))))
+
+
+def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
+    """Return shift and scale (L, 2) of scores (n, L) that make log-odds of them, by logistic regression.
+
+    >>> probability_scales(np.array([[100.0], [101.0], [102.0], [103.0]]), np.array([[0], [1], [0], [1]])).round(1)
+    array([[-41.2,   0.4]])
+    """
+    scales = np.empty((scores.shape[1], 2))
+    for label, (score, true) in enumerate(zip(scores.T.astype(np.float64), truth.T, strict=True)):
+        rate, spread = float(true.mean()), score.std() or 1.0
+        if rate in (0.0, 1.0):  # nothing to tell apart
+            scales[label] = (2 * rate - 1) * np.log(2 * len(true) + 1), 0.0
+            continue
+        found = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
+        scale = max(0.0, float(found.coef_[0, 0]) / spread)
+        scales[label] = float(found.intercept_[0]) - float(found.coef_[0, 0]) * score.mean() / spread, scale
+    return scales
+
+
+def platt_scales(
+    odds: FloatArray, truth: FloatArray, has_positives: NDArray[np.bool_], common: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what makes log-odds true of each label: a shift and a scale (L, 2), the common ones without positives."""
+    scales = np.repeat(common, odds.shape[1], axis=0)
+    own = np.repeat(common, int(has_positives.sum()), axis=0)
+    add_scales(read_only(odds[:, has_positives]), read_only(truth[:, has_positives]), own)
+    scales[has_positives] = own
+    return scales
+
+
+@compiled
+def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64]) -> None:
+    """Fit ``shift + scale * odds`` (column by column) to labels by logistic regression, close to the scales given.
+
+    Shapes: `odds, truth` (n, L), `scales` (L, 2): where it starts, with a penalty of 1 on the squares of what is added.
+
+    >>> scales = np.array([[0.0, 1.0]])
+    >>> add_scales(np.zeros((3, 1)), np.array([[1.0], [1.0], [0.0]]), scales)
+    >>> scales.round(1)
+    array([[0.3, 1. ]])
+    """
+    # Newton's method in two unknowns, with steps of at most 1 and 0.3: where labels are told apart it would overshoot.
+    for label in range(odds.shape[1]):
+        shift, scale = scales[label, 0], scales[label, 1]
+        for _ in range(12):
+            g0, g1 = shift - scales[label, 0], scale - scales[label, 1]
+            h00, h01, h11 = 1.0, 0.0, 1.0
+            for i in range(odds.shape[0]):
+                x = odds[i, label]
+                p = 1.0 / (1.0 + np.exp(-min(max(shift + scale * x, -30.0), 30.0)))
+                left, weight = p - truth[i, label], p * (1.0 - p)
+                g0, g1 = g0 + left, g1 + left * x
+                h00, h01, h11 = h00 + weight, h01 + weight * x, h11 + weight * x * x
+            determinant = h00 * h11 - h01 * h01
+            by0, by1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
+            within = max(1.0, abs(by0), abs(by1) / 0.3)
+            shift, scale = shift - by0 / within, scale - by1 / within
+            if abs(by0) + abs(by1) < 1e-3:
+                break
+        scales[label, 0], scales[label, 1] = shift, scale
+
+
+class LeaveOneOut(NamedTuple):
+    """Documents that are scored as if each had not been learned from, without a second fit.
+
+    Shapes: `features, squares` (n, q): turned; `truth` (n, L); `labels`: the same, sparse; `states` (n, L): logarithms
+    of the labels' probabilities given the states.
+    """
+
+    features: FloatArray
+    squares: FloatArray
+    truth: FloatArray
+    labels: CSRRows
+    states: FloatArray
+    regression: Turned
+
+    @classmethod
+    def of(
+        cls, leading: Leading, regression: Turned, model: LabelModel, settings: Settings, n: int
+    ) -> "LeaveOneOut":
+        """Take the first documents of the sample."""
+        words, labels, dtype = leading.sample.words[:n], leading.sample.labels[:n], regression.values.dtype
+        own, wide = linear_features(
+            words, leading.column_weights, leading.own_words, leading.directions, dtype
+        )
+        m = own.shape[1]
+        turn = np.ascontiguousarray(regression.turn[:m])
+        features = sparse_products.times(own, turn) + wide[:, :-1] @ regression.turn[m:]
+        features -= (regression.mean @ regression.turn).astype(dtype)
+        truth = labels.toarray().astype(dtype)
+        rows = word_rows(words, counts=settings.counts, dtype=dtype)
+        scores = sparse_products.times(rows, model.log_words) + np.log(model.weights)
+        states = _state_scores(posteriors(scores)[0].astype(dtype), truth, regression, model)
+        return cls(features, features * features, truth, labels, states, regression)
+
+    def ridge(self, alpha: float) -> FloatArray:
+        """Return the scores (n, L) of the ridge regression."""
+        start = self.regression.rates.astype(self.truth.dtype)
+        share = self.squares @ (1 / (self.regression.values[:, None] + start.dtype.type(alpha)))
+        return self._without(self.features @ self.regression.ridge(alpha).T + start, self.truth, share)
+
+    def odds(self, alpha: float) -> FloatArray:
+        """Return the log-odds (n, L)."""
+        start, spread = self.regression.log_odds.astype(self.truth.dtype), self.regression.spread
+        share = self.squares @ (spread / (spread * self.regression.values + start.dtype.type(alpha))).T
+        target = start + (self.truth - 1 / (1 + np.exp(-start))) / spread[:, 0]
+        return self._without(self.features @ self.regression.odds(alpha).T + start, target, share)
+
+    def _without(self, scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
+        # A linear smoother that listens to a document's own target by a share h says (score - h target) / (1 - h)
+        # where it has not heard it.
+        share = np.minimum(share + 1.0 / self.regression.n_rows, 0.999).astype(scores.dtype)
+        return np.asarray((scores - share * target) / (1 - share))
+
+
+def one_standard_error_rule(gains: FloatArray) -> int:
+    """Return the first candidate (row of gains) not worse than the best by one standard error of the difference."""
+    # What differs by less than that is chance, and differences of rounding are smaller still.
+    loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
+    error = loss.std(axis=1) / np.sqrt(gains.shape[1])
+    return int(np.argmax(loss.mean(axis=1) <= error))
+
+
+@compiled
+def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: NDArray[np.float64]) -> None:
+    """Add the area under the curve and the precision of the first label to the number of each document.
+
+    Shapes: `scores` (n, L), `indices, indptr`: CSR places of the true labels, `gains` (n,).
+
+    >>> gains = np.zeros(2)
+    >>> add_gains(np.array([[0.9, 0.1], [0.2, 0.3]]), np.array([0, 0, 1]), np.array([0, 1, 3]), gains)
+    >>> gains
+    array([2. , 1.5])
+    """
+    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
+    # An equal score counts half, and so does each pair of two true labels, which is then taken off.
+    for i in range(indptr.size - 1):
+        row, n_true = scores[i], indptr[i + 1] - indptr[i]
+        first, won = np.argmax(row), -n_true * (n_true - 1) / 2
+        for entry in range(indptr[i], indptr[i + 1]):
+            own, below, equal = row[indices[entry]], 0, 0
+            for other in range(row.size):
+                below += row[other] < own
+                equal += row[other] == own
+            won += below + 0.5 * (equal - 1)
+            gains[i] += indices[entry] == first
+        pairs = n_true * (row.size - n_true)
+        gains[i] += won / pairs if pairs > 0 else 0.5
