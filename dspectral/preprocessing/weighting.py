@@ -222,10 +222,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     def _check_parameters(self) -> tuple[Idf | None, TermFrequency]:
         """Return the forms of both frequencies, whichever names they were given by."""
         check_option("norm", self.norm, ("l1", "l2", None))
-        idf, tf = (
-            check_option("idf", self.idf, ("smooth", "plain", None)),
-            check_option("tf", self.tf, get_args(TermFrequency)),
-        )
+        idf = check_option("idf", self.idf, ("smooth", "plain", None))
+        tf = check_option("tf", self.tf, get_args(TermFrequency))
         check_option("unseen", self.unseen, get_args(Unseen))
         use, smooth, sublinear = (
             default if (given := getattr(self, name)) is None else check_flag(name, given)

@@ -118,9 +118,8 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
     if is_record(tokenizer):
         tokenizer = tokenizer_from_record(tokenizer)
     if isinstance(tokenizer, Tokenizer):
-        return (
-            tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
-        )  # workers get the function with it
+        # Workers get the function with it.
+        return tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
     if isinstance(tokenizer, str) and tokenizer in RULES:
         return Tokenizer(tokenizer)
     if isinstance(tokenizer, str):
