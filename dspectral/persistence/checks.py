@@ -82,7 +82,11 @@ def _fits(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
 def _length(model: Any, name: str) -> int:
     """Return an attribute that is an integer, or its length."""
     value = getattr(model, name)
-    return int(value) if isinstance(value, Integral) else len(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if name.startswith("n_"):
+        raise ValueError(f"{type(model).__name__}.{name} is {value!r:.60}, but it must be an integer")
+    return len(value)
 
 
 def _size(term: str, model: Any, sizes: dict[str, int]) -> int:

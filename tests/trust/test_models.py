@@ -165,3 +165,11 @@ def test_a_name_that_no_method_sets_is_refused_before_anything_is_written(tmp_pa
         save(model, str(tmp_path / "model"))
     assert not (tmp_path / "model").exists()
     assert Pipeline([("svd", TruncatedSVD(2))]).fit(X).memory is None
+
+
+@pytest.mark.parametrize("value", ["12345", [1, 2, 3, 4, 5], {"kind": "tuple", "items": [1] * 5}, 5.0, None])
+def test_a_number_of_a_fit_is_no_sequence_of_that_length(tmp_path, value):
+    save(TruncatedSVD(2).fit(X), str(tmp_path / "model"))
+    edited(tmp_path / "model", lambda node: node["attributes"].update({"n_features_in_": value}))
+    with pytest.raises(ValueError, match=r"TruncatedSVD\.n_features_in_ is .*integer"):
+        load(str(tmp_path / "model"))
