@@ -1,9 +1,7 @@
 """Settings of a machine rather than of a method, read from Dask's configuration; the tree that fan-in makes."""
 
 from numbers import Integral
-
-import dask
-from dask.utils import parse_bytes, parse_timedelta
+from typing import Any
 
 __all__ = ["tree_depth"]
 
@@ -35,23 +33,23 @@ def configured_retries() -> int:
 
 def joined_bytes() -> int:
     """Return how many bytes of small blocks one task reads together at the most."""
-    return as_bytes("dspectral.joined-bytes", dask.config.get("dspectral.joined-bytes", "64 MiB"))
+    return as_bytes("dspectral.joined-bytes", _setting("dspectral.joined-bytes", "64 MiB"))
 
 
 def in_memory_bytes() -> int:
     """Return up to how many bytes of stored entries a decomposition works in memory, an eighth of the limit at most."""
-    value = dask.config.get("dspectral.in-memory-bytes", "128 MiB")
+    value = _setting("dspectral.in-memory-bytes", "128 MiB")
     return min(as_bytes("dspectral.in-memory-bytes", value), memory_limit() // 8)
 
 
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
-    return as_bytes("dspectral.memory-limit", dask.config.get("dspectral.memory-limit", "1 GiB"))
+    return as_bytes("dspectral.memory-limit", _setting("dspectral.memory-limit", "1 GiB"))
 
 
 def asked_memory_limit() -> int | None:
     """Return the limit of :func:`memory_limit` if somebody has set it; work that does not fit in it is then refused."""
-    return None if dask.config.get("dspectral.memory-limit", None) is None else memory_limit()
+    return None if _setting("dspectral.memory-limit", None) is None else memory_limit()
 
 
 def wait_warning() -> float:
@@ -66,7 +64,7 @@ def wait_limit() -> float:
 
 def wants_same_bits() -> bool:
     """Return whether passes are refused on a cluster whose machines may give different bits."""
-    value = dask.config.get("dspectral.same-bits", default=False)
+    value = _setting("dspectral.same-bits", False)
     if value not in (True, False):
         raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")
     return bool(value)
@@ -74,6 +72,8 @@ def wants_same_bits() -> bool:
 
 def as_bytes(name: str, value: object) -> int:
     """Return a size of memory that is given as a number or a text."""
+    from dask.utils import parse_bytes  # noqa: PLC0415  as below
+
     try:
         return int(parse_bytes(value))
     except (ValueError, TypeError) as error:
@@ -81,14 +81,16 @@ def as_bytes(name: str, value: object) -> int:
 
 
 def _whole_number(entry: str, default: int, *, least: int) -> int:
-    value = dask.config.get(entry, default)
+    value = _setting(entry, default)
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{entry} is {value!r}, but it must be a whole number of at least {least}")
     return int(value)
 
 
 def _seconds(entry: str, default: str) -> float:
-    value = dask.config.get(entry, default)
+    from dask.utils import parse_timedelta  # noqa: PLC0415  as below
+
+    value = _setting(entry, default)
     try:
         seconds = float(parse_timedelta(value))
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -96,3 +98,9 @@ def _seconds(entry: str, default: str) -> float:
     if not seconds > 0:
         raise ValueError(f"{entry} is {value!r}, but it must be a time such as '30 s'")
     return seconds
+
+
+def _setting(entry: str, default: object) -> Any:
+    import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+
+    return dask.config.get(entry, default)

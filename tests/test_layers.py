@@ -118,6 +118,7 @@ ENGINE = (
 OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
+    "dspectral.configuration": {"dask", "dask.utils"},
     "dspectral._compiled": {"dspectral._machine_code"},
     "dspectral.decomposition.estimators": {"dspectral.store.coordinates", "sklearn.callback"},
     "dspectral.linalg.blas": {"dspectral._machine_code"},

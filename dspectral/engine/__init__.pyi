@@ -18,6 +18,7 @@ from .blocks import is_small as is_small
 from .blocks import lazy_rows as lazy_rows
 from .blocks import row_numbers as row_numbers
 from .blocks import say_bytes as say_bytes
+from .graph import pass_of_layer as pass_of_layer
 from .run import collect_rows as collect_rows
 from .run import map_rows as map_rows
 from .run import run_tasks as run_tasks

@@ -7,7 +7,6 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral import engine
-from dspectral.engine.graph import pass_of_layer
 from dspectral.linalg.block_sums import energy_of
 from dspectral.store.columns import mark_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
@@ -34,7 +33,7 @@ def weightings_of(X: RowsLike) -> set[str]:
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [one for one in map(pass_of_layer, layers) if one.startswith(_WEIGHING)]
+    passes = [one for one in map(engine.pass_of_layer, layers) if one.startswith(_WEIGHING)]
     return {one.removeprefix(_WEIGHING) for one in passes} | ({stored} if stored else set())
 
 

@@ -86,16 +86,15 @@ class RunContext:
     @property
     def counts_blocks(self) -> bool:
         """Whether blocks are to be counted: for a listener, or for the log."""
-        is_heard = bool(self.listeners or events.EVERYWHERE)
-        return is_heard or events.LOGGER.isEnabledFor(logging.DEBUG)
+        return bool(self.listeners or events.EVERYWHERE) or events.LOGGER.isEnabledFor(logging.DEBUG)
 
     @property
     def has_listeners(self) -> bool:
         """Whether anybody in this process listens, or a dashboard is configured."""
         import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
 
-        is_heard = bool(self.listeners or events.EVERYWHERE)
-        return is_heard or bool(dask.config.get("dspectral.dashboard", default=False))
+        is_shown = dask.config.get("dspectral.dashboard", default=False)
+        return bool(self.listeners or events.EVERYWHERE or is_shown)
 
     def emit(self, event: Event, client: Client | None = None) -> None:
         """Give an event to the listeners of this thread, the log, and the scheduler of a client."""
