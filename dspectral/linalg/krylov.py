@@ -302,20 +302,23 @@ def _best_approximation(
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
     squares, amplified = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
-    if len(values) and values[-1] < SPREAD * values[0]:
-        # Squares of products, over a small value, would be off by eps times the square of the largest over that one.
-        of_parts, squares = (
-            np.split(root, np.cumsum([part.shape[1] for part in parts])[:-1]),
-            np.zeros_like(squares),
-        )
+    small = values < SPREAD * values[:1]
+    if small.any():
+        # Squares of products, over a small value, would be off by eps times the square of the largest over that one:
+        # the rows of such values alone are formed, in double precision, and multiplied with each other and with M.
+        exact = root[:, small]
+        beside, among = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
         # In double precision a panel of all columns would be larger than the products: in quarters.
         for panel in panels(len(parts[0]), *parts):
             for start in range(panel.start, panel.stop, PANEL // 4):
-                piece = slice(start, min(start + PANEL // 4, panel.stop))
-                rows = parts[0][piece] @ of_parts[0]
-                for part, weights in zip(parts[1:], of_parts[1:], strict=True):
-                    rows += part[piece] @ weights
-                squares += rows.T @ rows
+                stop = min(start + PANEL // 4, panel.stop)
+                piece = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)
+                rows = piece @ exact
+                among += rows.T @ rows
+                beside += piece.T @ rows
+        squares[:, small] = root.T @ beside
+        squares[small] = squares[:, small].T
+        squares[np.ix_(small, small)] = among
         amplified = 1.0 / SPREAD
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
     return Approximation(values, root @ vectors, parts, amplified)
