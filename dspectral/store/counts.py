@@ -338,8 +338,14 @@ def open_finished(where: Location) -> CountStore | None:
     if head is None:
         return None
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
-    sums = tuple(head["totals"])
-    return CountStore(where, blocks, head["n_columns"], head["generation"], head["provenance"], sums)
+    sums, n_columns = tuple(head["totals"]), head["n_columns"]
+    wrong = [block for block in blocks if block.n_columns != n_columns or type(n_columns) is not int]
+    if wrong:
+        raise StoreError(
+            f"store {where.url} has {n_columns!r:.60} columns by its root, but {wrong[0].n_columns!r:.60} by block "
+            f"{wrong[0].name}; build the store again"
+        )
+    return CountStore(where, blocks, n_columns, head["generation"], head["provenance"], sums)
 
 
 def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:

@@ -57,6 +57,13 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
         store.counts.compute()
 
 
+@pytest.mark.parametrize("n_columns", [3, -1, 20.0, 2**70, True, None], ids=repr)
+def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n_columns):
+    edit_root(store, n_columns=n_columns)
+    with pytest.raises(StoreError, match=rf"{n_columns}.* 20 "):
+        open_store(store.where.url)
+
+
 @pytest.mark.parametrize(
     "change",
     [
