@@ -8,6 +8,7 @@ from warnings import warn
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg import norm
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
@@ -40,8 +41,8 @@ _EXACT = ("arpack", "covariance_eigh")
 _EXACT_TOL = 1e-5
 MOST_SHARED = 64
 """Components among which a share of the variance is looked for where a sketch is all that rows leave."""
-FAR = 64.0
-"""Squared length of the mean, over the variance explained, from which single precision would lose a digit."""
+FAR = 8.0
+"""Length of the mean, over the deviation explained, from which single precision would lose a digit."""
 _NORMALIZERS = ("auto", "QR", "LU", "none")
 
 
@@ -300,7 +301,7 @@ class Decomposition(
         if self.whiten:
             axes = (axes / self._lengths).astype(dtype)
         # (x - mean) V' = x V' - mean V': sparse rows stay sparse, and far from the origin both products are in double.
-        is_far = mean is not None and mean @ mean > FAR * np.sum(self.explained_variance_)
+        is_far = mean is not None and norm(mean) > FAR * np.sqrt(np.sum(self.explained_variance_))
         axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
         to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
         Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")

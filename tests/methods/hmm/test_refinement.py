@@ -116,7 +116,7 @@ def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_ty
         ({}, [[]], [[]], "token"),
         ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0.*VectorQuantizer"),
         ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "decay"),
-        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"\[1.5, 0.9\]"),
+        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"decay.* 1\.5"),
         ({"recipe": BY_OPERATORS, "n_em_iter": 1}, [["a"]], [["K"]], "n_em_iter=0"),
     ],
 )
