@@ -47,7 +47,7 @@ LAYOUT = {"separately", "sep_limit", "pickle_protocol"}
 _LOG = logging.getLogger("dspectral")
 
 
-def entries_of(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def parse_bags(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return the words and weights of all bags, and where each bag starts."""
     starts = np.cumsum([0, *map(len, bags)])
     try:
@@ -62,7 +62,7 @@ def entries_of(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return words, weights, starts
 
 
-def chunks(corpus: Iterable[Bag], chunksize: int) -> Iterator[list[Bag]]:
+def iterate_chunks(corpus: Iterable[Bag], chunksize: int) -> Iterator[list[Bag]]:
     """Yield at most so many bags at a time."""
     left = iter(corpus)
     while bags := [list(bag) for bag in islice(left, chunksize)]:
@@ -79,14 +79,14 @@ def blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> I
         rows = sparse.csr_array(corpus.T)
         yield from (rows[start : start + chunksize] for start in range(0, rows.shape[0], chunksize))
         return
-    for bags in chunks(corpus, chunksize):
-        words, weights, starts = entries_of(bags)
+    for bags in iterate_chunks(corpus, chunksize):
+        words, weights, starts = parse_bags(bags)
         if len(wrong := words[~((words >= 0) & (words < n_terms) & (words == np.rint(words)))]):
             raise ValueError(f"the corpus has word {wrong[0]:g}, but id2word ends at {n_terms - 1}")
         yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 
-def words_of(corpus: Any, chunksize: int) -> dict[int, str]:
+def number_words(corpus: Any, chunksize: int) -> dict[int, str]:
     """Return the numbers of a corpus' words as their names."""
     if corpus is None or iter(corpus) is corpus:
         raise ValueError(
@@ -95,11 +95,11 @@ def words_of(corpus: Any, chunksize: int) -> dict[int, str]:
         )
     if is_sparse(corpus):
         return {word: str(word) for word in range(corpus.shape[0])}
-    largest = [entries_of(bags)[0].max(initial=-1) for bags in chunks(corpus, chunksize)]
+    largest = [parse_bags(bags)[0].max(initial=-1) for bags in iterate_chunks(corpus, chunksize)]
     return {word: str(word) for word in range(int(max(largest, default=-1)) + 1)}
 
 
-def joined(topic: Sequence[tuple[str, float]]) -> str:
+def format_topic(topic: Sequence[tuple[str, float]]) -> str:
     """Return the words of a topic as gensim prints them."""
     return " + ".join(f'{weight:.3f}*"{word}"' for word, weight in topic)
 
@@ -116,7 +116,7 @@ def read_weighted(item: tuple[Any, Any, float], *, dtype: DTypeLike) -> CSRRows:
 class SavedSVD(TruncatedSVD):
     """The decomposition of a saved model, with the words and parameters that make an LsiModel of it again."""
 
-    def keep_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
+    def attach_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
         """Take what was fitted, and remember the model."""
         self.__dict__.update(vars(svd))
         self.words_, self.facts_ = words, facts
@@ -236,7 +236,7 @@ class LsiModel:
         self.decay, self.onepass = check_real("decay", decay, at_least=0.0), check_flag("onepass", onepass)
         self.power_iters = check_integer("power_iters", power_iters, at_least=0)
         self.extra_samples, self.dtype, self.random_seed = extra_samples, np.dtype(dtype).type, random_seed
-        self.id2word = words_of(corpus, self.chunksize) if id2word is None else id2word
+        self.id2word = number_words(corpus, self.chunksize) if id2word is None else id2word
         if not all(isinstance(number, Integral) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
             raise ValueError(
                 f"id2word is {id2word!r:.60}, but must map numbers to words: token2id is its inverse"
@@ -305,13 +305,13 @@ class LsiModel:
             later = range(new.n_blocks)[::-1] if self.onepass else [0] * new.n_blocks
             since = new.n_blocks if self.onepass else 1
             weights = [weight * decay**since for weight in self._weights] + [decay**one for one in later]
-            rows = self._weighted([new] if self.rows is None else [self.rows, new], weights)
+            rows = self._weight_blocks([new] if self.rows is None else [self.rows, new], weights)
             svd = TruncatedSVD(**self.svd.get_params()).fit(rows)
             self._append(new)
         self._weights, self.docs_processed = weights, self.rows.n_rows  # type: ignore[union-attr]
         self._set(svd)
 
-    def _weighted(self, stores: Sequence[CountStore], weights: Sequence[float]) -> Any:
+    def _weight_blocks(self, stores: Sequence[CountStore], weights: Sequence[float]) -> Any:
         """Return the rows of stores, each block weighted, in the model's precision."""
         pieces = [store.pieces for store in stores]
         read = [(piece.read, item) for piece in pieces for item in piece.items]
@@ -409,7 +409,7 @@ class LsiModel:
         str
             Such as ``'0.707*"cat" + 0.707*"purr"'``.
         """
-        return joined(self.show_topic(topicno, topn))
+        return format_topic(self.show_topic(topicno, topn))
 
     def show_topics(
         self, num_topics: int = -1, num_words: int = 10, log: bool = False, formatted: bool = True
@@ -433,7 +433,7 @@ class LsiModel:
             Number and words of each topic.
         """
         topics = self._topics(num_words)[: None if num_topics < 0 else num_topics]
-        shown: list[Any] = list(enumerate(map(joined, topics) if formatted else topics))
+        shown: list[Any] = list(enumerate(map(format_topic, topics) if formatted else topics))
         for number, topic in shown if log else ():
             _LOG.info("topic #%i(%.3f): %s", number, self.projection.s[number], topic)
         return shown
@@ -483,7 +483,7 @@ class LsiModel:
             "documents": [self.docs_processed, self._weights, lasting],
         }
         words = {int(number): str(word) for number, word in dict(self.id2word).items()}
-        models.save(SavedSVD().keep_model(self.svd, words, facts), fname, overwrite=True)
+        models.save(SavedSVD().attach_model(self.svd, words, facts), fname, overwrite=True)
 
     @classmethod
     def load(cls, fname: str, **others: Any) -> Self:

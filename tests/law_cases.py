@@ -109,7 +109,7 @@ def texts(rng, n):
 # Parameters that a pass hands to ``of``.
 
 RNG = np.random.default_rng(5)
-MODEL = HiddenMarkov.of(
+MODEL = HiddenMarkov.from_arrays(
     RNG.dirichlet(np.ones(K)),
     RNG.dirichlet(np.ones(K), size=K).T * 0.9,
     RNG.dirichlet(np.ones(TYPES), size=K).T,

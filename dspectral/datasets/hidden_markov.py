@@ -136,7 +136,7 @@ def anchor_model(
     others = rng.dirichlet(np.full(n_types - n_states, 0.5), n_states).T
     emission[n_states + 1 :] = (1.0 - anchor_share) * others
     final = np.full(n_states, 1.0 / mean_length)
-    return HiddenMarkov.of(rng.dirichlet(np.ones(n_states)), steps, emission, final)
+    return HiddenMarkov.from_arrays(rng.dirichlet(np.ones(n_states)), steps, emission, final)
 
 
 def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> Sentences:
@@ -226,7 +226,7 @@ def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int)
     emission = np.zeros((n_types + 1, n_states))
     emission[1:] = rng.dirichlet(np.full(n_types, 0.3), n_states).T
     final = np.full(n_states, 1.0 / mean_length)
-    return HiddenMarkov.of(rng.dirichlet(np.ones(n_states)), steps, emission, final)
+    return HiddenMarkov.from_arrays(rng.dirichlet(np.ones(n_states)), steps, emission, final)
 
 
 def draw_block(

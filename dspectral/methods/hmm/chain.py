@@ -32,7 +32,7 @@ class HiddenMarkov(NamedTuple):
     final: Doubles
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, initial: ArrayLike, transition: ArrayLike, emission: ArrayLike, final: ArrayLike | None = None
     ) -> "HiddenMarkov":
         """Check shapes and signs, and fill in ``final`` where lengths are not modeled."""

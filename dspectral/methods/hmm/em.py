@@ -117,7 +117,7 @@ class EMHMM(StateDecoder):
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         self.words_ = list(corpus.words)
-        self.model_ = self._start(np.asarray(corpus.counts))
+        self.model_ = self._draw_start(np.asarray(corpus.counts))
         self.log_likelihoods_: list[float] = []
         expect_passes(self.n_iter)  # at most: EM may converge before
         # Baum-Welch: each pass adds up p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks under the model so far
@@ -132,7 +132,7 @@ class EMHMM(StateDecoder):
         self.n_passes_ = len(self.log_likelihoods_)
         return self
 
-    def _start(self, counts: Int64s) -> HiddenMarkov:
+    def _draw_start(self, counts: Int64s) -> HiddenMarkov:
         """Draw parameters around the words' own frequencies, so that no state begins without words."""
         # Equal parameters are a fixed point of EM, so states must differ from the first pass on. Exponential draws,
         # normalized, are uniform on the simplex; adding 1 keeps words without tokens possible.

@@ -101,9 +101,9 @@ def expected_block(
 ) -> tuple[float, int, int]:
     """Add the expected counts of each sentence, given its tokens and labels."""
     # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
-    longest, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
-    alpha, scale = np.empty((longest, width)), np.empty(longest)
-    kind, rows = np.empty(longest, dtype=np.int8), np.empty((3, width))
+    max_length, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
+    alpha, scale = np.empty((max_length, width)), np.empty(max_length)
+    kind, rows = np.empty(max_length, dtype=np.int8), np.empty((3, width))
     log_likelihood, n_sentences, n_impossible = 0.0, 0, 0
     for s in range(len(offsets) - 1):
         words, tags = ids[offsets[s] : offsets[s + 1]], labels[offsets[s] : offsets[s + 1]]

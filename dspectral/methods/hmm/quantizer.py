@@ -21,7 +21,7 @@ BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
 N_STARTS = 3
 """Starts of k-means."""
-HUGE = 1e150
+MAX_MAGNITUDE = 1e150
 """Largest magnitude whose square, and sums of such, are finite numbers."""
 
 Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
@@ -125,14 +125,14 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         """
         check_is_fitted(self)
         if is_lazy(X) or _is_matrix(X):
-            return self._codes(self._stack(X, reset=False))[:, None]
+            return self._nearest_centers(self._stack(X, reset=False))[:, None]
         if not len(X):
             return []
-        codes = self._codes(self._stack(X, reset=False))
+        codes = self._nearest_centers(self._stack(X, reset=False))
         return list(np.split(codes, np.cumsum([len(np.asarray(frames)) for frames in X])[:-1]))
 
     @np.errstate(under="ignore")
-    def _codes(self, frames: Doubles) -> Int32s:
+    def _nearest_centers(self, frames: Doubles) -> Int32s:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_
         # |x|^2 is the same for all centers and left out.
@@ -148,11 +148,11 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             )
         for part in [X] if _is_matrix(X) else X:
             refuse_lossy(part)
-        rows = X if _is_matrix(X) else _joined(X)
+        rows = X if _is_matrix(X) else _concatenate_frames(X)
         frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
         # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.
         largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
-        if largest > HUGE:
+        if largest > MAX_MAGNITUDE:
             raise ValueError(f"X holds {largest:g}, but squares of entries must be finite: divide X first")
         return frames
 
@@ -174,7 +174,7 @@ def _is_matrix(X: Frames) -> bool:
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
 
 
-def _joined(X: Iterable[ArrayLike]) -> Doubles:
+def _concatenate_frames(X: Iterable[ArrayLike]) -> Doubles:
     """Return the frames of all sequences, one after the other."""
     try:
         parts = [np.asarray(frames, dtype=np.float64) for frames in X]

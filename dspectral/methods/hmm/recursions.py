@@ -182,9 +182,9 @@ def posterior_block(
     log_likelihood: Doubles,
 ) -> None:
     """Smooth each sentence: write its posterior, shape (n_tokens, n_states), and its log-likelihood."""
-    n_states, longest = len(model.initial), longest_sentence(offsets)
-    bounds, labels = np.array([0, n_states]), np.zeros(longest, dtype=np.int32)
-    scale, kind, rows = np.empty(longest), np.empty(longest, dtype=np.int8), np.empty((3, n_states))
+    n_states, max_length = len(model.initial), longest_sentence(offsets)
+    bounds, labels = np.array([0, n_states]), np.zeros(max_length, dtype=np.int32)
+    scale, kind, rows = np.empty(max_length), np.empty(max_length, dtype=np.int8), np.empty((3, n_states))
     # The posterior is alpha * beta. Alpha is written to ``out`` and multiplied by beta on the way back, so only one
     # row of beta is ever held: rows[0] is beta[t] when token t is multiplied.
     for s in range(len(offsets) - 1):
@@ -207,19 +207,19 @@ def posterior_block(
 def longest_sentence(offsets: Int64s) -> int:
     """Return the number of tokens of the longest sentence."""
     # Buffers are made once a block, for this many tokens, rather than for each sentence.
-    longest = 0
+    max_length = 0
     for s in range(len(offsets) - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    return longest
+        max_length = max(max_length, offsets[s + 1] - offsets[s])
+    return max_length
 
 
 @compiled
 def likelihood_block(ids: Int32s, offsets: Int64s, model: HiddenMarkov, log_likelihood: Doubles) -> None:
     """Write the log-likelihood of each sentence by the forward recursion alone, with memory for one sentence."""
-    longest = longest_sentence(offsets)
-    bounds, labels = np.array([0, len(model.initial)]), np.zeros(longest, dtype=np.int32)
-    alpha, scale = np.empty((longest, len(model.initial))), np.empty(longest)
-    kind = np.empty(longest, dtype=np.int8)
+    max_length = longest_sentence(offsets)
+    bounds, labels = np.array([0, len(model.initial)]), np.zeros(max_length, dtype=np.int32)
+    alpha, scale = np.empty((max_length, len(model.initial))), np.empty(max_length)
+    kind = np.empty(max_length, dtype=np.int8)
     # O(n k^2) for a sentence of n tokens; alpha is written over by the next one, as nothing comes back along it.
     for s in range(len(offsets) - 1):
         words = ids[offsets[s] : offsets[s + 1]]

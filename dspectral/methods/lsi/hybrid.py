@@ -148,7 +148,7 @@ class DocumentProducts:
         self._sums: NDArray[np.float64] | None = None
         self.reads = 1 if similarity is None else 2
 
-    def takes_doubles(self) -> bool:
+    def needs_float64(self) -> bool:
         """Report whether the rows alone are decomposed, and may have large means."""
         alone = self._streams is None and self._similarity is None
         return alone and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
@@ -164,7 +164,7 @@ class DocumentProducts:
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
         if self._similarity is not None:
-            return self._through_documents(self._similarity, Z)
+            return self._multiply_by_similarity(self._similarity, Z)
         if self._streams is None:
             return summarize(self._X, of=partial(GramProduct.of, factor=Z, center=True), name="product")
         of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
@@ -175,10 +175,10 @@ class DocumentProducts:
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
 
-    def _through_documents(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
+    def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
         with numbered(is_pass=True):
-            times = partial(_times, Z=Z)
+            times = partial(_multiply_rows, Z=Z)
             projected = collect_rows(
                 map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
             )
@@ -198,7 +198,7 @@ def hybrid_spectrum(
     check_size(plan, shape[1])
     solver = chosen_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
     expect_passes(passes_of(plan, solver) * documents.reads)
-    doubles = root is None and documents.takes_doubles()
+    doubles = root is None and documents.needs_float64()
     if solver == "gram":
         moments = documents.gram(center=doubles)
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
@@ -218,13 +218,13 @@ def hybrid_spectrum(
     return found._replace(axes=found.axes.astype(plan.dtype, copy=False))
 
 
-def _times(rows: Rows, *, Z: FloatArray) -> FloatArray:
+def _multiply_rows(rows: Rows, *, Z: FloatArray) -> FloatArray:
     return np.asarray(float_rows(rows) @ Z, dtype=Z.dtype)
 
 
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
-COMPONENTS, HALF = 300, 0.5
+MAX_COMPONENTS, AUTO_WEIGHT_SHARE = 300, 0.5
 """Most components that ``"auto"`` takes, and its share of the largest admissible weight."""
 SOLVER, N_PASSES = "auto", 5
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`, and the passes of ``"krylov"``."""
@@ -365,7 +365,7 @@ class HybridLSI(
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
-        root = self._root(matrix_of(term_similarity, X), rows.shape[1])
+        root = self._term_factor(matrix_of(term_similarity, X), rows.shape[1])
         documents = self._documents(rows, y, document_similarity)
         # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
@@ -378,7 +378,7 @@ class HybridLSI(
         )
         found = hybrid_spectrum(documents, root, plan, rows.shape)
         found = found if self.n_components == "auto" else pad_components(found, plan)
-        self._set(found, root, documents.reads)
+        self._set_attributes(found, root, documents.reads)
         return self
 
     def transform(self, X: RowsLike) -> Any:
@@ -410,7 +410,7 @@ class HybridLSI(
         tags.input_tags.sparse = True
         return tags
 
-    def _root(self, similarity: Similarity | None, n_terms: int) -> Factor | None:
+    def _term_factor(self, similarity: Similarity | None, n_terms: int) -> Factor | None:
         """Return the factor of S, or None for the identity."""
         self.admissible_beta_ = None
         if similarity is None:
@@ -426,7 +426,7 @@ class HybridLSI(
     def _n_components(self, X: CheckedRows) -> int:
         if self.n_components != "auto":
             return self.n_components
-        return int(min(COMPONENTS, *(size for size in X.shape if isfinite(size))))
+        return int(min(MAX_COMPONENTS, *(size for size in X.shape if isfinite(size))))
 
     def _alpha(self, auto: float) -> float:
         is_auto = isinstance(self.alpha, str) and self.alpha == "auto"
@@ -434,7 +434,7 @@ class HybridLSI(
 
     def _weight(self, admissible: float, matrix: str) -> float:
         """Return the weight of the similarity of documents, half of the admissible one where it is not given."""
-        alpha = self._alpha(HALF * admissible)
+        alpha = self._alpha(AUTO_WEIGHT_SHARE * admissible)
         checked_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
@@ -464,7 +464,7 @@ class HybridLSI(
         admit_labels(len(known.classes), X.shape[1], N_COPIES)
         return DocumentProducts(X, self.alpha_, classes=unit_class_rows(known.indicator))
 
-    def _set(self, found: Spectrum, root: Factor | None, reads: int) -> None:
+    def _set_attributes(self, found: Spectrum, root: Factor | None, reads: int) -> None:
         # Right singular vectors are in the coordinates of L; components are L V, so that rows fold in by a product.
         axes = found.axes if root is None else root.times(np.ascontiguousarray(found.axes.T)).T
         self.components_ = fixed_signs(np.ascontiguousarray(axes))

@@ -1,4 +1,4 @@
-"""Linear support vector machines over blocks, one class against all others, all classes in the same passes."""
+"""Linear one-vs-rest support vector machines over blocks; all classes share the passes."""
 
 import warnings
 from collections import deque
@@ -20,11 +20,11 @@ from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import FloatArray, Rows, is_sparse
 
 PAIRS = 10
-"""Steps that are remembered, with the changes of the gradient along them."""
+"""Number of stored pairs of a step and its gradient change."""
 _ARMIJO = 1e-4
-"""Share of the decrease that the slope promises which a step must bring."""
+"""Armijo constant: a step must achieve this share of the linear decrease."""
 _ROUNDING = 1e-14
-"""Rise of the objective, relative to it, that counts as rounding."""
+"""Relative increase of the objective that counts as rounding."""
 
 
 @has_arrays(
@@ -35,7 +35,7 @@ _ROUNDING = 1e-14
 )
 @saved
 class Relevancy(NamedTuple):
-    """Weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
+    """Logistic weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
 
     axes: NDArray[np.float64]
     offsets: NDArray[np.float64]
@@ -46,13 +46,13 @@ class Relevancy(NamedTuple):
         """Return ``x'w + c`` for each row and class, shape (n, L)."""
         return products(rows, self.axes) + self.offsets
 
-    def of_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights that belong to scores, shape (n, L)."""
+    def weights_from_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights for given scores, shape (n, L)."""
         return np.asarray(expit(self.a * (scores + self.b)))
 
     def weights(self, rows: Rows) -> NDArray[np.float64]:
         """Return the weight of each row in each class, between 0 and 1, shape (n, L)."""
-        return self.of_scores(self.scores(rows))
+        return self.weights_from_scores(self.scores(rows))
 
 
 class SquaredHinge(NamedTuple):
@@ -79,9 +79,9 @@ class SquaredHinge(NamedTuple):
         relevancy: Relevancy | None = None,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `members` (n, L), `axes` (d, L), `offsets` (L,)."""
-        # With the margin's shortfall h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is
-        # sum -2 y h, and by u it is sum -2 y h f x: one product with the rows and one with their transpose give
-        # all classes. Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
+        # With h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is sum -2 y h, and by u it is
+        # sum -2 y h f x. One product with the rows and one with their transpose serve all classes.
+        # Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
         energy = energy_of(rows)
         weights = None if relevancy is None else relevancy.weights(rows)
         scores = products(rows, axes)
@@ -90,14 +90,13 @@ class SquaredHinge(NamedTuple):
         scores += offsets
         signs = np.full(scores.shape, -1.0)  # y of each row and class: one class against all others
         signs[(members.toarray() if is_sparse(members) else members) != 0] = 1.0
-        short = np.maximum(1.0 - signs * scores, 0.0)
-        slope = -2.0 * signs * short
-        # The intercept is not multiplied by the weight f, so its derivative is summed before the slope takes that
-        # factor.
+        shortfall = np.maximum(1.0 - signs * scores, 0.0)
+        slope = -2.0 * signs * shortfall
+        # The weight f does not multiply the intercept, so the derivative by c is summed first.
         by_offset = slope.sum(axis=0)
         if weights is not None:
             slope *= weights
-        loss = np.einsum("ij,ij->j", short, short)
+        loss = np.einsum("ij,ij->j", shortfall, shortfall)
         numbers = float_rows(rows)
         if is_sparse(numbers):
             by_axis = np.asarray(sparse_products.transpose_times(numbers, slope), dtype=np.float64)
@@ -111,7 +110,7 @@ class SquaredHinge(NamedTuple):
 
 
 class TopScores(NamedTuple):
-    """Numbers and scores of the rows with the ``limits`` (L,) highest scores of each class, highest first."""
+    """Row numbers and scores of the ``limits`` (L,) best rows of each class, highest score first."""
 
     n_rows: int
     limits: NDArray[np.int64]
@@ -121,17 +120,17 @@ class TopScores(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
         """Summarize one block, csr_array or ndarray, shape (n, d)."""
-        energy_of(rows)  # names an entry that is not finite
+        energy_of(rows)  # raises on NaN or infinity
         scores = relevancy.scores(rows)
-        # Scores are negated before a stable sort, since a reversed stable sort would put equal scores in reverse order.
-        places = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
-        return cls(len(scores), limits, tuple(places), tuple(scores[p, j] for j, p in enumerate(places)))
+        # A stable sort of negated scores keeps equal scores in row order; reversing a sort would not.
+        order = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
+        return cls(len(scores), limits, tuple(order), tuple(scores[p, j] for j, p in enumerate(order)))
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
         parts = (self, *others)
-        # Row numbers count from the start of each part. A stable sort of parts in row order keeps equal scores in
-        # row order, so the result does not depend on where the rows were cut.
+        # Row numbers count from the start of each summary. A stable sort keeps equal scores in row order, so the
+        # result does not depend on the blocks.
         starts = np.cumsum([0, *(part.n_rows for part in parts)])
         rows, scores = [], []
         for j, limit in enumerate(self.limits):
@@ -146,7 +145,7 @@ class TopScores(NamedTuple):
 
 
 def products(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
-    """Return ``rows @ axes`` in double precision, for rows of any type of numbers."""
+    """Return ``rows @ axes`` in double precision, for rows of any numeric dtype."""
     rows = float_rows(rows)
     if is_sparse(rows):
         axes = np.asarray(axes, dtype=np.float64)
@@ -159,16 +158,16 @@ Spaces = list[NDArray[np.float64]]
 
 
 class Training(NamedTuple):
-    """Settings of the training.
+    """Training options.
 
     Attributes
     ----------
     C : float
         Weight of the loss against the penalty.
     tol : float
-        Largest entry of each class's gradient at the end, divided by that at the start.
+        Training stops when the gradient's largest entry falls below this share of its initial value.
     max_iter : int
-        Number of passes that training may take.
+        Maximum number of passes.
     """
 
     C: float
@@ -177,7 +176,7 @@ class Training(NamedTuple):
 
 
 class LinearSVMs(NamedTuple):
-    """One linear machine for each class, and the passes that training took. Shapes: `axes` (d, L), `offsets` (L,)."""
+    """One linear SVM for each class, and the number of training passes. Shapes: `axes` (d, L), `offsets` (L,)."""
 
     axes: NDArray[np.float64]
     offsets: NDArray[np.float64]
@@ -191,28 +190,28 @@ def train_linear_svms(
     spaces: Spaces | None = None,
     relevancy: Relevancy | None = None,
 ) -> LinearSVMs:
-    """Train by L-BFGS, each class by its own, in the same passes: one gives the losses and gradients of all.
+    """Train one SVM for each class by L-BFGS; each pass computes the losses and gradients of all classes.
 
     Parameters
     ----------
     data : LabelledStreams
-        Rows, and for each row which classes it is in.
+        Rows, and an indicator of the classes of each row.
     training : Training
-        Weight of the loss, and when to stop.
+        Weight of the loss, and stopping criteria.
     spaces : list of ndarray, shape (k_c, d), optional
-        Axes of the space in which each class's machine is trained; by default all columns.
+        Axes of the space in which each class's SVM is trained; by default all columns.
     relevancy : Relevancy, optional
-        Weights of each row in each class, by which it is multiplied before it is folded in.
+        Weights of each row in each class, which multiply the row before projection.
 
     Returns
     -------
     LinearSVMs
-        Machines whose ``axes`` are already taken back from each class's space to columns.
+        SVMs with ``axes`` in terms of the columns of X.
 
     Notes
     -----
     Minimizes ``(|w|^2 + c^2) / 2 + C sum max(0, 1 - y (w'z + c))^2`` for each class, as LIBLINEAR does. A task holds
-    its block, ``8 n L`` bytes for the n rows in it and two arrays of ``8 d L``.
+    its block, ``8 n L`` bytes for its n rows and two arrays of ``8 d L``.
 
     References
     ----------
@@ -220,46 +219,44 @@ def train_linear_svms(
     """
     with blas_in_one_thread():
         sizes = [data.n_words] * data.n_labels if spaces is None else [len(space) for space in spaces]
-        # The machines start at zero, where every row falls short of its margin by 1: the size of the gradient there is
-        # the scale of the tolerance.
+        # All SVMs start at zero; the gradient there scales the tolerance.
         points = [np.zeros(size + 1) for size in sizes]
         values, gradients, energy = _evaluate(data, training, points, spaces, relevancy)
-        # The largest curvature is at most 1 + 2 C (|X|^2 + n), so the first step along the gradient is never too long.
-        steepest = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
+        # The curvature is at most 1 + 2 C (|X|^2 + n), so this first step along the gradient cannot overshoot.
+        first_step = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
         descents = [
-            AskTellLBFGS(point, value, gradient, step=steepest)
+            AskTellLBFGS(point, value, gradient, step=first_step)
             for point, value, gradient in zip(points, values, gradients, strict=True)
         ]
-        # Each class stops by its own gradient at zero: classes of other sizes have gradients of other sizes.
-        limits = [training.tol * descent.left for descent in descents]
+        # Gradients scale with the size of a class, so each class has its own tolerance.
+        limits = [training.tol * descent.gradient_norm for descent in descents]
         n_passes = 1
-        # Each turn is one pass, which evaluates every class at its own trial point. A class that is done keeps its
-        # best point (it is evaluated again, but not told), until the slowest is done as well.
-        while _worst(descents, limits) > 1.0 and n_passes < training.max_iter:
+        # Each iteration is one pass, which evaluates every class at its own trial point. A converged class keeps its
+        # best point until all have converged.
+        while _max_gradient_ratio(descents, limits) > 1.0 and n_passes < training.max_iter:
             trials = [descent.trial for descent in descents]
             values, gradients, _ = _evaluate(data, training, trials, spaces, relevancy)
             for descent, value, gradient, limit in zip(descents, values, gradients, limits, strict=True):
-                if descent.left > limit:
-                    descent.tell(value, gradient)
+                if descent.gradient_norm > limit:
+                    descent.update(value, gradient)
             n_passes += 1
-    if (excess := _worst(descents, limits)) > 1.0:
+    if (excess := _max_gradient_ratio(descents, limits)) > 1.0:
         warnings.warn(
-            f"the machines stopped after {n_passes} passes with {excess:.3g} times the gradient that "
-            f"tol = {training.tol:g} allows: raise tol, or lower C",
+            f"the SVMs did not converge within {n_passes} passes: the gradient is {excess:.3g} times the limit of "
+            f"tol={training.tol:g}; increase tol or decrease C",
             ConvergenceWarning,
             stacklevel=3,
         )
-    axes, offsets = _to_columns([descent.x for descent in descents], spaces)
+    axes, offsets = _unpack_weights([descent.x for descent in descents], spaces)
     return LinearSVMs(axes, offsets, n_passes)
 
 
 class AskTellLBFGS:
     """Minimize one smooth, strongly convex function whose values a caller computes.
 
-    Ask for :attr:`trial`, evaluate the function there, and :meth:`tell` the result; repeat until :attr:`left` is
-    small. `x, value, gradient`: best point so far, with its objective and gradient; `trial` (p,): point at which the
-    function is to be evaluated next. Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
-    Shapes: `x` (p,), `gradient` (p,).
+    The caller evaluates the function at :attr:`trial` and passes the result to :meth:`update`, until
+    :attr:`gradient_norm` is small. `x` (p,), `value`, `gradient` (p,): best point so far, its objective and gradient;
+    `trial` (p,): next point to evaluate. Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
 
     >>> curvature = np.array([1.0, 10.0, 100.0])
     >>> search = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
@@ -274,69 +271,69 @@ class AskTellLBFGS:
         self, x: NDArray[np.float64], value: float, gradient: NDArray[np.float64], *, step: float
     ) -> None:
         self.x, self.value, self.gradient = x, value, gradient
-        self._scale, self._part = step, 1.0
+        self._scale, self._step_size = step, 1.0
         self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=PAIRS)
         self._set_direction()
 
     @property
-    def left(self) -> float:
+    def gradient_norm(self) -> float:
         """Largest entry of the gradient in magnitude."""
         return float(np.max(np.abs(self.gradient), initial=0.0))
 
-    def tell(self, value: float, gradient: NDArray[np.float64]) -> None:
-        """Report the objective at ``trial``, and so choose the next trial point.
+    def update(self, value: float, gradient: NDArray[np.float64]) -> None:
+        """Take the objective and gradient (p,) at ``trial`` and set the next trial point.
 
-        If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed; otherwise the step
-        is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last. Shapes: `gradient` (p,).
+        If the Armijo condition holds, the point is accepted and a new L-BFGS direction computed. Otherwise the step
+        is shortened by parabolic interpolation, clipped to [0.1, 0.5] of the last.
         """
         slope = float(self._direction @ self.gradient)
-        # Near the minimum the objective changes by less than its own rounding: without the slack no step would be
-        # taken any more.
+        # Near the minimum the objective changes by less than its rounding; without slack every step would be rejected.
         slack = _ROUNDING * abs(self.value)
-        if value > self.value + _ARMIJO * self._part * slope + slack:
+        if value > self.value + _ARMIJO * self._step_size * slope + slack:
             # Minimum of the parabola through the value and slope at x and the value at the trial point.
-            rise = value - self.value - self._part * slope
-            best = -slope * self._part**2 / (2.0 * rise)
-            self._part = min(max(best, 0.1 * self._part), 0.5 * self._part)
-            self.trial = self.x + self._part * self._direction
+            rise = value - self.value - self._step_size * slope
+            best = -slope * self._step_size**2 / (2.0 * rise)
+            self._step_size = min(max(best, 0.1 * self._step_size), 0.5 * self._step_size)
+            self.trial = self.x + self._step_size * self._direction
             return
-        moved, changed = self.trial - self.x, gradient - self.gradient
-        along = float(moved @ changed)
-        if along > 0:  # true for a convex function, but for rounding
-            self._pairs.append((moved, changed, along))
-            self._scale = along / float(changed @ changed)
+        step, gradient_change = self.trial - self.x, gradient - self.gradient
+        curvature = float(step @ gradient_change)
+        if curvature > 0:  # always true for a convex function, except for rounding
+            self._pairs.append((step, gradient_change, curvature))
+            self._scale = curvature / float(gradient_change @ gradient_change)
         self.x, self.value, self.gradient = self.trial, value, gradient
         self._set_direction()
 
     def _set_direction(self) -> None:
-        """Multiply minus the gradient by the inverse Hessian that the remembered pairs imply (two-loop recursion)."""
-        # Two loops over at most PAIRS pairs, `4 p` flops for each in either. The first, newest pair first, subtracts
-        # multiples of the changes of the gradient; the second, oldest first, adds multiples of the steps. Between them
-        # `_scale` stands for the inverse Hessian in all directions that no pair has seen.
+        """Set the direction: minus the L-BFGS inverse Hessian times the gradient (two-loop recursion)."""
+        # Two loops over at most PAIRS pairs, `4 p` flops for each. The first, newest pair first, subtracts multiples
+        # of the gradient changes; the second, oldest first, adds multiples of the steps. In between, `_scale`
+        # approximates the inverse Hessian in directions outside the pairs.
         direction = -self.gradient
         shares = []
-        for moved, changed, along in reversed(self._pairs):
-            shares.append(float(moved @ direction) / along)
-            direction = direction - shares[-1] * changed
+        for step, gradient_change, curvature in reversed(self._pairs):
+            shares.append(float(step @ direction) / curvature)
+            direction = direction - shares[-1] * gradient_change
         direction = self._scale * direction
-        for (moved, changed, along), share in zip(self._pairs, reversed(shares), strict=True):
-            direction = direction + (share - float(changed @ direction) / along) * moved
-        self._direction, self._part = direction, 1.0
+        for (step, gradient_change, curvature), share in zip(self._pairs, reversed(shares), strict=True):
+            direction = direction + (share - float(gradient_change @ direction) / curvature) * step
+        self._direction, self._step_size = direction, 1.0
         self.trial = self.x + direction
 
 
-def _worst(descents: list[AskTellLBFGS], limits: list[float]) -> float:
-    """Return the largest gradient that a class has left, divided by what is allowed for it."""
+def _max_gradient_ratio(descents: list[AskTellLBFGS], limits: list[float]) -> float:
+    """Return the largest ratio of a class's gradient norm to its limit."""
     return max(
-        descent.left / limit if limit else 0.0 for descent, limit in zip(descents, limits, strict=True)
+        descent.gradient_norm / limit if limit else 0.0
+        for descent, limit in zip(descents, limits, strict=True)
     )
 
 
-def _to_columns(
+def _unpack_weights(
     points: list[NDArray[np.float64]], spaces: Spaces | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weights of columns, shape (d, L), and intercepts, the last entries of the points."""
-    # A machine in a space is one of columns: w'(V x) = (V'w)'x, so passes need not know the spaces.
+    """Return column weights, shape (d, L), and intercepts, the last entries of the points."""
+    # Weights in a space translate to columns by w'(V x) = (V'w)'x, so tasks never need the spaces.
     parts = [point[:-1] for point in points]
     if spaces is not None:
         parts = [space.T @ part for space, part in zip(spaces, parts, strict=True)]
@@ -350,15 +347,15 @@ def _evaluate(
     spaces: Spaces | None,
     relevancy: Relevancy | None,
 ) -> tuple[list[float], list[NDArray[np.float64]], float]:
-    """Return objective and gradient of each class at its point, from one pass, and the energy of the rows."""
-    axes, offsets = _to_columns(points, spaces)
+    """Return objective and gradient of each class at its point, and the energy of the rows, from one pass."""
+    axes, offsets = _unpack_weights(points, spaces)
     of = partial(SquaredHinge.of, axes=axes, offsets=offsets, relevancy=relevancy)
     part = summarize(data.words, data.labels, of=of, name="hinge")
     values, gradients = [], []
     for j, point in enumerate(points):
-        # By the chain rule the gradient in a space is V times the gradient in columns.
+        # Chain rule: the gradient in a space is V times the gradient in columns.
         slope = part.axes[:, j] if spaces is None else spaces[j] @ part.axes[:, j]
-        # The last entry of a point is its intercept, which is penalized as well: LIBLINEAR's choice.
+        # The intercept, the last entry of a point, is penalized too, as in LIBLINEAR.
         values.append(float(point @ point) / 2.0 + training.C * float(part.loss[j]))
         gradients.append(point + training.C * np.append(slope, part.offsets[j]))
     return values, gradients, part.energy

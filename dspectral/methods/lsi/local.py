@@ -45,7 +45,7 @@ from dspectral.methods.lsi.local_regions import (
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, KeepPath, Rows, RowsLike, is_sparse
 
-COMPONENTS = 25
+MAX_COMPONENTS = 25
 """Most components that ``"auto"`` takes."""
 INITIAL_C = 1.0
 """C of the first classifier, which gives the relevancies."""
@@ -68,15 +68,15 @@ class LocalMachines(NamedTuple):
         # f x'V'w + c: weighting a row's product is weighting the row.
         return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
 
-    def difference(self, rows: Rows) -> NDArray[np.float64]:
+    def score_difference(self, rows: Rows) -> NDArray[np.float64]:
         """Return the second class's score less the first's, shape (n, 1)."""
         return np.diff(self.scores(rows), axis=1)
 
-    def best(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
+    def predict_class(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
         """Return the class with the highest score of each row, shape (n, 1)."""
         return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
 
-    def above(self, rows: Rows) -> CSRRows:
+    def predict_indicator(self, rows: Rows) -> CSRRows:
         """Return ones where a score is above 0, shape (n, L)."""
         return sparse.csr_array((self.scores(rows) > 0).astype(np.float64))
 
@@ -245,13 +245,13 @@ class LocalLSI(
         rows = members_of_classes(known, X.shape[0])
         data = labelled_streams(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
-        auto = max(1, min(COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
+        auto = max(1, min(MAX_COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
         self.components_, n_gathered = local_spaces(
             X,
             regions,
             auto if self.n_components == "auto" else self.n_components,
             seed=self.random_state_,
-            bytes_of_row=row_bytes(given, X),
+            row_nbytes=row_bytes(given, X),
         )
         machines = train_linear_svms(
             data,
@@ -291,7 +291,7 @@ class LocalLSI(
         """Return each class's region, and the passes over the rows that they took."""
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
-            return [Region(mine, np.ones(len(mine))) for mine in rows], 0
+            return [Region(members, np.ones(len(members))) for members in rows], 0
         first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
         self.relevancy_ = Relevancy(first.axes, first.offsets, recipe.a, recipe.b)
         return weighted_regions(data, rows, self.relevancy_, float(self.gamma)), first.n_passes + 1
@@ -313,10 +313,10 @@ class LocalLSI(
             Scores, above 0 where a document is taken to be in the class. For two labels, one a document, shape
             (n,): the second's score less the first's.
         """
-        X = self._checked(X)
+        X = self._check_input(X)
         # Of two classes scikit-learn wants one score for each document, above 0 for the second class.
         if self.exclusive_ and len(self.classes_) == 2:
-            return map_rows(X, self._machines.difference, n_columns=1, name="score")[:, 0]
+            return map_rows(X, self._machines.score_difference, n_columns=1, name="score")[:, 0]
         return map_rows(X, self._machines.scores, n_columns=len(self.classes_), name="score")
 
     def predict(self, X: RowsLike) -> Any:
@@ -333,12 +333,16 @@ class LocalLSI(
             Labels; or an indicator matrix, dense where that of the fit was, CSR where it was sparse or lazy. Lazy
             documents give a Dask array of CSR blocks.
         """
-        X = self._checked(X)
+        X = self._check_input(X)
         if self.exclusive_:
-            best = partial(self._machines.best, classes=self.classes_)
+            best = partial(self._machines.predict_class, classes=self.classes_)
             return map_rows(X, best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
         found = map_rows(
-            X, self._machines.above, n_columns=len(self.classes_), sparse_output=True, name="predict"
+            X,
+            self._machines.predict_indicator,
+            n_columns=len(self.classes_),
+            sparse_output=True,
+            name="predict",
         )
         dense = self.indicator_dtype_ is not None and not is_lazy(X)
         return found.toarray().astype(self.indicator_dtype_) if dense else found
@@ -377,7 +381,7 @@ class LocalLSI(
         ndarray or (for lazy input) Dask array, shape (n, sum of all k_c)
             Coordinates in the space of the first class, then in that of the second, and so on.
         """
-        X = self._checked(X)
+        X = self._check_input(X)
         return map_rows(X, self._machines.fold_in, n_columns=self._n_features_out, name="fold-in")
 
     def __sklearn_tags__(self) -> Tags:
@@ -391,7 +395,7 @@ class LocalLSI(
     def _n_features_out(self) -> int:
         return sum(len(axes) for axes in self.components_)
 
-    def _checked(self, X: RowsLike) -> Any:
+    def _check_input(self, X: RowsLike) -> Any:
         check_is_fitted(self)
         return checked_rows(self, X, reset=False)
 

@@ -14,7 +14,7 @@ from dspectral.types import CSRRows, FloatArray, is_sparse, without_room
 
 DENSE_COLUMNS = 1024
 """Columns up to which the factor is dense, and all eigenvalues are computed."""
-HIGHEST_DEGREE = 500
+MAX_DEGREE = 500
 """Largest degree of a polynomial factor."""
 _PRECISION = 1e-9
 """Coefficients of a polynomial below this number, relative to the smallest root, are left out."""
@@ -49,10 +49,10 @@ class PolynomialFactor(NamedTuple):
         matrix = self.matrix.astype(Y.dtype)
         later, latest = np.zeros_like(Y), np.zeros_like(Y)
         for coefficient in self.coefficients[:0:-1]:
-            turned = (matrix @ latest - self.middle * latest) * (2.0 / self.half)
-            later, latest = latest, turned - later + coefficient * Y
-        turned = (matrix @ latest - self.middle * latest) / self.half
-        return np.asarray(turned - later + self.coefficients[0] * Y, dtype=Y.dtype)
+            product = (matrix @ latest - self.middle * latest) * (2.0 / self.half)
+            later, latest = latest, product - later + coefficient * Y
+        product = (matrix @ latest - self.middle * latest) / self.half
+        return np.asarray(product - later + self.coefficients[0] * Y, dtype=Y.dtype)
 
     def transpose_times(self, Y: FloatArray) -> FloatArray:
         """Return ``L' Y``, the same."""
@@ -122,26 +122,26 @@ def factor(similarity: sparse.csr_array, weight: float, ends: tuple[float, float
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
     if size <= DENSE_COLUMNS:
         return DenseFactor(scipy.linalg.cholesky(matrix.toarray(), lower=True))
-    return root_series(matrix, 1.0 + weight * ends[0], 1.0 + weight * ends[1])
+    return sqrt_chebyshev_series(matrix, 1.0 + weight * ends[0], 1.0 + weight * ends[1])
 
 
-def root_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:
+def sqrt_chebyshev_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:
     """Return the root's Chebyshev series on the spectrum, cut where its coefficients no longer count."""
-    # The coefficients by a cosine transform of the root at the 2 * HIGHEST_DEGREE Chebyshev points; they fall as
+    # The coefficients by a cosine transform of the root at the 2 * MAX_DEGREE Chebyshev points; they fall as
     # ((sqrt(c) - 1) / (sqrt(c) + 1))^n for a condition number c, so a nearly singular matrix needs many.
     margin = 0.01 * lowest  # eigenvalues are found to a few digits
     low, high = lowest - margin, max(highest + margin, lowest * 1.1)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
-    n = 2 * HIGHEST_DEGREE
+    n = 2 * MAX_DEGREE
     angles = np.pi * (np.arange(n) + 0.5) / n
     roots = np.sqrt(middle + half * np.cos(angles))
     coefficients = 2.0 / n * np.cos(np.outer(np.arange(n), angles)) @ roots
     coefficients[0] /= 2.0
     counts = np.flatnonzero(np.abs(coefficients) > _PRECISION * np.sqrt(lowest))
-    if counts[-1] > HIGHEST_DEGREE:
+    if counts[-1] > MAX_DEGREE:
         raise ValueError(
             f"a similarity's eigenvalues reach from {lowest:.3g} to {highest:.3g}, too far for a polynomial of "
-            f"degree {HIGHEST_DEGREE}: lower its weight"
+            f"degree {MAX_DEGREE}: lower its weight"
         )
     return PolynomialFactor(matrix, middle, half, coefficients[: counts[-1] + 1])
 
@@ -181,7 +181,7 @@ def term_similarity(
     words: Sequence[str],
     vectors: FloatArray,
     *,
-    n_neighbours: int = 10,
+    n_neighbors: int = 10,
     threshold: float = 0.3,
 ) -> TermSimilarity:
     """Connect each term of a vocabulary to those whose vectors are at the smallest angles.
@@ -194,7 +194,7 @@ def term_similarity(
         Words that have a vector; those that are not in the vocabulary are left out.
     vectors : ndarray, shape (len(words), m)
         Vectors of the words. A term without a vector is similar to none.
-    n_neighbours : int, default=10
+    n_neighbors : int, default=10
         Number of neighbors of each term.
     threshold : float, default=0.3
         Cosines up to this number are left out.
@@ -215,40 +215,40 @@ def term_similarity(
     >>> found.matrix.toarray().round(2).tolist(), found.n_known
     ([[0.0, 0.99, 0.0], [0.99, 0.0, 0.0], [0.0, 0.0, 0.0]], 2)
     """
-    if n_neighbours < 1:
-        raise ValueError(f"n_neighbours is {n_neighbours}, but it must be 1 or more")
+    if n_neighbors < 1:
+        raise ValueError(f"n_neighbors is {n_neighbors}, but it must be 1 or more")
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or len(vectors) != len(words):
         raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
     if not np.all(np.isfinite(vectors)):
         raise ValueError("a word vector holds NaN or infinity, but every entry must be finite")
     # Terms without a vector keep a row of zeros, which no cosine connects.
-    row_of = {word: row for row, word in enumerate(words)}
-    rows = np.array([row_of.get(term, -1) for term in terms], dtype=np.int64)
+    row_by_word = {word: row for row, word in enumerate(words)}
+    rows = np.array([row_by_word.get(term, -1) for term in terms], dtype=np.int64)
     known = rows >= 0
     if not known.any():
         raise ValueError(
             f"none of the {len(rows)} terms has a vector among {len(words)} words: are they of the same language "
             "and letter case?"
         )
-    of_terms = np.zeros((len(rows), vectors.shape[1]))
-    of_terms[known] = vectors[rows[known]]
+    term_vectors = np.zeros((len(rows), vectors.shape[1]))
+    term_vectors[known] = vectors[rows[known]]
     # Rows of zeros stay zero: their cosines are 0, which is below every threshold. 2 d^2 m operations.
-    sizes = np.linalg.norm(of_terms, axis=1, keepdims=True)
-    unit = np.divide(of_terms, sizes, out=np.zeros_like(of_terms), where=sizes > 0)
-    n_neighbours = min(n_neighbours, len(unit) - 1)
+    sizes = np.linalg.norm(term_vectors, axis=1, keepdims=True)
+    unit = np.divide(term_vectors, sizes, out=np.zeros_like(term_vectors), where=sizes > 0)
+    n_neighbors = min(n_neighbors, len(unit) - 1)
     starts, columns, values = [], [], []
     # Each row keeps its n largest cosines, a selection without a sort; below, max(A, A') makes neighbors mutual.
     for start in range(0, len(unit), _ROWS):
         cosines = unit[start : start + _ROWS] @ unit.T
         here = np.arange(len(cosines))
         cosines[here, start + here] = -np.inf  # no row is its own neighbor
-        best = np.argpartition(-cosines, n_neighbours - 1, axis=1)[:, :n_neighbours]
+        best = np.argpartition(-cosines, n_neighbors - 1, axis=1)[:, :n_neighbors]
         found = np.take_along_axis(cosines, best, axis=1)
-        row, place = np.nonzero(found > max(threshold, 0.0))
+        row, column = np.nonzero(found > max(threshold, 0.0))
         starts.append(start + row)
-        columns.append(best[row, place])
-        values.append(found[row, place])
+        columns.append(best[row, column])
+        values.append(found[row, column])
     parts = [np.concatenate(part) for part in (starts, columns, values)]
     one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
     return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(known.sum()))

@@ -14,7 +14,7 @@ from dspectral.inputs.labels import (
     labelled_streams,
 )
 from dspectral.inputs.parameters import RandomState
-from dspectral.methods.multilabel.held_out import PRIOR, Scoring, select_scoring
+from dspectral.methods.multilabel.held_out import STATE_PRIOR, Scoring, select_scoring
 from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
     Leading,
@@ -249,17 +249,17 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
-        settings = Settings.of(self)
+        settings = Settings.from_estimator(self)
         data, y = self._check_data(X, y, settings)
-        admit_labels(data.n_labels, _n_numbers(data, settings), N_COPIES)
+        admit_labels(data.n_labels, _n_numbers_per_label(data, settings), N_COPIES)
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         leading, states = second_pass(data, leading, settings)
-        model = self._label_states(data, leading, states, settings)
+        model = self._run_label_passes(data, leading, states, settings)
         order = self._set_states(model)
         scoring = select_scoring(leading, model, settings) if settings.rank else None
         self._set_linear_part(leading, model, scoring, order)
-        self._set_facts(data, leading, states, model, settings)
+        self._set_diagnostics(data, leading, states, model, settings)
         self.classes_ = label_names(y, data.n_labels)
         return self
 
@@ -282,7 +282,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return data, y
 
     @staticmethod
-    def _label_states(
+    def _run_label_passes(
         data: LabelledStreams, leading: Leading, states: States, settings: Settings
     ) -> LabelModel:
         """Estimate the labels of each state in a pass, and run the passes of EM."""
@@ -318,10 +318,12 @@ class MomentMultiLabelClassifier(LabelPrediction):
         n_labels = np.unique(np.diff(leading.sample.labels.indptr))
         self.labels_each_ = int(n_labels[0]) if len(n_labels) == 1 and n_labels[0] else None
         if scoring.linear.states:
-            having = model.known[:-1] + PRIOR * scoring.regression.rates[:, None]
-            self.state_labels_ = (having / (model.known[-1] + PRIOR))[:, order].astype(model.known.dtype)
+            having = model.known[:-1] + STATE_PRIOR * scoring.regression.rates[:, None]
+            self.state_labels_ = (having / (model.known[-1] + STATE_PRIOR))[:, order].astype(
+                model.known.dtype
+            )
 
-    def _set_facts(
+    def _set_diagnostics(
         self, data: LabelledStreams, leading: Leading, states: States, model: LabelModel, settings: Settings
     ) -> None:
         """Set counts, bounds and sizes of the fit."""
@@ -336,7 +338,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_passes_ = N_MOMENT_PASSES + settings.n_em_iter
 
 
-def _n_numbers(data: LabelledStreams, settings: Settings) -> int:
+def _n_numbers_per_label(data: LabelledStreams, settings: Settings) -> int:
     """Return how many numbers of the model belong to each label."""
     most = most_own_words(data.n_labels)
     n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)

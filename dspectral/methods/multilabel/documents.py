@@ -11,7 +11,7 @@ from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import energy_of
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
-ODD = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN_RATIO_64 = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits, by which numbers in a row are sent far from each other."""
 
 
@@ -65,7 +65,7 @@ def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike 
     """
     words = word_rows(rows, counts=True, dtype=dtype)
     data = np.empty(words.nnz, dtype=words.dtype)
-    _weigh(
+    _write_unit_weights(
         read_only(words.data),
         read_only(column_weights),
         read_only(words.indices),
@@ -90,7 +90,7 @@ def linear_features(
 
 
 @compiled
-def _weigh(
+def _write_unit_weights(
     values: FloatArray,
     column_weights: NDArray[np.float64],
     indices: IntArray,
@@ -99,17 +99,17 @@ def _weigh(
 ) -> None:
     """Write each entry's weight, its column's or its own, divided by the length of its row of weights."""
     for i in range(indptr.size - 1):
-        total, weighed = 0.0, False
+        total, has_fractions = 0.0, False
         for entry in range(indptr[i], indptr[i + 1]):
             if values[entry] != np.rint(values[entry]):
-                weighed = True
+                has_fractions = True
         for entry in range(indptr[i], indptr[i + 1]):
-            weight = float(values[entry]) if weighed else column_weights[indices[entry]]
+            weight = float(values[entry]) if has_fractions else column_weights[indices[entry]]
             total += weight * weight
         # Weights may be 0, and a row of zeros stays as it is.
         scale = 1.0 / np.sqrt(total) if total > 0 else 1.0
         for entry in range(indptr[i], indptr[i + 1]):
-            out[entry] = (float(values[entry]) if weighed else column_weights[indices[entry]]) * scale
+            out[entry] = (float(values[entry]) if has_fractions else column_weights[indices[entry]]) * scale
 
 
 class SampleBounds(NamedTuple):
@@ -155,14 +155,14 @@ def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
     """Return a hash of the words that occur in each row, shape (n,)."""
     # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
     running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
-    of_column = mixed(np.arange(words.shape[1], dtype=np.uint64))
+    of_column = splitmix64(np.arange(words.shape[1], dtype=np.uint64))
     np.cumsum(of_column[words.indices], out=running[1:])
-    return mixed(running[words.indptr[1:]] - running[words.indptr[:-1]])
+    return splitmix64(running[words.indptr[1:]] - running[words.indptr[:-1]])
 
 
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def splitmix64(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the numbers as splitmix64 mixes them: each bit of the answer hangs on each bit given."""
-    mixed = numbers + ODD
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    bits = numbers + GOLDEN_RATIO_64
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

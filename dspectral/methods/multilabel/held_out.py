@@ -19,10 +19,10 @@ from dspectral.types import CSRRows, FloatArray, IntArray
 
 FEW = 10
 """Labels up to which each has a probability of its own."""
-FEWEST, LEAST, WORK, SCORES = 30, 256, 1 << 29, 1 << 20
+MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 20
 """Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
 which one scale for all labels is learned."""
-PRIOR = 8.0
+STATE_PRIOR = 8.0
 """Documents with all labels at their rates that are added to each state."""
 
 
@@ -42,16 +42,18 @@ class Scoring(NamedTuple):
 
 def select_scoring(leading: Leading, model: LabelModel, settings: Settings) -> Scoring:
     """Select how labels are scored, and learn the scales of the scores, on the sample of documents."""
-    regression, candidates = Turned.of(model.regression), settings.candidates
+    regression, candidates = Turned.from_sums(model.regression), settings.candidates
     n_labels = len(regression.labels)
-    n = min(len(leading.sample.hashes), max(LEAST, WORK // max(1, regression.labels.size)))
-    n = min(n, max(FEWEST, COEFFICIENTS // n_labels))
-    if n < FEWEST:
+    n = min(len(leading.sample.hashes), max(MIN_HELD_OUT, MAX_PRODUCTS // max(1, regression.labels.size)))
+    n = min(n, max(MIN_DOCUMENTS, COEFFICIENTS // n_labels))
+    if n < MIN_DOCUMENTS:
         plain = np.tile([0.0, 1.0], (n_labels, 1))
         return Scoring(candidates[0], regression, plain, 0, plain if n_labels <= FEW else None)
-    held_out = LeaveOneOut.of(leading, regression, model, settings, n)
+    held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
     has_positives = regression.rates * n >= 1.0  # labels that so many documents say something about
-    ridges = {alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(one.alpha for one in candidates)}
+    ridges = {
+        alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)
+    }
     gains, common = _candidate_gains(held_out, candidates, ridges, has_positives)
     best = candidates[one_standard_error_rule(gains)]
     odds = held_out.odds(best.odds_alpha)
@@ -74,8 +76,8 @@ def _candidate_gains(
     # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
     halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
     gains, common = np.zeros((len(candidates), n)), {}
-    n_first = max(FEWEST, SCORES // truth.shape[1])
-    for penalty in dict.fromkeys(one.odds_alpha for one in candidates):
+    n_first = max(MIN_DOCUMENTS, N_POOLED_SCORES // truth.shape[1])
+    for penalty in dict.fromkeys(candidate.odds_alpha for candidate in candidates):
         odds, scale_of_all = held_out.odds(penalty), np.array([[0.0, 1.0]])
         first_odds, first_truth = odds[:n_first].reshape(-1, 1), truth[:n_first].reshape(-1, 1)
         add_scales(read_only(first_odds), read_only(first_truth), scale_of_all)
@@ -99,8 +101,8 @@ def _state_scores(
 ) -> FloatArray:
     """Return logarithms of the labels' probabilities given the states (n, L), which have not counted the document."""
     dtype = posterior.dtype
-    shares = posterior / (model.known[-1] - posterior + dtype.type(PRIOR))
-    scores = shares @ (model.known[:-1].T + PRIOR * regression.rates).astype(dtype)
+    shares = posterior / (model.known[-1] - posterior + dtype.type(STATE_PRIOR))
+    scores = shares @ (model.known[:-1].T + STATE_PRIOR * regression.rates).astype(dtype)
     scores -= truth * np.einsum("ij,ij->i", shares, posterior)[:, None]
     return np.asarray(np.log(np.maximum(scores, dtype.type(LEAST_SCORE))))
 
@@ -128,9 +130,9 @@ def platt_scales(
 ) -> NDArray[np.float64]:
     """Return what makes log-odds true of each label: a shift and a scale (L, 2), the common ones without positives."""
     scales = np.repeat(common, odds.shape[1], axis=0)
-    own = np.repeat(common, int(has_positives.sum()), axis=0)
-    add_scales(read_only(odds[:, has_positives]), read_only(truth[:, has_positives]), own)
-    scales[has_positives] = own
+    label_scales = np.repeat(common, int(has_positives.sum()), axis=0)
+    add_scales(read_only(odds[:, has_positives]), read_only(truth[:, has_positives]), label_scales)
+    scales[has_positives] = label_scales
     return scales
 
 
@@ -181,7 +183,7 @@ class LeaveOneOut(NamedTuple):
     regression: Turned
 
     @classmethod
-    def of(
+    def from_sample(
         cls, leading: Leading, regression: Turned, model: LabelModel, settings: Settings, n: int
     ) -> "LeaveOneOut":
         """Take the first documents of the sample."""
@@ -203,16 +205,18 @@ class LeaveOneOut(NamedTuple):
         """Return the scores (n, L) of the ridge regression."""
         start = self.regression.rates.astype(self.truth.dtype)
         share = self.squares @ (1 / (self.regression.values[:, None] + start.dtype.type(alpha)))
-        return self._without(self.features @ self.regression.ridge(alpha).T + start, self.truth, share)
+        return self._exclude_own_target(
+            self.features @ self.regression.ridge(alpha).T + start, self.truth, share
+        )
 
     def odds(self, alpha: float) -> FloatArray:
         """Return the log-odds (n, L)."""
         start, spread = self.regression.log_odds.astype(self.truth.dtype), self.regression.spread
         share = self.squares @ (spread / (spread * self.regression.values + start.dtype.type(alpha))).T
         target = start + (self.truth - 1 / (1 + np.exp(-start))) / spread[:, 0]
-        return self._without(self.features @ self.regression.odds(alpha).T + start, target, share)
+        return self._exclude_own_target(self.features @ self.regression.odds(alpha).T + start, target, share)
 
-    def _without(self, scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
+    def _exclude_own_target(self, scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
         # A linear smoother that listens to a document's own target by a share h says (score - h target) / (1 - h)
         # where it has not heard it.
         share = np.minimum(share + 1.0 / self.regression.n_rows, 0.999).astype(scores.dtype)
@@ -244,10 +248,10 @@ def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: ND
         row, n_true = scores[i], indptr[i + 1] - indptr[i]
         first, won = np.argmax(row), -n_true * (n_true - 1) / 2
         for entry in range(indptr[i], indptr[i + 1]):
-            own, below, equal = row[indices[entry]], 0, 0
+            own_score, below, equal = row[indices[entry]], 0, 0
             for other in range(row.size):
-                below += row[other] < own
-                equal += row[other] == own
+                below += row[other] < own_score
+                equal += row[other] == own_score
             won += below + 0.5 * (equal - 1)
             gains[i] += indices[entry] == first
         pairs = n_true * (row.size - n_true)

@@ -1,6 +1,6 @@
 """Latent states of documents: their words and labels as distributions, and the linear correction beside them."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 from dspectral.methods.multilabel.summaries import Regression
 from dspectral.types import FloatArray
 
-RANK_SHARE = 1e-6
+MIN_VARIANCE_SHARE = 1e-6
 """Share of the largest variance of a feature below which nothing is left of features that are fewer than they seem."""
 
 
@@ -102,7 +102,7 @@ class Turned(NamedTuple):
     n_rows: float
 
     @classmethod
-    def of(cls, regression: Regression) -> "Turned":
+    def from_sums(cls, regression: Regression) -> Self:
         """Decompose the Gram matrix of the features once, for all labels and all penalties: some 9 q^3 operations."""
         gram, labels = regression
         n, dtype = float(gram[-1, -1]), labels.dtype
@@ -112,14 +112,14 @@ class Turned(NamedTuple):
         if (
             n < len(mean) and largest > 0
         ):  # a rank of n - 1 at most: L'L has the values of LL', and fewer rows
-            factor, order, rank, _ = lapack.dpstrf(centered, tol=RANK_SHARE * largest, lower=1)
+            factor, order, rank, _ = lapack.dpstrf(centered, tol=MIN_VARIANCE_SHARE * largest, lower=1)
             L = np.tril(factor)[np.argsort(order), :rank]
             values, turn = scipy.linalg.eigh(L.T @ L, driver="evd", check_finite=False)
             values, turn = values.astype(dtype), (L @ turn / np.sqrt(values)).astype(dtype)
         else:
             values, turn = scipy.linalg.eigh(centered.astype(dtype), driver="evd", check_finite=False)
-        together = (labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)) @ turn
-        return cls(np.maximum(values, 0), turn, mean, together, labels[:, -1].astype(np.float64) / n, n)
+        products = (labels[:, :-1] - np.outer(labels[:, -1], mean).astype(dtype)) @ turn
+        return cls(np.maximum(values, 0), turn, mean, products, labels[:, -1].astype(np.float64) / n, n)
 
     @property
     def log_odds(self) -> NDArray[np.float64]:

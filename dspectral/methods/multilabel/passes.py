@@ -53,7 +53,7 @@ OWN_WORDS = 2048
 """Most features of the linear part: all words where no more occur, else the most telling ones beside the directions."""
 COEFFICIENTS = 1 << 24
 """Most coefficients of single words for all labels together: 64 MiB in single precision."""
-WITHIN = 1e-3
+MIN_RESIDUAL_SHARE = 1e-3
 """Share of a column's length outside some directions, up to which it counts as within them."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
     "auto": power_method_in_batches,
@@ -95,7 +95,7 @@ class States(NamedTuple):
 
 def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     """Find the leading directions of the words' second moment, and of their moment with the labels."""
-    plan = _plan_of(data, settings)
+    plan = _solver_options(data, settings)
     if plan.solver == "range":
         n_columns = min(data.n_words, plan.rows_of_sketch)
         sketch: Callable[..., Any] = partial(RandomRange.of, size=n_columns, seed=settings.seed)
@@ -121,19 +121,19 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
         raise ValueError(f"no document has a label, of n_samples = {data.n_rows}: there is nothing to learn")
     if found.pairs <= 0:
         raise ValueError("no document has two words, so words have no second moment")
-    axes, values, certificate = _leading(found, plan, settings)
+    axes, values, certificate = _whitening_axes(found, plan, settings)
     # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
     # takes whitened vectors back to words.
     roots = np.sqrt(values / found.pairs).astype(axes.dtype)
     whitening = Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
-    own_words, directions = _features(found, weights, data, settings)
+    own_words, directions = _select_features(found, weights, data, settings)
     counts = found.document_frequency, found.label_totals
     return Leading(whitening, *counts, weights, directions, own_words, certificate, plan.solver, found.sample)
 
 
-def _plan_of(data: LabelledStreams, settings: Settings) -> Plan:
+def _solver_options(data: LabelledStreams, settings: Settings) -> Plan:
     """Return the sizes and the solver of the first pass."""
     most = min(data.n_rows, data.n_words)
     k = min(settings.n_states, most) if settings.fewer else settings.n_states
@@ -160,13 +160,13 @@ def most_own_words(n_labels: int) -> int:
     return min(OWN_WORDS, COEFFICIENTS // max(1, n_labels))
 
 
-def _features(
+def _select_features(
     found: FirstMoments, weights: NDArray[np.float64], data: LabelledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
     """Return the single words that are features of the linear part (m,), and its directions (d, r)."""
-    seen, most = np.flatnonzero(found.document_frequency), most_own_words(data.n_labels)
-    if not settings.rank or len(seen) <= most:
-        return seen[: most if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
+    occurring, most = np.flatnonzero(found.document_frequency), most_own_words(data.n_labels)
+    if not settings.rank or len(occurring) <= most:
+        return occurring[: most if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
     # The most telling are those whose covariance with all labels, A_u' (Y - mean) Omega, is longest.
     A, s = found.label_range, found.unit_total
     mean = found.label_totals / data.n_rows @ label_mixing(data.n_labels, A.shape[1], settings.seed)
@@ -177,7 +177,7 @@ def _features(
     return own_words, orthonormal_columns(scaled.astype(data.dtype, copy=False))
 
 
-def _leading(
+def _whitening_axes(
     found: FirstMoments, plan: Plan, settings: Settings
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
     """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound."""
@@ -225,7 +225,7 @@ def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
         for panel in panels(len(left)):  # no second array of that size
             left[panel] -= directions[panel] @ inside
     # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
-    outside = column_norms(left) > WITHIN * whole
+    outside = column_norms(left) > MIN_RESIDUAL_SHARE * whole
     left = left if outside.all() else np.ascontiguousarray(left[:, outside])
     return np.concatenate([directions, orthonormal_columns(left, overwrite=True)], axis=1)
 

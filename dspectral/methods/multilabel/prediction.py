@@ -102,7 +102,7 @@ class LabelScorer(NamedTuple):
         scores = np.maximum(scores, LEAST_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
-    def likely(self, rows: Rows) -> CSRRows:
+    def select_likely(self, rows: Rows) -> CSRRows:
         """Return ones for labels that are more probable than not, shape (n, L)."""
         return sparse.csr_array((self.shares(rows) > 0.5).astype(self.log_words.dtype))
 
@@ -113,7 +113,7 @@ class LabelScorer(NamedTuple):
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
         # There is one turn at least, so that a block without rows gives arrays of the right types.
         parts = [
-            _largest(self.shares(rows[start : start + step]), n)
+            _select_largest(self.shares(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)
         ]
         columns = np.concatenate([columns for columns, _ in parts]).ravel()
@@ -122,7 +122,7 @@ class LabelScorer(NamedTuple):
         return sparse.csr_array((values, columns, indptr), shape=(rows.shape[0], n_labels))
 
 
-def _largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
+def _select_largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
     """Return columns and values of the largest shares of each row, all above 0, in the order of the columns."""
     # A partition finds the n largest in L operations a row; the few columns are then put in order, as CSR wants.
     order = np.argpartition(-shares, n - 1, axis=1)[:, :n] if n < shares.shape[1] else None
@@ -130,7 +130,7 @@ def _largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]
     return columns.astype(np.int32), np.take_along_axis(shares, columns, axis=1)
 
 
-def ones_of(rows: CSRRows) -> CSRRows:
+def binarize(rows: CSRRows) -> CSRRows:
     """Return ones where rows have stored entries."""
     return sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
 
@@ -228,12 +228,14 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self)
         if self.label_scales_ is not None and self.labels_each_ is None:
-            found = self._map(self._scorer.likely, X, len(self.classes_), "predict", sparse_output=True)
+            found = self._map(
+                self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True
+            )
         else:  # shares are no probabilities, so no threshold serves all labels; the mean number of labels does
             n = round(float(self.label_totals_.sum()) / self.n_documents_)
             best = self.top_labels(X, max(1, self.labels_each_ or n))
             found = map_rows(
-                best, ones_of, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
+                best, binarize, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
             )
         dense = self.indicator_dtype_ is not None and not is_lazy(found)
         return found.toarray().astype(self.indicator_dtype_) if dense else found

@@ -60,7 +60,7 @@ class Settings(NamedTuple):
     candidates: tuple[Linear, ...]
 
     @classmethod
-    def of(cls, estimator: Any) -> "Settings":
+    def from_estimator(cls, estimator: Any) -> "Settings":
         """Return the settings of a fit, once they are found to make sense."""
         recipe = MultiLabelRecipe() if estimator.recipe is None else estimator.recipe
         if not isinstance(recipe, MultiLabelRecipe):
@@ -75,7 +75,11 @@ class Settings(NamedTuple):
             alpha = check_real("alpha", recipe.alpha)
             if alpha <= 0:
                 raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
-            candidates = tuple(one._replace(odds_alpha=alpha) for one in CANDIDATES if one.odds_alpha == 0.2)
+            candidates = tuple(
+                candidate._replace(odds_alpha=alpha)
+                for candidate in CANDIDATES
+                if candidate.odds_alpha == 0.2
+            )
         return cls(
             n_states,
             fewer,

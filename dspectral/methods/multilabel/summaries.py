@@ -27,7 +27,7 @@ from dspectral.methods.multilabel.documents import (
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
-STEP = 1024
+PANEL_ROWS = 1024
 """Rows whose pairwise products are held at a time."""
 NO_SAMPLE = SampleBounds(0, 0, 0.0)
 """Bounds of a sample that nothing is to be chosen by."""
@@ -128,7 +128,7 @@ class SecondMoments(NamedTuple):
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         # What is to come off cancels most of the unbiased moment: its products are in double precision.
         factors = Y if distinct else Y.astype(whitening.dtype)
-        second, third = Y.T @ Y, _cubes(factors, factors)
+        second, third = Y.T @ Y, _third_moment(factors, factors)
         n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
         if distinct:
             # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
@@ -138,7 +138,7 @@ class SecondMoments(NamedTuple):
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
             second -= (W * s).T @ W
             seen = sparse_products.transpose_times(words, Y)[present]
-            third -= 3.0 * _cubes(seen - (2.0 / 3.0) * s * W, W)
+            third -= 3.0 * _third_moment(seen - (2.0 / 3.0) * s * W, W)
         reached = np.zeros(directions.shape, dtype=np.float32)
         if directions.size:
             unit = unit_rows(rows, column_weights, np.float32)
@@ -167,7 +167,7 @@ def label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((n_labels, rank), dtype=np.float32)
 
 
-def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
+def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
     # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
     # products in place of n outer products, and STEP (k + 1) numbers held for them. Where both are the same, rows up
@@ -175,8 +175,11 @@ def _cubes(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     k, same = left.shape[1], left is right
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))
-    for start in range(0, len(left), STEP):
-        rows, piece = np.ascontiguousarray(left[start : start + STEP].T), right[start : start + STEP]
+    for start in range(0, len(left), PANEL_ROWS):
+        rows, piece = (
+            np.ascontiguousarray(left[start : start + PANEL_ROWS].T),
+            right[start : start + PANEL_ROWS],
+        )
         for j in range(k):
             used = slice(j + 1 if same else k)
             out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])

@@ -34,9 +34,9 @@ class LevelSettings(NamedTuple):
 
     def variances(self, level: Spectrum) -> Doubles:
         """Return the variance along each axis of a level, shape (k,)."""
-        return level.values / self.freedom(level)
+        return level.values / self.degrees_of_freedom(level)
 
-    def freedom(self, level: Spectrum) -> int:
+    def degrees_of_freedom(self, level: Spectrum) -> int:
         """Return the number by which sums of squares are divided."""
         return max(1, level.n_rows - 1) if self.center else level.n_rows
 
@@ -70,7 +70,7 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
         if len(levels) == n_levels:
             return levels, n_passes
         was_kept = reached.kept
-        reached = _above(reached, levels[-1], n_levels - len(levels), settings)
+        reached = _next_state(reached, levels[-1], n_levels - len(levels), settings)
         n_passes += reached.kept and not was_kept
 
 
@@ -86,7 +86,7 @@ def _moments(reached: Climb) -> Moments:
         return counted.moments(trees.table)
 
 
-def _above(reached: Climb, found: Spectrum, n_left: int, settings: LevelSettings) -> Climb:
+def _next_state(reached: Climb, found: Spectrum, n_left: int, settings: LevelSettings) -> Climb:
     """Climb on with the axes of a level, below ``n_left`` others; keep the nodes if they fit."""
     stream, trees = reached.stream, reached.stream.trees
     axes = [*reached.axes, settings.scaled(found.axes, settings.variances(found))]
@@ -119,13 +119,13 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
 def n_levels_of(length: int, arity: int) -> int:
     """Return L, of which ``length == arity**L``."""
     length, arity = check_integer("length", length, at_least=1), check_integer("arity", arity, at_least=2)
-    n_levels, reached = 1, arity
-    while reached < length:
-        n_levels, reached = n_levels + 1, reached * arity
-    if reached != length:
-        below = f"{reached // arity} or " if n_levels > 1 else ""
+    n_levels, n_leaves = 1, arity
+    while n_leaves < length:
+        n_levels, n_leaves = n_levels + 1, n_leaves * arity
+    if n_leaves != length:
+        smaller = f"{n_leaves // arity} or " if n_levels > 1 else ""
         raise ValueError(
-            f"length is {length}, but it must be a power of arity = {arity}: {below}{reached}, for instance"
+            f"length is {length}, but it must be a power of arity = {arity}: {smaller}{n_leaves}, for instance"
         )
     return n_levels
 

@@ -126,7 +126,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
     if output == "root":
         return k
     if output == "levels":
-        return k * sum(_counts(trees, axes))
+        return k * sum(_level_sizes(trees, axes))
     return 4 * (trees.n_dimensions + k * len(axes))
 
 
@@ -134,7 +134,7 @@ def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], outp
     """Return the numbers that each sentence of a block becomes, shape (n, n_columns); zeros for an empty one."""
     if output == "root":
         return roots(block, trees=trees, axes=axes)
-    of = in_places if output == "levels" else partial(pooled, sliding=output == "sliding")
+    of = concatenate_levels if output == "levels" else partial(pooled, sliding=output == "sliding")
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
     parts += [of(piece, trees, axes) for piece in trees.pieces(block)]
     return np.concatenate(parts)
@@ -153,18 +153,18 @@ def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArr
     return np.concatenate(parts)
 
 
-def in_places(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
     """Return the nodes of all levels side by side, shape (n_trees, k * (length - 1) / (arity - 1)), the lowest first.
 
     >>> sums = [np.ones((1, 2))] * 2
-    >>> in_places(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
+    >>> concatenate_levels(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
     array([[3., 3., 6.]])
     """
-    counts = _counts(trees, axes)
+    counts = _level_sizes(trees, axes)
     out = np.zeros((len(leaves.sizes), sum(counts), len(axes[-1])), dtype=np.result_type(*axes))
     first = 0
     # Nodes of a level are out[:, first : first + count]; those that are not stored stay zero.
-    for nodes, count in zip(_levels(leaves, trees, axes), counts, strict=True):
+    for nodes, count in zip(_iterate_levels(leaves, trees, axes), counts, strict=True):
         out[np.repeat(np.arange(len(out)), nodes.sizes), first + places(nodes.sizes)] = nodes.rows
         first += count
     return out.reshape(len(out), -1)
@@ -186,7 +186,10 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: 
     if not full.any():
         return out
     parts = []
-    for rows, sizes in (leaves, *(_sliding_levels if sliding else _levels)(leaves, trees, axes)):
+    for rows, sizes in (
+        leaves,
+        *(_iterate_sliding_levels if sliding else _iterate_levels)(leaves, trees, axes),
+    ):
         # reduceat sums from each start to the next one: an empty tree has no start, so that none is counted twice.
         starts = (np.cumsum(sizes) - sizes)[full]
         wide = rows.astype(out.dtype, copy=False)
@@ -196,14 +199,14 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: 
     return out
 
 
-def _levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
+def _iterate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
     nodes = leaves
     for level in axes:
         nodes = climb(nodes, [level], trees.arity)
         yield nodes
 
 
-def _sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
+def _iterate_sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
     """Yield the nodes of each level that begin at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
     rows, sizes = leaves
     # Leaves from here to the end of the tree, this one included.
@@ -222,6 +225,6 @@ def _sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> 
         yield Nodes(rows, sizes)
 
 
-def _counts(trees: Trees, axes: Sequence[FloatArray]) -> list[int]:
+def _level_sizes(trees: Trees, axes: Sequence[FloatArray]) -> list[int]:
     """Return the number of nodes of each level above the leaves."""
     return [trees.length // trees.arity**level for level in range(1, len(axes) + 1)]

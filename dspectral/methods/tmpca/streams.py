@@ -37,7 +37,7 @@ class TreeSettings(NamedTuple):
 
     def trees(self, words: Sequence[str]) -> Trees:
         """Return the trees of sentences of these words."""
-        d = self.n_hashed if self.vectors is None else int(_pair(self.vectors)[1].shape[1])
+        d = self.n_hashed if self.vectors is None else int(_words_and_vectors(self.vectors)[1].shape[1])
         if d is None:
             raise ValueError(
                 "n_components is None and there are no vectors: one of them must say how long a vector is"
@@ -78,7 +78,7 @@ def is_lists(X: object) -> bool:
 def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     """Return a corpus, lists of tokens or an array of vectors, shape (n, length, d), as a stream."""
     if not is_corpus(X) and not is_lists(X):
-        return _of_array(X, settings)
+        return _stream_from_array(X, settings)
     corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
     trees = settings.trees(list(corpus.words))
     items = corpus.sentences.items
@@ -86,8 +86,8 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     known = all(hasattr(item, "n_sentences") for item in items)
     n_rows = [item.n_sentences for item in items] if known else None
     # Those of the blocks in view: a corpus of some of its blocks keeps the counts of all.
-    told = all(hasattr(item, "n_tokens") for item in items)
-    n_tokens = sum(item.n_tokens for item in items) if told else int(corpus.counts.sum())
+    has_token_counts = all(hasattr(item, "n_tokens") for item in items)
+    n_tokens = sum(item.n_tokens for item in items) if has_token_counts else int(corpus.counts.sum())
     return Stream(corpus.sentences, trees, n_rows, n_tokens)
 
 
@@ -98,7 +98,7 @@ def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Tr
     return encode(sentences, words), settings.trees(words)
 
 
-def _of_array(X: Any, settings: TreeSettings) -> Stream:
+def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
     lazy, length = is_lazy(X), settings.length
     if is_sparse(X) or is_sparse(getattr(X, "_meta", None)) or (lazy and not hasattr(X, "chunks")):
         raise TypeError(
@@ -155,7 +155,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
         # One-hot rows: the table is as if drawn by hashing, and seen and unseen words are treated alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
-    known, matrix = _pair(vectors)
+    known, matrix = _words_and_vectors(vectors)
     numbers = {word: i for i, word in enumerate(known)}
     # Words without a vector take that of rare ones, or -1: any row for now, zeroed below.
     unknown = numbers.get(RARE, -1)
@@ -170,7 +170,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     return table
 
 
-def _pair(vectors: WordVectors) -> tuple[list[str], FloatArray]:
+def _words_and_vectors(vectors: WordVectors) -> tuple[list[str], FloatArray]:
     if isinstance(vectors, tuple | list) and len(vectors) == 2:
         words, matrix = vectors
     elif hasattr(vectors, "words_") and hasattr(vectors, "vectors_"):

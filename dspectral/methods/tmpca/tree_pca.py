@@ -187,7 +187,7 @@ class TreePCA(
         self.components_ = [level.axes for level in levels]
         self.means_ = [level.mean for level in levels]
         self.explained_variance_ = np.stack([settings.variances(level) for level in levels])
-        totals = np.array([level.energy / settings.freedom(level) for level in levels])
+        totals = np.array([level.energy / settings.degrees_of_freedom(level) for level in levels])
         self.explained_variance_ratio_ = self.explained_variance_ / np.where(totals > 0, totals, 1.0)[:, None]
         self.n_sentences_ = levels[-1].n_rows
         return self

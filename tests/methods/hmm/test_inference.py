@@ -20,7 +20,9 @@ def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
     if zeros:
         emission[rng.random(emission.shape) < 0.3] = 0.0
         steps[rng.random(steps.shape) < 0.3] = 0.0
-    return HiddenMarkov.of(initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None)
+    return HiddenMarkov.from_arrays(
+        initial, steps[:, :n_states], emission, steps[:, n_states] if lengths else None
+    )
 
 
 def joint_table(words, model):
@@ -105,7 +107,7 @@ def test_a_long_sentence_does_not_underflow():
 
 
 def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing():
-    model = HiddenMarkov.of(
+    model = HiddenMarkov.from_arrays(
         [1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 1.0]
     )
     sentences = Sentences.of([[0, 2, 1], [1, 1], [1, 0], [0]])
@@ -121,7 +123,7 @@ def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing(
 
 
 def test_of_equal_paths_the_one_through_the_first_states_is_taken():
-    even = HiddenMarkov.of(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2))
+    even = HiddenMarkov.from_arrays(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2))
     assert viterbi(Sentences.of([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
 
 
@@ -159,6 +161,6 @@ def test_labels_out_of_range_are_named():
 
 def test_models_of_wrong_shape_or_sign_are_refused():
     with pytest.raises(ValueError, match=r"transition.*\(1, 1\).*\(2, 2\)"):
-        HiddenMarkov.of(np.ones(2), np.ones((1, 1)), np.ones((3, 2)))
+        HiddenMarkov.from_arrays(np.ones(2), np.ones((1, 1)), np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"emission.*negative"):
-        HiddenMarkov.of(np.ones(1), np.ones((1, 1)), -np.ones((3, 1)))
+        HiddenMarkov.from_arrays(np.ones(1), np.ones((1, 1)), -np.ones((3, 1)))

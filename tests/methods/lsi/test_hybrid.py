@@ -123,7 +123,7 @@ def test_a_similarity_that_leaves_positive_definiteness_names_the_largest_weight
     found = HybridLSI(2, beta=0.2499).fit(ROWS, term_similarity=bad[:D, :D])
     assert found.admissible_beta_ == pytest.approx(0.25)
     with pytest.raises(ValueError, match=r"1e-09.*2"):
-        similarities.root_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
+        similarities.sqrt_chebyshev_series(sparse.eye_array(3, format="csr"), 1e-9, 2.0)
 
 
 def test_by_itself_it_takes_half_of_the_admissible_weight_and_as_many_components_as_there_can_be():

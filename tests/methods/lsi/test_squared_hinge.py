@@ -62,8 +62,8 @@ def test_it_finds_the_least_value_as_scipy_does():
     value, gradient = squared_hinge(np.zeros(12))
     descent = AskTellLBFGS(np.zeros(12), value, gradient, step=1 / (1 + 60 * np.sum(A**2)))
     values = []
-    while descent.left > 1e-8:
-        descent.tell(*squared_hinge(descent.trial))
+    while descent.gradient_norm > 1e-8:
+        descent.update(*squared_hinge(descent.trial))
         values.append(descent.value)
         assert len(values) < 200
     assert np.all(np.diff(values) <= 1e-9)
@@ -74,6 +74,6 @@ def test_it_finds_the_least_value_as_scipy_does():
 def test_a_step_too_far_is_taken_back():
     descent = AskTellLBFGS(np.array([1.0]), 0.5, np.array([1.0]), step=10.0)
     assert descent.trial == pytest.approx([-9.0])
-    descent.tell(40.5, np.array([-9.0]))
+    descent.update(40.5, np.array([-9.0]))
     assert descent.x == [1.0]
     assert descent.trial == pytest.approx([0.0])

@@ -141,7 +141,7 @@ def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_reg
     centered, p = F - F.mean(axis=0), (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
     scales = np.column_stack([np.linspace(-1, 1, N_LABELS), np.linspace(0.5, 2, N_LABELS)])
     gram = centered.T @ centered
-    found = Turned.of(sums).coefficients(Linear(0.3, 4.0, 2.0), scales)
+    found = Turned.from_sums(sums).coefficients(Linear(0.3, 4.0, 2.0), scales)
     ridge = Y.mean(axis=0) + centered @ np.linalg.solve(gram + 2 * np.eye(len(gram)), centered.T @ Y)
     for label, (shift, scale) in enumerate(scales):
         v = p[label] * (1 - p[label])
@@ -153,7 +153,7 @@ def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_reg
 
 def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
     F, Y, sums = part
-    turned, without = (Turned.of(each) for each in sums[:2])
+    turned, without = (Turned.from_sums(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.turn
     out = LeaveOneOut(Z, Z * Z, Y, None, None, turned)
     found = without.coefficients(Linear(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))

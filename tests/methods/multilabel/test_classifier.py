@@ -104,7 +104,9 @@ def test_steps_of_em_are_those_of_the_formula(small, label_weight):
 
 
 def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
-    settings = Settings.of(MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0))
+    settings = Settings.from_estimator(
+        MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0)
+    )
     data = labelled_streams(*small)
     leading, states = second_pass(data, first_pass(data, settings), settings)
     model = label_pass(data, leading, states, settings)

@@ -209,7 +209,7 @@ class AnchorHMM(StateDecoder):
         self._check()
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X)
-        types = WordTypes.of(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
+        types = WordTypes.from_counts(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
         numbers, counts = types.numbers(corpus.words), types.counts(corpus)

@@ -66,7 +66,9 @@ class WordTypes(NamedTuple):
     classes: list[str]
 
     @classmethod
-    def of(cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool) -> "WordTypes":
+    def from_counts(
+        cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool
+    ) -> "WordTypes":
         """Keep frequent words, and put the others into classes by spelling if that is asked for."""
         # Words are in order of falling count: those with a type of their own are the first.
         # Type 0 is "<?>", which keeps its place however few tokens it has.
@@ -91,7 +93,7 @@ class WordTypes(NamedTuple):
         """Return the type of each word."""
         known = {word: i for i, word in enumerate(self.words)}
         classes = {name: len(self.words) + i for i, name in enumerate(self.classes)}
-        return np.array([_number(word, known, classes) for word in words], dtype=np.int32)
+        return np.array([_lookup_type(word, known, classes) for word in words], dtype=np.int32)
 
     def counts(self, corpus: HoldsSentences) -> Int64s:
         """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
@@ -117,7 +119,7 @@ class WordTypes(NamedTuple):
         return feature_table([None, *words, *classes])
 
 
-def _number(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
+def _lookup_type(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
     # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
     found = known.get(word)
     if found is None:

@@ -10,7 +10,7 @@ from dspectral.methods.brown.pair_counts import PairCounts
 from dspectral.methods.hmm.chain import HiddenMarkov, normalize
 from dspectral.types import CSRRows, Doubles, FloatArray, Int32s, Int64s
 
-NOTHING = 1e-10
+ROUNDING_SHARE = 1e-10
 """A squared distance from a span below this fraction of the largest one from the mean counts as rounding."""
 MARGINAL_WEIGHT = 0.05
 """Weight of ``p(h)`` mixed into ``p(h | x)`` before the first EM pass for all parameters."""
@@ -41,40 +41,40 @@ def find_anchors(
     if len(pool) < n_anchors:
         raise ValueError(f"there are {len(pool)} candidates for {n_anchors} anchors")
     rows = np.asarray(points[pool], dtype=np.float64)
-    least = NOTHING * float(np.max(_from_span(rows, [])))
+    min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
     # Each pick is a farthest point: O(n_candidates d n_anchors) for the first ones, and as much again for each anchor
     # of a round, since the span of all others changes with it. A round that changes nothing is a fixed point.
-    chosen = list(range(len(given)))
-    while len(chosen) < n_anchors:
-        chosen.append(_furthest(rows, chosen, least))
+    picked = list(range(len(given)))
+    while len(picked) < n_anchors:
+        picked.append(_farthest_row(rows, picked, min_distance))
     for _ in range(reselect):
-        before = list(chosen)
+        before = list(picked)
         for i in range(len(given), n_anchors):
-            others = chosen[:i] + chosen[i + 1 :]
-            chosen[i] = _furthest(rows, others, least, instead_of=chosen[i])
-        if chosen == before:
+            others = picked[:i] + picked[i + 1 :]
+            picked[i] = _farthest_row(rows, others, min_distance, current=picked[i])
+        if picked == before:
             break
-    return np.asarray(pool[chosen])
+    return np.asarray(pool[picked])
 
 
-def _furthest(rows: Doubles, chosen: list[int], least: float, instead_of: int | None = None) -> int:
-    distances = _from_span(rows, chosen)
+def _farthest_row(rows: Doubles, picked: list[int], min_distance: float, current: int | None = None) -> int:
+    distances = _squared_distances_from_span(rows, picked)
     # A chosen row must not be chosen again, even where all others lie in the span.
-    distances[chosen] = -1.0
+    distances[picked] = -1.0
     best = int(np.argmax(distances))
-    if distances[best] > least:
+    if distances[best] > min_distance:
         return best
     # The candidates span too little: keep what is there, or fill up with the first one that is left.
-    return instead_of if instead_of is not None else int(np.flatnonzero(distances >= 0)[0])
+    return current if current is not None else int(np.flatnonzero(distances >= 0)[0])
 
 
-def _from_span(rows: Doubles, chosen: list[int]) -> Doubles:
+def _squared_distances_from_span(rows: Doubles, picked: list[int]) -> Doubles:
     """Return the squared distance of each row from the affine span of the chosen ones; with none, from the mean."""
-    offset = rows - (rows[chosen[0]] if chosen else rows.mean(axis=0))
+    offset = rows - (rows[picked[0]] if picked else rows.mean(axis=0))
     # Singular vectors rather than QR: directions that are rounding can be told by their singular value.
-    if len(chosen) > 1:
-        basis, sizes, _ = np.linalg.svd(offset[chosen[1:]].T, full_matrices=False)
-        basis = basis[:, sizes > NOTHING * sizes[0]] if sizes[0] > 0 else basis[:, :0]
+    if len(picked) > 1:
+        basis, sizes, _ = np.linalg.svd(offset[picked[1:]].T, full_matrices=False)
+        basis = basis[:, sizes > ROUNDING_SHARE * sizes[0]] if sizes[0] > 0 else basis[:, :0]
         offset = offset - (offset @ basis) @ basis.T
     return np.asarray(np.einsum("ij,ij->i", offset, offset))
 
@@ -97,12 +97,12 @@ def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     lift = float(np.trace(gram)) / max(len(gram), 1) or 1.0
     products = np.asarray(points - center, dtype=np.float64) @ corners.T
     out = np.zeros(products.shape)
-    _fit(read_only(products + lift), read_only(gram + lift), out)
+    _fit_rows(read_only(products + lift), read_only(gram + lift), out)
     return out
 
 
 @compiled
-def _fit(products: Doubles, gram: Doubles, out: Doubles) -> None:
+def _fit_rows(products: Doubles, gram: Doubles, out: Doubles) -> None:
     k = len(gram)
     order, factor, work = np.empty(k, dtype=np.int64), np.empty((k, k)), np.empty((3, k))
     for i in range(len(products)):
@@ -130,34 +130,36 @@ def _fit_row(
     p[order[0]] = 1.0
     # The loss falls with each vertex, so it ends by itself; the bound is for rounding.
     for _ in range(10 * k):
-        chosen = _steepest(products, gram, p, order, n_in, TOLERANCE * scale)
-        if chosen < 0:
+        picked = _find_steepest_vertex(products, gram, p, order, n_in, TOLERANCE * scale)
+        if picked < 0:
             break
-        order[n_in] = chosen
+        order[n_in] = picked
         # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was
         # chosen by rounding: either ends the search.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
-        n_in = _move(products, gram, p, order, n_in + 1, factor, work)
+        n_in = _move_to_minimum(products, gram, p, order, n_in + 1, factor, work)
 
 
 @compiled
-def _steepest(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, least: float) -> int:
+def _find_steepest_vertex(
+    products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, min_distance: float
+) -> int:
     """Return the vertex outside toward which the loss falls fastest, or -1."""
     # At the best point over the vertices that are in, their slopes are equal: the multiplier of the sum of
     # coefficients. The weighted mean evens out its rounding. The cost is `k n_in` products.
-    level, best, chosen = 0.0, -least, -1
+    level, best, picked = 0.0, -min_distance, -1
     for a in range(n_in):
-        level += p[order[a]] * _slope(products, gram, p, order, n_in, order[a])
+        level += p[order[a]] * _loss_slope(products, gram, p, order, n_in, order[a])
     for j in range(len(gram)):
-        fall = _slope(products, gram, p, order, n_in, j) - level
+        fall = _loss_slope(products, gram, p, order, n_in, j) - level
         if p[j] == 0.0 and fall < best:
-            best, chosen = fall, j
-    return chosen
+            best, picked = fall, j
+    return picked
 
 
 @compiled
-def _slope(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, j: int) -> float:
+def _loss_slope(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, j: int) -> float:
     """Return the derivative ``(Gp - c)_j`` of the loss."""
     total = -products[j]
     for a in range(n_in):
@@ -166,7 +168,7 @@ def _slope(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: in
 
 
 @compiled
-def _move(
+def _move_to_minimum(
     products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, factor: Doubles, work: Doubles
 ) -> int:
     """Go to the best point over the vertices that are in, as far as signs allow; return how many are left in.
@@ -318,7 +320,7 @@ def chain_from_moments(
     # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
     # step possible, which EM could not make so later. It is one amount for each row, spread evenly over the states.
     share = prior / emission.shape[1]
-    return HiddenMarkov.of(
+    return HiddenMarkov.from_arrays(
         normalize(np.maximum(initial, 0.0) + share, axis=0),
         normalize(np.maximum(steps, 0.0) + share, axis=1),
         emission,

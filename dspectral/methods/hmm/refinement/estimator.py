@@ -35,10 +35,10 @@ from dspectral.methods.hmm.refinement.starts import (
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, Int32s, Int64s, KeepPath, LabelledSentences, Sentences
 
-MOST_REFINEMENTS = 512
+MAX_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
 
-POLISH = 3
+N_EM_AFTER_MOMENTS = 3
 """Passes of EM after the moments, where their number is not given."""
 
 
@@ -172,7 +172,7 @@ class RefinementHMM(ChainDecoder):
         ValueError
             If a parameter is out of range, there is no token, or lengths differ.
         """
-        recipe, n_em_iter = self._checked_recipe()
+        recipe, n_em_iter = self._check_parameters()
         seed = self.random_state_ = resolve_seed(self.random_state)
         corpus = as_labelled(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
@@ -202,17 +202,17 @@ class RefinementHMM(ChainDecoder):
                 break
         return self
 
-    def _checked_recipe(self) -> tuple[RefinementRecipe, int]:
+    def _check_parameters(self) -> tuple[RefinementRecipe, int]:
         """Check the parameters; return the recipe, and the largest number of EM passes."""
         recipe, n_em_iter = self._recipe, self.n_em_iter
-        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MOST_REFINEMENTS)
+        check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MAX_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
         check_real("smoothing", self.smoothing, at_least=0.0, at_most=MAX_REAL)
         if not isinstance(recipe, RefinementRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
         recipe.check()
         if n_em_iter == "auto":
-            n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else POLISH
+            n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else N_EM_AFTER_MOMENTS
         n_em_iter = check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MOST_READS)
         if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
             raise ValueError(
@@ -311,11 +311,11 @@ class RefinementHMM(ChainDecoder):
         # Labels that were never seen in training are -1, which no prediction is.
         known = {label: a for a, label in enumerate(self.labels_)}
         labels = np.array([known.get(label, -1) for label in corpus.labels])
-        count = partial(self._count_right, types=self._type_numbers(corpus.words), labels=labels)
-        n_right, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
-        return float(n_right / n_tokens)
+        count = partial(self._count_correct, types=self._type_numbers(corpus.words), labels=labels)
+        n_correct, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
+        return float(n_correct / n_tokens)
 
-    def _count_right(self, block: LabelledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
+    def _count_correct(self, block: LabelledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
         found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
         return int(np.sum(found == labels[block.labels])), len(block.ids)
 

@@ -133,7 +133,7 @@ def recover(
     Telgarsky 2014, "Tensor decompositions for learning latent variable models", sections 3.3 and 4; Cardoso and
     Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
     """
-    solved = [Mixture.of(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
+    solved = [Mixture.from_moments(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
     bounds = np.concatenate([[0], np.cumsum(n_refinements)])
     n_states, parts = int(bounds[-1]), [slice(a, b) for a, b in pairwise(bounds)]
     counts = HiddenMarkov(
@@ -165,7 +165,7 @@ class Mixture(NamedTuple):
     tokens: Doubles
 
     @classmethod
-    def of(cls, joint: Doubles) -> "Mixture":
+    def from_moments(cls, joint: Doubles) -> "Mixture":
         """Solve for one label, given its ``joint`` moments of shape (n_types, m, m)."""
         m, count = joint.shape[2], float(joint[:, 0, 0].sum())
         # One refinement is the label itself: counts as they are, which is the supervised model.

@@ -25,7 +25,7 @@ def write_views(
         first, last = block.offsets[s], block.offsets[s + 1]
         for q in range(last - first):
             i = first + q if step > 0 else last - 1 - q
-            row, place = out[i], 0
+            row, column = out[i], 0
             if q == 0:
                 for c in range(width):
                     row[c] = 0.0
@@ -34,19 +34,19 @@ def write_views(
             before, vector, label = out[j], vectors[block.ids[j]], block.labels[j]
             for decay in memory:
                 for c in range(k):
-                    row[place + c] = decay * before[place + c] + vector[c]
+                    row[column + c] = decay * before[column + c] + vector[c]
                 for c in range(k, k + n_labels + 1):
-                    row[place + c] = decay * before[place + c]
-                row[place + k + label] += 1.0
-                row[place + k + n_labels] += 1.0
-                place += k + n_labels + 1
+                    row[column + c] = decay * before[column + c]
+                row[column + k + label] += 1.0
+                row[column + k + n_labels] += 1.0
+                column += k + n_labels + 1
             # A run ends where the label changes: its sums then start from nothing.
             same = label == block.labels[i]
             for decay in run_memory:
                 for c in range(k):
-                    row[place + c] = decay * before[place + c] + vector[c] if same else 0.0
-                row[place + k] = decay * before[place + k] + 1.0 if same else 0.0
-                place += k + 1
+                    row[column + c] = decay * before[column + c] + vector[c] if same else 0.0
+                row[column + k] = decay * before[column + k] + 1.0 if same else 0.0
+                column += k + 1
 
 
 @compiled
@@ -87,34 +87,34 @@ def add_outer(total: Doubles, left: Doubles, right: Doubles) -> None:
 def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> int:
     """Find the probability of each label at each token, shape (n_tokens, n_labels), by chain products of operators."""
     n_labels, _, m, _ = operators.emission.shape
-    n_negative, longest = 0, 0
+    n_negative, max_length = 0, 0
     for s in range(len(offsets) - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+        max_length = max(max_length, offsets[s + 1] - offsets[s])
     states, here, back = operators.first.copy(), operators.first.copy(), operators.first.copy()
-    kept = np.empty((n_labels, m, max(1, longest)))
+    states_before = np.empty((n_labels, m, max(1, max_length)))
     # Column vectors go forward: s_0 = first, s_{t+1}[b] = sum_a T[a][b] O[a][x_t] s_t[a]. Row vectors come back:
     # r_{n-1} = last, r_{t-1}[a] = sum_b r_t[b] O[b][x_t] T[a][b]. The share of label a at token t is
     # r_t[a] O[a][x_t] s_t[a] over the sum of all labels. Both are rescaled at each token, as products of many
-    # operators underflow; only ratios count. O(n (n_labels m)^2) time; ``kept`` holds s_t of one sentence.
+    # operators underflow; only ratios count. O(n (n_labels m)^2) time; ``states_before`` holds s_t of one sentence.
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
-        write(operators.first, states)
+        copy_vectors(operators.first, states)
         for t in range(n):
-            write(states, kept[:, :, t])
-            emit(operators.emission, ids[start + t], states, here)
-            move(operators.transition, here, states)
+            copy_vectors(states, states_before[:, :, t])
+            multiply_emission(operators.emission, ids[start + t], states, here)
+            multiply_transition(operators.transition, here, states)
             rescale(states)
-        write(operators.last, back)
+        copy_vectors(operators.last, back)
         for t in range(n - 1, -1, -1):
-            absorb(operators.emission, ids[start + t], back, here)
-            n_negative += write_label_shares(here, kept[:, :, t], out[start + t])
-            retreat(operators.transition, here, back)
+            multiply_emission_left(operators.emission, ids[start + t], back, here)
+            n_negative += write_label_shares(here, states_before[:, :, t], out[start + t])
+            multiply_transition_left(operators.transition, here, back)
             rescale(back)
     return n_negative
 
 
 @compiled
-def emit(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
+def multiply_emission(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
     """Apply a token's operators to column vectors, label by label."""
     # out[a] = O[a][x] s[a]: n_labels m^2 products, along the rows of each operator and so along memory.
     n_labels, m = states.shape
@@ -127,9 +127,9 @@ def emit(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def absorb(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
+def multiply_emission_left(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
     """Apply a token's operators to row vectors, label by label."""
-    # out[a] = r[a] O[a][x]: as `emit`, down the columns of operators that fit into a cache.
+    # out[a] = r[a] O[a][x]: as `multiply_emission`, down the columns of operators that fit into a cache.
     n_labels, m = states.shape
     for a in range(n_labels):
         for c in range(m):
@@ -140,7 +140,7 @@ def absorb(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None
 
 
 @compiled
-def move(transition: Doubles, states: Doubles, out: Doubles) -> None:
+def multiply_transition(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to column vectors."""
     # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, which is what a token costs.
     n_labels, m = states.shape
@@ -154,7 +154,7 @@ def move(transition: Doubles, states: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def retreat(transition: Doubles, states: Doubles, out: Doubles) -> None:
+def multiply_transition_left(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to row vectors."""
     # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products, as on the way forward.
     n_labels, m = states.shape
@@ -183,7 +183,7 @@ def rescale(states: Doubles) -> None:
 
 
 @compiled
-def write(vectors: Doubles, out: Doubles) -> None:
+def copy_vectors(vectors: Doubles, out: Doubles) -> None:
     """Write vectors: Numba takes seconds to compile what would say that the shapes of slices differ."""
     for a in range(len(vectors)):
         for c in range(vectors.shape[1]):

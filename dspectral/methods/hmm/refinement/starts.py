@@ -18,7 +18,7 @@ from dspectral.methods.hmm.refinement.recursions import add_products, write_view
 from dspectral.registry import saved
 from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, format_value
 
-PIECE = 1 << 12
+PANEL_TOKENS = 1 << 12
 """Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
 MIXING = 0.05
 """Weight of the mean over its label that is mixed into each refinement before EM, which never changes a zero."""
@@ -80,7 +80,7 @@ class Views(NamedTuple):
         k = int(self.vectors.shape[1])
         return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
 
-    def of(self, block: LabelledSentences) -> Doubles:
+    def compute(self, block: LabelledSentences) -> Doubles:
         """Return ``[past, future, 1]`` of all tokens, shape (n_tokens, 2 width + 1)."""
         width = self.width
         rows = np.empty((len(block.ids), 2 * width + 1))
@@ -110,11 +110,11 @@ class ViewMoments(NamedTuple):
         # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
         width = 2 * views.width + 1
         gram = np.zeros((views.n_labels, width, width))
-        for piece in cut_block(block):
-            rows = views.of(piece)
+        for panel in split_into_panels(block):
+            rows = views.compute(panel)
             # Grouped by label, the moments are matrix products rather than a loop over tokens.
-            for label in np.unique(piece.labels):
-                own = rows[piece.labels == label]
+            for label in np.unique(panel.labels):
+                own = rows[panel.labels == label]
                 gram[label] += own.T @ own
         return cls(gram)
 
@@ -147,10 +147,10 @@ class OperatorMoments(NamedTuple):
             np.zeros((n_labels, m)),
         )
         # Past and future in one product of 2 width + 1 by 2 m, which costs O(n width m); the sums add O(n m^2).
-        both = join_projections(past, future)
-        for piece in cut_block(block):
-            rows = project(views.of(piece), piece.labels, both)
-            add_products(piece, rows[:, :m], rows[:, m:], *out)
+        joined = join_projections(past, future)
+        for panel in split_into_panels(block):
+            rows = project_rows(views.compute(panel), panel.labels, joined)
+            add_products(panel, rows[:, :m], rows[:, m:], *out)
         return out
 
     def merge(self, *others: Self) -> Self:
@@ -162,13 +162,13 @@ def join_projections(past: Doubles, future: Doubles) -> Doubles:
     """Return one projection of ``[past, future, 1]`` to both, shape (n_labels, 2 width + 1, 2 m)."""
     # Block-diagonal, but for the last row, which both share: that of the constant, where means are taken off.
     n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
-    both = np.zeros((n_labels, 2 * width + 1, 2 * m))
-    both[:, :width, :m], both[:, width:-1, m:] = past[:, :-1], future[:, :-1]
-    both[:, -1, :m], both[:, -1, m:] = past[:, -1], future[:, -1]
-    return both
+    joined = np.zeros((n_labels, 2 * width + 1, 2 * m))
+    joined[:, :width, :m], joined[:, width:-1, m:] = past[:, :-1], future[:, :-1]
+    joined[:, -1, :m], joined[:, -1, m:] = past[:, -1], future[:, -1]
+    return joined
 
 
-def project(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles:
+def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles:
     """Project each row by its label's projection, shape (n_tokens, 2 m)."""
     out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
@@ -183,12 +183,12 @@ def _check(block: LabelledSentences, views: Views) -> None:
     check_numbers(block.labels, views.n_labels, "label")
 
 
-def cut_block(block: LabelledSentences) -> Iterator[LabelledSentences]:
-    """Yield pieces of whole sentences with about ``PIECE`` tokens each."""
+def split_into_panels(block: LabelledSentences) -> Iterator[LabelledSentences]:
+    """Yield pieces of whole sentences with about ``PANEL_TOKENS`` tokens each."""
     # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
     start, n = 0, len(block.offsets) - 1
     while start < n:
-        stop = int(np.searchsorted(block.offsets, block.offsets[start] + PIECE, side="right")) - 1
+        stop = int(np.searchsorted(block.offsets, block.offsets[start] + PANEL_TOKENS, side="right")) - 1
         stop = min(n, max(start + 1, stop))
         low, high = block.offsets[start], block.offsets[stop]
         yield LabelledSentences(
@@ -214,7 +214,7 @@ def start_with_moments(
     corpus: LabelledCorpus, m: int, *, recipe: RefinementRecipe, smoothing: float, random_state: int
 ) -> Start:
     """Find the parameters from moments."""
-    views = _views(len(corpus.words), len(corpus.labels), recipe, random_state)
+    views = _make_views(len(corpus.words), len(corpus.labels), recipe, random_state)
     # First pass: second moments of the views give, for each label, projections to m coordinates. Second pass: moments
     # of the projected views and the tokens, from which operators and parameters follow without another pass.
     if m == 1:  # nothing to tell apart: the views are nothing but their constant
@@ -257,10 +257,10 @@ def mix_refinements(model: HiddenMarkov, bounds: Int64s) -> HiddenMarkov:
             # entries of a row keep their sum, and a column of emissions becomes a mean of distributions.
             own = part[..., start:end]
             own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
-    return HiddenMarkov.of(initial, transition, emission, model.final)
+    return HiddenMarkov.from_arrays(initial, transition, emission, model.final)
 
 
-def _views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: int) -> Views:
+def _make_views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: int) -> Views:
     """Return the views: a unit vector for each type where there are few, and random vectors otherwise."""
     # Random vectors keep inner products of sums about as they are, and the moments small.
     vectors = np.eye(n_types)
