@@ -1,3 +1,3 @@
-"""Sentence representations, and a classifier of intents."""
+"""Sentence representations and an intent classifier."""
 
 __all__: list[str] = []

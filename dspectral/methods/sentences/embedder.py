@@ -1,4 +1,4 @@
-"""Texts to vectors, under the names by which BERTopic, turftopic, LangChain and scikit-learn call an encoder."""
+"""Text encoder with the methods that BERTopic, turftopic, LangChain and scikit-learn call."""
 
 from typing import Any, Self
 
@@ -12,25 +12,24 @@ from dspectral.store.from_text.text_files import TextFiles
 
 
 def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
-    """Return an encoder of texts for topic models, UMAP and vector stores, which learns from the texts themselves.
+    """Return a text encoder for topic models, UMAP and vector stores that is fitted to the texts themselves.
 
-    A text becomes the sum of the directions of its words, of length 1; no network, no GPU, no download. It is a
-    ``Pipeline`` of one step, ``fit`` and ``transform`` of which are those of the embedding, with
-    ``encode`` as in sentence-transformers and ``embed_documents`` and ``embed_query`` as in LangChain.
+    The vector of a text is the sum of its words' vectors, scaled to unit length. There is no neural network and no
+    download. The encoder is a ``Pipeline`` of one step with ``encode``, as in sentence-transformers, and
+    ``embed_documents`` and ``embed_query``, as in LangChain.
 
     Parameters
     ----------
     model : int or SentenceRepresentation, default=200
-        Length of a vector; or the model of the words, fitted or not.
+        Number of components of a vector, or the representation to use, fitted or not.
 
     Returns
     -------
     TextEmbedder
-        ``encode(X, out=None)`` takes a string, texts in memory, :class:`dspectral.TextFiles`, or counts of words: a
-        store that was hashed with ``embedder()[-1].word_hashing``, or any other matrix of them. It fits the model if it
-        is not fitted, and returns an ndarray of float32, shape (n_texts, n_components), a Dask array for what is not in
-        memory, or with ``out`` the Coordinates that :func:`dspectral.write_coordinates` writes, block by block. A text
-        without any known word is zeros.
+        ``encode(X, out=None)`` takes a string, texts in memory, :class:`dspectral.TextFiles`, or word counts that were
+        hashed with ``embedder()[-1].word_hashing``, such as a store. It fits the model if needed. It returns an
+        ndarray of float32, shape (n_texts, n_components), or a Dask array for lazy input. With ``out`` it writes
+        Coordinates as :func:`dspectral.write_coordinates` does. A text without any known word gets zeros.
 
     Raises
     ------
@@ -39,7 +38,7 @@ def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
 
     Notes
     -----
-    Passes and memory are those of :class:`SentenceRepresentation`, and one pass to encode. It can be saved.
+    Fitting takes the passes and memory of :class:`SentenceRepresentation`, encoding one pass. The encoder can be saved.
 
     References
     ----------
@@ -56,17 +55,17 @@ def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
     return TextEmbedder([("words", model)])
 
 
-def _packed(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
-    """Pack texts once, since a generator is empty when it is asked again."""
+def _pack_once(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
+    """Pack texts in memory, since a generator can be read only once."""
     return as_documents(X) if is_texts(X) and not isinstance(X, TextFiles) else X
 
 
 @saved
 class TextEmbedder(Pipeline):
-    """A pipeline, since BERTopic takes these as they are, whose rows are those of its step's ``embed``."""
+    """Pipeline of one step whose ``transform`` is the ``embed`` of that step; BERTopic accepts pipelines."""
 
     def fit(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Self:
-        """Learn the directions of words."""
+        """Fit the vectors of words."""
         self[-1].fit(X)
         return self
 
@@ -76,7 +75,7 @@ class TextEmbedder(Pipeline):
 
     def fit_transform(self, X: "TextsOrCounts | TextFiles", y: object = None) -> Any:
         """Fit, then return vectors of the same texts."""
-        X = _packed(X)
+        X = _pack_once(X)
         return self.fit(X).transform(X)
 
     def encode(
@@ -88,14 +87,14 @@ class TextEmbedder(Pipeline):
         show_progress_bar: bool | None = None,
         normalize_embeddings: bool = True,
     ) -> Any:
-        """Return vectors of texts, of one for a string; the last three change nothing: others have them."""
+        """Return vectors of texts, or one vector for a string; the last three parameters have no effect."""
         if isinstance(sentences, str):
             return self.transform([sentences])[0]
-        X = _packed(sentences)
+        X = _pack_once(sentences)
         return (self if is_fitted(self[-1]) else self.fit(X)).transform(X, out=out)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return vectors of texts as lists."""
+        """Return the vectors of texts as lists."""
         vectors: list[list[float]] = self.encode(texts).tolist()
         return vectors
 

@@ -1,4 +1,4 @@
-"""Averaged word vectors in the place of a sketch: the paper's comparison."""
+"""Sentence representation by the mean of given word vectors: the baseline of the paper."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -22,28 +22,27 @@ from dspectral.types import Documents, FloatArray
 )
 @saved
 class WordVectorRepresentation(SentenceFeatures):
-    """Represent a sentence by its n-grams beside the mean of given word vectors, scaled to unit length.
+    """Represent a sentence by its n-grams and the mean of given word vectors, both scaled to unit length.
 
     Parameters
     ----------
     words : sequence of str
-        Distinct words, lower-case: for example those that :func:`dspectral.read_word2vec` returns.
+        Distinct lower-case words, for example from :func:`dspectral.read_word2vec`.
     vectors : ndarray of float32, shape (n_words, n_components)
         The vector of each word.
     n_features : int, default=2**18
-        Number of columns that n-grams are hashed to, a power of two.
+        Number of columns that n-grams are hashed to: a power of two.
     weight : float, default=1.0
-        Factor of the second half.
+        Factor of the mean vector relative to the n-grams.
 
     Attributes
     ----------
     n_components_ : int
-        Length of a vector.
+        Number of components of a vector.
 
     Notes
     -----
-    The vectors are given, so nothing is learned and no fit is needed; ``fit`` checks that they fit the words. Clones
-    share the words and vectors instead of copying them.
+    No fit is needed; ``fit`` only checks the words and vectors. Clones share them instead of copying them.
 
     References
     ----------
@@ -59,7 +58,7 @@ class WordVectorRepresentation(SentenceFeatures):
     """
 
     ngram_range: tuple[int, int] = (1, 3)
-    """Smallest and largest number of words of an n-gram, the same for all."""
+    """Smallest and largest number of words of an n-gram."""
 
     def __init__(
         self,
@@ -75,12 +74,12 @@ class WordVectorRepresentation(SentenceFeatures):
         self.weight = weight
 
     def fit(self, X: TextColumn | None = None, y: object = None) -> Self:
-        """Check that there is a vector for each word; nothing is learned.
+        """Check that each word has a finite vector.
 
         Parameters
         ----------
         X : list of str, optional
-            Sentences, as for :meth:`transform`; nothing is learned from them.
+            Sentences, which are only checked.
         y : object, optional
             Ignored.
 
@@ -92,15 +91,16 @@ class WordVectorRepresentation(SentenceFeatures):
         Raises
         ------
         ValueError
-            If the words are not as many as the vectors, or a vector is not finite.
+            If the numbers of words and vectors differ, or a vector is not finite.
         """
         if X is not None:
             as_documents(X)
         words, vectors = self._table()
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(bad):
+        is_finite = np.isfinite(vectors).all(axis=1)
+        if not is_finite.all():
+            word = words.text(int(np.argmin(is_finite))).decode()
             raise ValueError(
-                f"the vector of {words.text(bad[0]).decode()!r} has NaN or infinity, but every number must be finite"
+                f"the vector of {word!r} has NaN or infinity: remove the word, or give finite numbers."
             )
         self.n_components_ = vectors.shape[1]
         return self
@@ -116,7 +116,7 @@ class WordVectorRepresentation(SentenceFeatures):
         Returns
         -------
         ndarray of float32, shape (n_sentences, n_components)
-            Zeros where no word is known.
+            Zeros for a sentence without any known word.
         """
         words, vectors = self._table()
         counts = encode_documents(as_documents(X), TermIndex.of(words))
@@ -127,17 +127,15 @@ class WordVectorRepresentation(SentenceFeatures):
         return int(self._table()[1].shape[1])
 
     def _table(self) -> tuple[Documents, NDArray[np.float32]]:
-        # Packed anew in each call: parameters may change between calls, and there is no fit to rely on.
+        # Words are packed in each call, since parameters may change between calls and no fit is required.
         words = as_documents(self.words)
         try:
             vectors = np.asarray(self.vectors, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"vectors is {self.vectors!r:.60}, but it must be an array of numbers"
-            ) from error
+            raise ValueError(f"vectors is {self.vectors!r:.60}, but must be an array of numbers.") from error
         if vectors.ndim != 2 or len(vectors) != words.n_documents:
             raise ValueError(
-                f"vectors has shape {vectors.shape}, but there are {words.n_documents} words: one row a word"
+                f"vectors has shape {vectors.shape}, but must have one row for each of {words.n_documents} words."
             )
         return words, vectors
 
@@ -146,5 +144,5 @@ class WordVectorRepresentation(SentenceFeatures):
         return clone_sharing(self, "words", "vectors")
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return True: the vectors are given."""
+        """Return True: the vectors are parameters."""
         return True

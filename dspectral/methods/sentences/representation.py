@@ -1,4 +1,4 @@
-"""Sentence representations: counts beside a second half, by equation 2 of the paper that of unlabeled text."""
+"""Sentence representations: n-gram counts and, by equation 2 of the paper, word vectors from unlabeled text."""
 
 import re
 from abc import ABC, abstractmethod
@@ -38,26 +38,26 @@ from dspectral.types import CSRRows, Documents, IntArray, KeepPath, Rows, RowsLi
 
 Half: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
 HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
-"""Directions weighed by rarity, directions alone, rarity alone, and rarity beside directions weighed by it."""
+"""Directions weighted by IDF, unweighted directions, IDF weights alone, and the first and third together."""
 
 
-def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
-    """Return one of the second halves of sentences.
+def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
+    """Return the second half of the representation, of one kind: rows of unit length, or zeros.
 
     Shapes: `present` (n_sentences, n_words), `projection` (n_words, n_components); returns (n_sentences,
     n_components).
 
     >>> present = sparse.csr_array(np.array([[1, 1], [0, 1]], dtype=np.float32))
     >>> P = np.array([[3, 0], [4, 0]], dtype=np.float32)
-    >>> half_of(present, P, "sent").toarray(), half_of(present, P, "idf").toarray().round(2)
+    >>> compute_half(present, P, "sent").toarray(), compute_half(present, P, "idf").toarray().round(2)
     (array([[1., 0.],
            [1., 0.]]), array([[0.6, 0.8],
            [0. , 1. ]]))
     """
     if kind == "idf+sent":
-        sides = [half_of(present, projection, side) for side in ("idf", "sent")]
-        # Each of length one, both together too.
-        return sparse.csr_array(sparse.hstack(sides, format="csr") * np.sqrt(0.5))
+        halves = [compute_half(present, projection, half) for half in ("idf", "sent")]
+        # Rows of both have unit length; the factor gives unit length to their concatenation.
+        return sparse.csr_array(sparse.hstack(halves, format="csr") * np.sqrt(0.5))
     if kind == "idf":
         lengths = np.sqrt(np.einsum("ij,ij->i", projection, projection, dtype=np.float64))
         return Weighting(column_weights=lengths, norm="l2").apply(present.astype(np.float64))
@@ -67,11 +67,11 @@ def half_of(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CS
 
 
 WORD = re.compile(r"(?u)\b\w\w+\b")
-"""scikit-learn's token pattern: words of two letters or more."""
+"""scikit-learn's token pattern: words of at least two characters."""
 
 
 class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
-    """Base class of representations: n-grams beside what :meth:`embed` of a subclass returns."""
+    """Base class of representations: n-gram counts, then the vectors that :meth:`embed` of a subclass returns."""
 
     n_features: int
     ngram_range: tuple[int, int]
@@ -80,18 +80,18 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
 
     @property
     def word_hashing(self) -> HashingSettings:
-        """Hashing of the words of unlabeled text, for example by ``build_store``."""
+        """Hashing settings for the words of unlabeled text, for example in ``build_store``."""
         return HashingSettings(self.n_features, (1, 1), lowercase=True, alternate_sign=False)
 
     @abstractmethod
     def embed(self, X: TextColumn) -> NDArray[np.float32]:
-        """Return the second half of the representation, shape (n_sentences, n_components)."""
+        """Return the vectors of sentences, shape (n_sentences, n_components)."""
 
     def second_half(self, X: TextColumn, kind: str = "sent") -> CSRRows:
-        """Return the second half of the representation of one kind, without its weight: rows of unit length, or zeros.
+        """Return the second half of the representation without its weight: rows of unit length, or zeros.
 
-        ``"sent"`` is what :meth:`embed` returns; where words have learned directions, ``"sketch"`` leaves out their
-        rarity, ``"idf"`` the directions, and ``"idf+sent"`` puts ``"idf"`` and ``"sent"`` side by side.
+        ``"sent"`` is the result of :meth:`embed`. The other kinds need fitted directions: ``"sketch"`` omits the IDF
+        weights, ``"idf"`` omits the directions, and ``"idf+sent"`` concatenates ``"idf"`` and ``"sent"``.
         """
         return self._half(X, check_option("kind", kind, self.halves))
 
@@ -101,27 +101,27 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     @property
     @abstractmethod
     def _embedding_size(self) -> int:
-        """Number of columns of :meth:`embed`."""
+        """Number of columns of the result of :meth:`embed`."""
 
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
-        """Fit to sentences, then represent them; a generator is read once."""
-        # Packed once: a generator would be empty when transform asks for it again.
+        """Fit to sentences, then transform them; a generator is read once."""
+        # transform cannot read a generator a second time.
         texts = as_documents(X) if is_texts(X) else X
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
 
     def transform(self, X: TextColumn) -> CSRRows:
-        """Represent sentences.
+        """Compute the representation of sentences.
 
         Parameters
         ----------
         X : list of str, generator, array of strings, or column of pandas, polars or Hugging Face Datasets
-            Sentences; bytes are read as UTF-8.
+            Sentences; bytes must be UTF-8.
 
         Returns
         -------
         csr_array of float64, shape (n_sentences, n_features + n_components)
-            Counts, then the second half times ``weight``.
+            Scaled counts, then the second half times ``weight``.
         """
         check_real("weight", self.weight)
         texts = as_documents(X)
@@ -129,24 +129,24 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         return sparse.csr_array(sparse.hstack([self.counts(texts), second], format="csr"))
 
     def counts(self, X: TextColumn) -> CSRRows:
-        """Return the hashed n-grams of sentences, scaled to unit length, ``x / ||x||``; no fit is needed."""
+        """Return the hashed n-gram counts of sentences, scaled to unit length: ``x / ||x||``. No fit is needed."""
         hashing = HashingSettings(self.n_features, self.ngram_range)
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
 
     def positions(self, X: TextColumn) -> CSRRows:
-        """Return the first two words of sentences by position, hashed, as ones; no fit is needed."""
-        # A word with its place before it, "0_play", is another word to the hash than "play" or "1_play".
+        """Return binary features for the first two words of sentences, hashed with their position. No fit is needed."""
+        # A prefix with the position, as in "0_play", gives each position a column of its own.
         texts = as_documents(X)
         decoded = (texts.text(i).decode().lower() for i in range(texts.n_documents))
-        marked = [
-            " ".join(f"{place}_{word}" for place, word in enumerate(WORD.findall(text)[:2]))
+        prefixed = [
+            " ".join(f"{position}_{word}" for position, word in enumerate(WORD.findall(text)[:2]))
             for text in decoded
         ]
-        return hash_documents(Documents.of(marked), self.word_hashing).astype(np.float64)
+        return hash_documents(Documents.of(prefixed), self.word_hashing).astype(np.float64)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
-        """Return a name for each column of :meth:`transform`: ``ngram0``, ..., then ``component0``, ..."""
+        """Return the names of the columns of :meth:`transform`: ``ngram0``, ..., then ``component0``, ..."""
         sizes = {"ngram": self.n_features, "component": self._embedding_size}
         names = [f"{kind}{i}" for kind, size in sizes.items() for i in range(size)]
         return np.asarray(names, dtype=object)
@@ -164,17 +164,16 @@ SOLVER: Solver = "auto"
 
 @saved
 class SentenceRecipe(NamedTuple):
-    """How :class:`~dspectral.SentenceRepresentation` finds directions, for comparisons.
+    """Solver settings of :class:`~dspectral.SentenceRepresentation` for comparisons.
 
     Attributes
     ----------
     sketch_size : int or None, default=None
-        Number of columns of all products together, or of rows of the sketch of one pass, at least ``n_components``.
-        None takes ``5 n_components + 10``, and ``2 n_components + 10`` for one pass.
+        Total number of columns of the Krylov products, or rows of the one-pass sketch; at least ``n_components``.
+        None takes ``5 n_components + 10``, or ``2 n_components + 10`` for one pass.
     n_passes : int, default=3
-        How often block Krylov iteration reads the sentences for the directions where these are too many to be
-        decomposed in memory; it comes closer to the exact directions with each. One pass is Frequent Directions, which
-        loses by every cut and by an order of the rows that is none of chance.
+        Passes of block Krylov iteration if the sentences do not fit in memory. More passes are more accurate. One pass
+        uses Frequent Directions, which depends on the block size and on the order of rows.
     """
 
     sketch_size: int | None = None
@@ -190,61 +189,61 @@ class SentenceRecipe(NamedTuple):
 )
 @saved
 class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
-    """Represent a sentence by its n-grams and by what its words mean in unlabeled text.
+    """Represent a sentence by its n-grams and by word vectors that are fitted to unlabeled text.
 
-    The result is ``x / ||x||`` beside ``weight * b P / ||b P||``: x counts hashed n-grams, b says which words
-    occur, and P holds one vector a word, from the leading directions of the unlabeled sentences.
+    The result concatenates ``x / ||x||`` and ``weight * b P / ||b P||``. x holds hashed n-gram counts, b is 1 for each
+    word that occurs, and each row of P is the vector of a word, from the leading directions of unlabeled sentences.
 
     Parameters
     ----------
     n_components : int, default=200
-        Length of a word's vector.
+        Number of components of a word's vector.
     n_features : int, default=2**18
-        Number of columns that n-grams are hashed to, a power of two; words are hashed to as many.
+        Number of columns that n-grams and words are hashed to: a power of two.
     ngram_range : tuple of int, default=(1, 3)
         Smallest and largest number of words of an n-gram in x, within 1 to 3.
     weight : float, default=1.0
-        Factor of the second half.
+        Factor of the second half relative to the first.
     min_document_frequency : int, default=2
-        Words in fewer unlabeled sentences have no vector.
+        Words in fewer unlabeled sentences get no vector.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the products. The same seed and blocks give the same bits under every scheduler.
+        Seed of the Krylov iteration. The same seed and blocks give the same bits under every scheduler.
     recipe : SentenceRecipe or None, default=None
-        Passes and size of the sketch, for comparisons; None takes the defaults of :class:`~dspectral.SentenceRecipe`.
+        Solver settings for comparisons; None takes the defaults of :class:`~dspectral.SentenceRecipe`.
 
     Attributes
     ----------
     projection_ : ndarray of float32, shape (n_words, n_components)
-        P, the vectors of the words.
+        P: the vectors of the words.
     words_ : ndarray of int64, shape (n_words,)
-        The hashed columns that have a vector, in ascending order.
+        The hashed columns of words that have a vector, ascending.
     certificate_ : Certificate
-        Bound on what lies outside the directions that were found.
+        Bound on the energy outside the computed directions.
     solver_ : str
-        The solver that found the directions.
+        Name of the solver.
     n_passes_ : int
-        Reads of each block: those for the directions, and one for the document frequencies where X is not a store
-        that already knows them.
+        Number of times that each block was read: for the directions, and once for the document frequencies, which a
+        store already has.
     singular_values_ : ndarray of float64, shape (n_components,)
-        Singular values of the weighted sentences, from below.
+        Lower bounds of the singular values of the weighted sentences.
     random_state_ : int
         The seed that was used.
 
     Notes
     -----
-    Three departures from the paper, each of which its own recipe loses without (plain directions of raw
-    counts lower the accuracy on public data: they are function words):
+    There are three departures from the paper. Without each of them accuracy on public data falls, because the
+    directions of raw counts represent function words:
 
-    - what is decomposed is b with columns divided by the root of their document frequency and rows scaled to
-      unit length, as in canonical correlation and correspondence analysis;
-    - each word's row of P, its vector times the singular values, is scaled to unit length and then by the
-      word's inverse document frequency, so that no word drowns the others;
-    - words alone are projected, since n-grams inherit their words' directions with more noise.
+    - The decomposed matrix is b with columns divided by the root of their document frequency and rows scaled to unit
+      length, as in canonical correlation and correspondence analysis.
+    - Each row of P is a word's vector times the singular values, scaled to the length of the word's inverse document
+      frequency, so that frequent words do not dominate.
+    - Only words are projected: the directions of longer n-grams are noisier.
 
-    Up to ``dspectral.in-memory-bytes`` (128 MiB) of weighted sentences are decomposed in memory, exactly. Beyond it
-    products of ``2.5 n_components`` columns for each word are taken, in single precision. Neither depends on how
-    sentences are cut or ordered, but for rounding. Where the sentences have fewer independent directions than
-    ``n_components``, the other columns of P are zero, and a warning says how many there are.
+    Up to ``dspectral.in-memory-bytes`` (128 MiB) of weighted sentences are decomposed exactly in memory. Larger input
+    uses block Krylov iteration with ``2.5 n_components`` columns per pass in single precision. Except for rounding,
+    neither depends on the block size or on the order of sentences. If the sentences have fewer than ``n_components``
+    independent directions, the remaining columns of P are zero, and a warning states the number.
 
     References
     ----------
@@ -282,13 +281,13 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     @emits_events
     def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, keep: KeepPath = None) -> Self:
-        """Learn a vector for each word from unlabeled sentences.
+        """Compute a vector for each word of unlabeled sentences.
 
         Parameters
         ----------
         X : list of str, generator, column of texts, TextFiles, or counts of shape (n_sentences, n_features)
-            Sentences as for :meth:`transform`, or the files that hold them; or counts of words hashed with
-            :attr:`word_hashing`: a store, an array, a SciPy sparse matrix or a Dask array of either.
+            Sentences as for :meth:`transform`, text files, or word counts that were hashed with
+            :attr:`word_hashing`: a store, an array, a SciPy sparse matrix, or a Dask array of either.
         y : object, optional
             Ignored.
         keep : str or Path, optional
@@ -297,65 +296,68 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         Returns
         -------
         SentenceRepresentation
-            The estimator itself.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If the width is not ``n_features``, a store was hashed otherwise, no word is frequent enough for a
-            vector, or a parameter is out of range.
+            If the number of columns is not ``n_features``, a store has other hashing settings, no word reaches
+            ``min_document_frequency``, or a parameter is out of range.
         """
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
-        counts = self._words_of(X)
-        frequency, n_rows, n_counted = _document_frequency(counts)
-        # Words that no sentence has are among the hashed columns too, so 0 means 1.
+        counts = self._count_words(X)
+        frequency, n_rows, n_counting_passes = _document_frequency(counts)
+        # Hashed columns include words that never occur, so 0 means 1.
         words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
         if not len(words):
             raise ValueError(
-                f"no word is in {self.min_document_frequency} of the {n_rows} unlabeled sentences or more: give more "
-                "text, or lower min_document_frequency"
+                f"no word occurs in min_document_frequency={self.min_document_frequency} of the {n_rows} unlabeled "
+                "sentences: lower it, or give more text."
             )
-        found = self._directions(counts, words, frequency[words])
-        # P: a word's vector times the singular values has the length that its frequency gives it. That length is
-        # replaced by the inverse document frequency, so that no word drowns the others.
-        vectors = unit_rows(found.axes[:, : len(words)].T * np.sqrt(found.values))
-        # Plus 1, so that a word that is in every sentence keeps a weight.
-        rarity = np.log(n_rows / frequency[words]) + 1.0
-        self.projection_ = (vectors * rarity[:, None]).astype(np.float32)
+        result = self._decompose(counts, words, frequency[words])
+        # The length of a word's vector depends on its frequency. It is replaced by the inverse document frequency, so
+        # that frequent words do not dominate.
+        values = result.values
+        vectors = unit_rows(result.axes[:, : len(words)].T * np.sqrt(values))
+        # Plus 1, so that a word in every sentence has a positive weight.
+        idf = np.log(n_rows / frequency[words]) + 1.0
+        self.projection_ = (vectors * idf[:, None]).astype(np.float32)
         self.words_ = words
-        self.singular_values_ = np.sqrt(found.values)
-        self.certificate_, self.solver_ = found.certificate, found.solver
-        self.n_passes_ = found.n_passes + n_counted
+        self.singular_values_ = np.sqrt(values)
+        self.certificate_, self.solver_ = result.certificate, result.solver
+        self.n_passes_ = result.n_passes + n_counting_passes
         return self
 
     def embed(self, X: "TextsOrCounts | TextFiles", *, out: str | None = None) -> Any:
-        """Return the second half of the representation, without its weight.
+        """Return the second half of the representation without its weight.
 
         Parameters
         ----------
         X : as for :meth:`fit`
             Sentences, files, or counts of words.
         out : str, optional
-            Where to write it, as :func:`dspectral.write_coordinates` does.
+            Path or URL to write to, as for :func:`dspectral.write_coordinates`.
 
         Returns
         -------
         ndarray or (for lazy input) Dask array of float32, shape (n_sentences, n_components)
-            ``b P / ||b P||``; zeros where no word is known. With ``out`` Coordinates.
+            ``b P / ||b P||``; zeros for a sentence without any known word. With ``out`` Coordinates.
         """
         check_is_fitted(self)
-        of = partial(_embedded, weighting=self._presence, projection=self.projection_)
-        Z = map_rows(self._words_of(X), of, n_columns=self._embedding_size, dtype=np.float32, name="embed")
+        embed_block = partial(_embed_block, weighting=self._presence, projection=self.projection_)
+        Z = map_rows(
+            self._count_words(X), embed_block, n_columns=self._embedding_size, dtype=np.float32, name="embed"
+        )
         return Z if out is None else write_rows(Z, out)
 
     def _half(self, X: TextColumn, kind: Half) -> CSRRows:
         check_is_fitted(self)
-        return half_of(self._presence.apply(self._words_of(X)), self.projection_, kind)
+        return compute_half(self._presence.apply(self._count_words(X)), self.projection_, kind)
 
     @property
     def _presence(self) -> Weighting:
-        """Whether a word is there, for each that has a vector."""
+        """Weighting that is 1 for each word with a vector that occurs."""
         return Weighting("binary", columns=self.words_)
 
     @property
@@ -380,17 +382,17 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         check_integer("n_components", self.n_components, at_least=1)
         if isinstance(self.n_features, Integral) and self.n_components > self.n_features:
             raise ValueError(
-                f"n_components is {self.n_components}, but it must be at most n_features, which is {self.n_features}"
+                f"n_components={self.n_components} must be at most n_features={self.n_features}."
             )
         check_integer("min_document_frequency", self.min_document_frequency, at_least=0)
         check_real("weight", self.weight)
         recipe = self._recipe
         if not isinstance(recipe, SentenceRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a SentenceRecipe, or None")
+            raise TypeError(f"recipe is {recipe!r:.60}, but must be a SentenceRecipe or None.")
         check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
 
-    def _words_of(self, X: "TextsOrCounts | TextFiles") -> Any:
-        """Return the counts of words of sentences, or the counts that are given after a check."""
+    def _count_words(self, X: "TextsOrCounts | TextFiles") -> Any:
+        """Count the words of sentences, or check given counts."""
         if isinstance(X, TextFiles):
             return X.hashed(self.word_hashing)
         if is_texts(X):
@@ -400,30 +402,27 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     def _check_counts(self, counts: Any) -> None:
         if counts.shape[-1] != self.n_features:
-            raise ValueError(
-                f"the counts have {counts.shape[-1]} columns, but n_features is {self.n_features}"
-            )
-        # Arrays in memory do not say how they were hashed; rows of a store do, and other columns would be other words.
+            raise ValueError(f"X has {counts.shape[-1]} columns, but must have n_features={self.n_features}.")
+        # Only a store records its hashing settings. Other settings would assign columns to other words.
         columns = columns_of(counts)
         if columns is not None and columns.hashing != self.word_hashing:
             raise ValueError(
-                f"the store was hashed with {columns.hashing or columns.kind}, but words are hashed with "
-                f"{self.word_hashing}: build it with hashing=NgramHashing(...) of these settings"
+                f"the store was hashed with {columns.hashing or columns.kind}, but must have {self.word_hashing}: "
+                "build it with hashing=word_hashing of this representation."
             )
 
-    def _directions(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
-        """Decompose the weighted sentences; nothing but the decomposition itself reads them."""
-        # Empty columns stand for missing words, so that few words give zeros as few sentences do.
+    def _decompose(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:
+        """Compute the leading directions of the weighted sentences, which are not stored."""
+        # Pad with empty columns to at least n_components, so that missing directions become zeros.
         n_components = int(self.n_components)
         width = max(len(words), n_components)
-        # A sentence is its set of words, each divided by the root of its document frequency, and scaled to unit length
-        # so that a long sentence counts as one.
+        # Each word has the weight df**-0.5, and each sentence unit length, so that long sentences do not dominate.
         weighting = Weighting("binary", frequency**-0.5, words, "l2")
         weigh = partial(_weigh, weighting=weighting, n_columns=width)
         weighted = map_rows(
             counts, weigh, n_columns=width, dtype=np.float32, sparse_output=True, name="weigh"
         )
-        # Single precision: words' vectors are kept so, and it takes half the memory.
+        # projection_ has single precision, so the solver needs no more.
         recipe = self._recipe
         plan = Plan(
             n_components,
@@ -436,22 +435,24 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         return spectrum(weighted, plan)
 
 
-def _embedded(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors of one block of sentences. Shapes: `rows` (n, d), returns (n, n_components)."""
+def _embed_block(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors of a block of sentences. Shapes: `rows` (n, d); returns (n, n_components)."""
     return unit_rows(sparse_products.times(weighting.apply(sparse.csr_array(rows)), projection))
 
 
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
-    # The matrix has the same entries in more columns: those beyond the words are empty.
-    found = weighting.apply(sparse.csr_array(rows))
-    return sparse.csr_array((found.data, found.indices, found.indptr), shape=(found.shape[0], n_columns))
+    # Columns after those of the words are empty.
+    weighted = weighting.apply(sparse.csr_array(rows))
+    return sparse.csr_array(
+        (weighted.data, weighted.indices, weighted.indptr), shape=(rows.shape[0], n_columns)
+    )
 
 
 def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
-    """Return the frequency of each column, the number of rows, and the passes that it took to know them."""
-    # A store has counted them when it was built: that pass is saved.
-    known = getattr(counts, "document_frequency", None)
-    if known is not None:
-        return known, counts.n_rows, 0
-    found = summarize(counts, of=DocumentFrequencies.of, name="count")
-    return found.document_frequency, found.n_rows, 1
+    """Return the document frequency of each column, the number of rows, and the number of passes needed."""
+    # A store computed the document frequencies when it was built.
+    stored = getattr(counts, "document_frequency", None)
+    if stored is not None:
+        return stored, counts.n_rows, 0
+    summary = summarize(counts, of=DocumentFrequencies.of, name="count")
+    return summary.document_frequency, summary.n_rows, 1

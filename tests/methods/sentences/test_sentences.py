@@ -22,8 +22,8 @@ from dspectral.methods.sentences.cross_validation import (
     best_choice,
     fit_svm,
     folds,
-    scores_of_classes,
-    scores_of_others,
+    score_classes,
+    score_held_out,
 )
 from dspectral.methods.sentences.representation import HALVES
 from dspectral.text.hashing import hash_documents
@@ -272,10 +272,10 @@ def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_
     rows, labels = rows_and_labels()
     train, test = np.arange(40), np.arange(40, 60)
     assert not set(rows[test].indices) <= set(rows[train].indices)
-    found = scores_of_others(rows, labels, 1.0, SETTINGS, (train, test))
+    found = score_held_out(rows, labels, 1.0, SETTINGS, (train, test))
     theirs = usual(rows[train], labels[train])
     np.testing.assert_allclose(
-        found, scores_of_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14
+        found, score_classes(theirs, rows[test], np.unique(labels)), rtol=1e-12, atol=1e-14
     )
 
 
