@@ -20,7 +20,7 @@ from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.summaries import FirstMoments, Regression, SecondMoments, StateStatistics
 from dspectral.methods.tmpca.levels import KeptNodes, PairCounts, Trees
-from dspectral.methods.topics.rotation import Axes, Sample, TopicSums
+from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicSums
 from dspectral.search import Nearest
 from dspectral.store.from_text.texts import OfPartitions
 from dspectral.store.rows import ColumnTotals
@@ -130,7 +130,9 @@ FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.of}
 THIRD = {"whitening": RNG.standard_normal((D, K)), "counts": True, "distinct": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
-AXES = Axes(RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0])
+AXES = TopicAxes(
+    RNG.standard_normal((2, D)), np.array([2.0, 1.0]), np.linalg.qr(RNG.standard_normal((2, 2)))[0]
+)
 NODES = {"trees": TREES, "axes": (RNG.standard_normal((2, 4)),)}
 TAGGED = partial(tokens, labeled=True)
 
@@ -211,7 +213,7 @@ CASES = [
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
     case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
     case(PairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
-    case(Sample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
+    case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
     case(

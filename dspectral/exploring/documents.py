@@ -1,4 +1,4 @@
-"""Documents: the nearest ones, and excerpts read from the sources again."""
+"""Find nearest documents, and read excerpts from the sources."""
 
 import re
 from collections.abc import Collection
@@ -23,79 +23,86 @@ from dspectral.text.cutting import word_pattern
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
 
-LEAST_WORDS = 3
-"""Words of a document below which nothing is near to it."""
+MIN_WORDS = 3
+"""Documents with fewer words have no neighbors."""
 
 
 class Space(NamedTuple):
-    """The space in which documents are points: their weighted rows times the axes (n_words, k) of the topics."""
+    """Location and weighting of the counts of documents, and the axes (n_words, k) that project them."""
 
-    where: Location
+    location: Location
     weighting: Weighting
     axes: FloatArray
 
     def points(self, block: BlockInfo) -> FloatArray:
-        """Return points of length 1, or 0 for documents of fewer than three words, shape (n_documents, k)."""
-        rows: CSRRows = self.weighting.apply(read_block(self.where, block))
+        """Return projected documents at unit length, zeros for those below MIN_WORDS, shape (n_documents, k)."""
+        rows: CSRRows = self.weighting.apply(read_block(self.location, block))
         points = np.asarray(rows @ self.axes, dtype=np.float32)
-        points[np.diff(rows.indptr) < LEAST_WORDS] = 0
+        points[np.diff(rows.indptr) < MIN_WORDS] = 0
         lengths = np.linalg.norm(points, axis=1, keepdims=True)
         return np.asarray(points / np.where(lengths > 0, lengths, 1))
 
 
-def numbered(store: CountStore) -> list[tuple[BlockInfo, int]]:
-    """Return each block with the number of its first document."""
-    firsts = np.cumsum([0, *store.block_rows])[:-1].tolist()
-    return list(zip(store.blocks, firsts, strict=True))
+def list_blocks_with_offsets(store: CountStore) -> list[tuple[BlockInfo, int]]:
+    """Return each block with the row number of its first document."""
+    first_rows = np.cumsum([0, *store.block_rows])[:-1].tolist()
+    return list(zip(store.blocks, first_rows, strict=True))
 
 
-def points_of(store: CountStore, space: Space, rows: NDArray[np.int64]) -> FloatArray:
-    """Return the points of some documents; only their blocks are read. Shapes: `rows` (n,), rising; returns (n, k)."""
+def compute_points(store: CountStore, space: Space, rows: NDArray[np.int64]) -> FloatArray:
+    """Return the points of selected documents; only their blocks are read.
+
+    Shapes: `rows` (n,), ascending; returns (n, k).
+    """
     items = []
-    for block, first in numbered(store):
+    for block, first in list_blocks_with_offsets(store):
         inside = rows[(rows >= first) & (rows < first + block.n_rows)] - first
         if len(inside):
             items.append((block, inside))
-    return np.concatenate(run_tasks(partial(_points_of, space=space), items, name="points-of-documents"))
+    return np.concatenate(
+        run_tasks(partial(_compute_points_in_block, space=space), items, name="project-documents")
+    )
 
 
-def _points_of(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
+def _compute_points_in_block(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
     block, inside = item
     return space.points(block)[inside]
 
 
-def nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
-    """Find the n documents of largest cosine among the topics to each query (n_queries, k), in one pass."""
-    find = partial(_nearest, space=space, queries=queries, n=n)
-    parts: list[Nearest] = run_tasks(find, numbered(store), name="nearest-documents")
-    return parts[0].merge(*parts[1:])
+def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
+    """Return the n documents of largest cosine to each query (n_queries, k), in one pass."""
+    search = partial(_find_nearest_in_block, space=space, queries=queries, n=n)
+    candidates: list[Nearest] = run_tasks(search, list_blocks_with_offsets(store), name="nearest-documents")
+    return candidates[0].merge(*candidates[1:])
 
 
-def _nearest(item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int) -> Nearest:
+def _find_nearest_in_block(
+    item: tuple[BlockInfo, int], *, space: Space, queries: FloatArray, n: int
+) -> Nearest:
     block, first = item
     points = space.points(block)
-    fine = np.flatnonzero(points.any(axis=1))
-    # A block without a fine document still gives a part, of no columns, which merges as any other.
-    parts = [Nearest(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)]
-    for start in range(0, len(fine), SLICE_ROWS):
-        some = fine[start : start + SLICE_ROWS]
-        # Queries times a slice and never times a block: the product would be larger than the block itself.
-        cosines = np.asarray(queries @ points[some].T, dtype=np.float32)
-        keep = np.argpartition(-cosines, min(n, len(some)) - 1, axis=1)[:, :n]
-        parts.append(Nearest(np.take_along_axis(cosines, keep, axis=1), some[keep] + first, n))
-    return parts[0].merge(*parts[1:])
+    nonzero = np.flatnonzero(points.any(axis=1))
+    # An empty candidate list, so that a block of zeros merges as any other.
+    candidates = [Nearest(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)]
+    for start in range(0, len(nonzero), SLICE_ROWS):
+        rows = nonzero[start : start + SLICE_ROWS]
+        # By slices: the product of queries and a whole block would be larger than the block.
+        cosines = np.asarray(queries @ points[rows].T, dtype=np.float32)
+        keep = np.argpartition(-cosines, min(n, len(rows)) - 1, axis=1)[:, :n]
+        candidates.append(Nearest(np.take_along_axis(cosines, keep, axis=1), rows[keep] + first, n))
+    return candidates[0].merge(*candidates[1:])
 
 
-READ_BYTES = 4_000
-"""Bytes of a document that are kept: an excerpt is cut from them."""
-EXCERPT = 260
-"""Characters of an excerpt, about."""
+MAX_READ_BYTES = 4_000
+"""Bytes that are read of a document; its excerpt is cut from them."""
+EXCERPT_CHARS = 260
+"""Approximate length of an excerpt in characters."""
 
 
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
-    """Read the beginnings of some documents, in one pass over the files that hold them. Shapes: `rows` (n,)."""
+    """Return file name and beginning of selected documents, in one pass over their files. Shapes: `rows` (n,)."""
     n_documents = np.zeros(len(text.spans), dtype=np.int64)
-    for block in corpus.blocks:  # a block is named by its span and its number in the span
+    for block in corpus.blocks:  # the name of a block holds the number of its span
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
     items: list[tuple[Span, NDArray[np.int64]]] = []
@@ -103,49 +110,46 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -
         inside = rows[(rows >= first) & (rows < first + n)] - first
         if len(inside):
             items.append((span, inside))
-    read = partial(_read, reading=text.reading)
-    return [one for part in run_tasks(read, items, name="read-excerpts") for one in part]
+    read = partial(_read_from_span, reading=text.reading)
+    return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 
 
-def _read(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tuple[str, str]]:
-    span, wanted = item
+def _read_from_span(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tuple[str, str]]:
+    span, rows = item
     source = "" if span.also else span.url.rpartition("/")[2]
-    found: list[tuple[str, str]] = []
-    first = 0
+    documents: list[tuple[str, str]] = []
+    first = 0  # documents before this block
     for block in read_span(span, reading):
-        # Blocks come in the order of the text: `first` counts the documents before this one, as blocks have no number
-        # of their own here.
-        for i in wanted[(wanted >= first) & (wanted < first + block.n_documents)].tolist():
+        for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
             begin, end = block.offsets[i - first], block.offsets[i - first + 1]
-            text = block.data[begin : min(end, begin + READ_BYTES)].tobytes().decode("utf-8", "ignore")
-            found.append((source, text))
+            text = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes().decode("utf-8", "ignore")
+            documents.append((source, text))
         first += block.n_documents
-        # Text has no index: everything up to the last wanted document was read, and nothing behind it is.
-        if first > wanted[-1]:
+        if first > rows[-1]:  # the rest of the file is not needed
             break
-    return found
+    return documents
 
 
-def excerpt(text: str, telling: Collection[str] = ()) -> str:
-    """Return the part of a text that holds most of the telling words, on one line."""
+def cut_excerpt(text: str, topic_words: Collection[str] = ()) -> str:
+    """Return the part of a text with most of the given words, on one line."""
     text = " ".join(normalize("NFC", text).split())
-    if len(text) <= EXCERPT * 1.2:
+    if len(text) <= EXCERPT_CHARS * 1.2:
         return text
     words = list(word_pattern().finditer(text))
-    hits = np.cumsum([0, *(word[0].lower() in telling for word in words)])
+    n_hits_before = np.cumsum([0, *(word[0].lower() in topic_words for word in words)])
     starts, ends = (
-        np.array([place(word) for word in words] or [0]) for place in (re.Match.start, re.Match.end)
+        np.array([position(word) for word in words] or [0]) for position in (re.Match.start, re.Match.end)
     )
-    # Windows begin at a word; of the first run of windows with most telling words the middle one.
-    last = np.searchsorted(ends, starts + EXCERPT, side="right")
-    inside = hits[np.minimum(last, len(hits) - 1)] - hits[: len(starts)]
-    best = np.flatnonzero(inside == inside.max())
+    # Windows begin at a word. Take the middle of the first run of windows that have most hits.
+    last = np.searchsorted(ends, starts + EXCERPT_CHARS, side="right")
+    n_hits = n_hits_before[np.minimum(last, len(words))] - n_hits_before[: len(starts)]
+    best = np.flatnonzero(n_hits == n_hits.max())
     run = best[best - np.arange(len(best)) == best[0]]
-    start = int(starts[run[len(run) // 2 if inside.max() else 0]])
-    start = 0 if start < EXCERPT // 3 else min(start, max(0, len(text) - EXCERPT))
+    start = int(starts[run[len(run) // 2 if n_hits.max() else 0]])
+    start = 0 if start < EXCERPT_CHARS // 3 else min(start, max(0, len(text) - EXCERPT_CHARS))
     start = text.rfind(" ", 0, start) + 1
-    end = len(text) if len(text) - start <= EXCERPT * 1.2 else start + EXCERPT
-    cut = text[start:end]
-    if end < len(text) and " " in cut:
-        cut = cut[: cut.rfind(" ")]
-    return ("\u2026 " if start else "") + cut + (" \u2026" if end < len(text) else "")
+    end = len(text) if len(text) - start <= EXCERPT_CHARS * 1.2 else start + EXCERPT_CHARS
+    window = text[start:end]
+    if end < len(text) and " " in window:
+        window = window[: window.rfind(" ")]
+    return ("\u2026 " if start else "") + window + (" \u2026" if end < len(text) else "")

@@ -1,4 +1,4 @@
-"""One call from text to a page: the steps, and the page that they leave."""
+"""Explore a text: from sources to an HTML page."""
 
 import resource
 import sys
@@ -15,8 +15,16 @@ from uuid import uuid4
 import fsspec
 
 from dspectral.exploring import steps
-from dspectral.exploring.findings import ROWS, TEXT, TOKENS, Announce, Sizes, Stages, least_count
-from dspectral.exploring.frequent_words import FrequentWords, count_filled
+from dspectral.exploring.findings import (
+    ROWS,
+    TEXT,
+    TOKENS,
+    Sizes,
+    StageCallback,
+    StageTimer,
+    get_default_min_count,
+)
+from dspectral.exploring.frequent_words import FrequentWords, count_nonempty
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
@@ -29,7 +37,7 @@ from dspectral.store.from_text.planned_text import PlannedText, plan_text
 from dspectral.text.cutting import Cut
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
-LEAST_CLUSTERS = 2
+MIN_CLUSTERS = 2
 TOKENIZERS = (
     ("\u3041", "\u30ff", "such as nagisa:wakati after pip install nagisa"),
     ("\u3400", "\u9fff", "such as jieba:lcut after pip install jieba"),
@@ -37,14 +45,14 @@ TOKENIZERS = (
     ("\u0e80", "\u0eff", "such as laonlp.tokenize:word_tokenize after pip install laonlp"),
     ("\u1780", "\u17ff", "such as khmernltk:word_tokenize after pip install khmer-nltk"),
 )
-"""First and last letter of a script without blanks, and a function that cuts it into words."""
-LEAST_TOKENS = 1_000
-"""Words of a text in which they should repeat."""
-KIND = ("unit", "field", "encoding", "delimiter")
-"""Fields of :class:`Reading` that say what a source is."""
+"""First and last letter of a script without blanks, and a tokenizer for it."""
+MIN_TOKENS = 1_000
+"""Tokens from which on words are expected to repeat."""
+SOURCE_FIELDS = ("unit", "field", "encoding", "delimiter")
+"""Fields of :class:`Reading` that describe a source."""
 
 
-def explore(  # noqa: PLR0913  what text may be like, by keywords
+def explore(  # noqa: PLR0913  options of the reader
     sources: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     *,
     texts: Iterable[str] | None = None,
@@ -64,112 +72,115 @@ def explore(  # noqa: PLR0913  what text may be like, by keywords
     format: str | None = None,  # noqa: A002  as build_store calls it
     scratch: str | PathLike[str] | None = None,
     source_options: dict[str, Any] | None = None,
-    stage: Announce | None = None,
+    stage: StageCallback | None = None,
 ) -> Exploration:
-    r"""Find out what is in a text of any size, as a page to browse.
+    r"""Return an HTML page with the topics, documents, words and word classes of a text of any size.
 
     Parameters
     ----------
     sources : str, path, or sequence of these, default=()
-        Paths, globs or fsspec URLs of text files, also compressed; each line is a document.
+        Paths, glob patterns or fsspec URLs of text files, also compressed. Each line is a document.
     texts : iterable of str, optional
         Documents in memory instead of sources: a list, a generator, a column of a data frame.
     unit : {"line", "file", "field"}, optional
-        Unit of text that is a document; by default a line of a txt file, a field of a record elsewhere.
+        Unit of text that is one document; by default a line of a txt file, a field of a record elsewhere.
     field : str, optional
-        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files.
+        Field or column with the text; required for jsonl, csv, tsv and Parquet files.
     encoding : str, optional
-        Encoding of the files; UTF-8 by default.
+        Encoding of the files; by default UTF-8.
     delimiter : str, optional
-        Character between the fields of csv files; by default found from the header.
+        Field separator of csv files; by default detected in the header.
     sizes : Sizes, optional
-        Largest sizes of what the page shows; short texts get less of it.
+        Maximum sizes of the parts of the page; short texts get smaller parts.
     min_count : int, optional
-        Fewest times that a word must occur to have a vector and a class; by default 1 to 10, rising with the text.
+        Minimum count of a word with a vector and a class; by default 1 to 10, growing with the text.
     seed : int, default=0
-        Seed of everything random. The same text, sizes and seed give the same page but for times.
+        Random seed. The same text, sizes and seed give the same page, except for times.
     tokens : {"language", "words", "characters", "blanks"}, callable or str, default="language"
-        How text is cut into words, as for :func:`dspectral.build_corpus`, "characters" for languages without blanks.
+        Tokenizer, as for :func:`dspectral.build_corpus`; "characters" for languages without blanks.
     block_bytes : int, default=16777216
-        Bytes of text behind a block; a task holds about ten times that.
+        Bytes of text in a block; a task needs about ten times as much memory.
     errors : {"strict", "replace"}, default="strict"
         Treatment of bytes that are not UTF-8.
     max_document_bytes, long_documents : int, default=16777216, and str, default="error"
-        Most bytes of a document, and what becomes of a longer one, as for :func:`dspectral.build_corpus`.
+        Maximum bytes of a document, and treatment of longer ones, as for :func:`dspectral.build_corpus`.
     missing : {"error", "empty", "skip"}, optional
-        Treatment of a text that is missing, as for :func:`dspectral.build_store`.
+        Treatment of missing texts, as for :func:`dspectral.build_store`.
     format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
         Format of the files, as for :func:`dspectral.build_store`.
     scratch : str or path, optional
-        Folder for intermediate results, which every worker must see and are removed; by default a temporary one.
+        Folder for intermediate results, visible to every worker; they are removed at the end. By default a
+        temporary folder.
     source_options : dict, optional
-        Options of the sources' file systems.
+        Options of the fsspec file system.
     stage : callable, optional
-        Context manager that is entered with the name of each stage, to show progress for instance.
+        Function from the name of a stage to a context manager around it, for example to show progress.
 
     Returns
     -------
     Exploration
-        The page: a notebook shows it, ``save`` writes it.
+        Findings: a notebook shows them as a page, ``save`` writes the page.
 
     Raises
     ------
     ValueError
-        If there is no word, not one of sources and texts is given, or a source cannot be read.
+        If the text has no word, not exactly one of sources and texts is given, or a source cannot be read.
     FileNotFoundError
-        If a source is missing.
+        If a source does not exist.
 
     Notes
     -----
-    Out of core: a task holds a block, and this process the vocabulary, some numbers for each of ``sizes.n_words``
-    words, their neighbor counts (up to ``dspectral.memory-limit``), and some thousand beginnings of documents.
+    Out of core: a task holds one block. This process holds the vocabulary, vectors and neighbor counts of
+    ``sizes.n_words`` words (up to ``dspectral.memory-limit``), and the beginnings of some thousand documents.
 
     Examples
     --------
-    >>> found = explore(texts=["the cat sat on the mat", "the dog sat", "a cat and a dog"])
-    >>> found
+    >>> exploration = explore(texts=["the cat sat on the mat", "the dog sat", "a cat and a dog"])
+    >>> exploration
     Exploration('3 texts': 3 documents, 14 words)
-    >>> found.missing["topics"]
-    'there are 3 documents with words, of which 0 are in several documents but not in most: a topic needs 4 of each'
+    >>> exploration.missing["topics"]
+    'a topic needs 4 documents and 4 words that are in several documents but not in most; the text has 3 and 0'
     """
     sizes = Sizes() if sizes is None else sizes
     for size, value in sizes._asdict().items():
         check_integer(size, value, at_least=1)
     seed = check_integer("seed", seed, at_least=0)
-    stages, start = Stages(stage), time.perf_counter()
+    stages, start = StageTimer(stage), time.perf_counter()
     with ExitStack() as stack:
-        folder = _folder(stack, scratch)
-        paths, n_texts = _files(sources, texts, folder, stages)
-        # A record is a document, where a corpus would take each line of it for a sentence.
+        folder = _make_scratch_folder(stack, scratch)
+        paths, n_texts = _resolve_sources(sources, texts, folder, stages)
+        # With a field, each record is a document; build_corpus would read each of its lines as a sentence.
         unit = "field" if unit is None and field is not None else unit
         limit = Longest.checked(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         reading = Reading(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = plan_text(paths, reading, sentences=True)
-        corpus = _counted(paths, folder, reading, stages, tokens)
-        least = min_count or least_count(corpus.n_tokens)
-        words = FrequentWords.of(corpus, min_count=least, n_words=sizes.n_words)
+        corpus = _build_corpus(paths, folder, reading, stages, tokens)
+        min_count = min_count or get_default_min_count(corpus.n_tokens)
+        words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words)
         if not words.n_tokens:
-            raise ValueError(f"no word at all in {'the texts' if n_texts else ', '.join(paths)}")
+            raise ValueError(
+                f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none"
+            )
         name = paths[0].rstrip("/").rpartition("/")[2]
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
-        asked = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
-        found = _found(title, words, text, folder, sizes, stages, seed, asked)
-    shown = None if texts is not None else [_shown(path) for path in paths]
-    found.settings |= {"sources": shown} | _settings(reading, least, seed)
-    if asked in ("words", "language"):
-        asked = corpus.provenance["corpus"]["tokens"]
-    if asked != "language":
-        found.settings["tokens"] = asked
-    found.stages, found.seconds = stages.finished, time.perf_counter() - start
-    kibibytes = 1 if sys.platform == "darwin" else 1024
-    found.peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
-    return found
+        tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
+        exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer)
+    names = None if texts is not None else [_get_public_name(path) for path in paths]
+    exploration.settings |= {"sources": names} | _record_settings(reading, min_count, seed)
+    if tokenizer in ("words", "language"):
+        tokenizer = corpus.provenance["corpus"]["tokens"]
+    if tokenizer != "language":
+        exploration.settings["tokens"] = tokenizer
+    exploration.stages, exploration.seconds = stages.finished, time.perf_counter() - start
+    unit_bytes = 1 if sys.platform == "darwin" else 1024
+    exploration.peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_bytes
+    return exploration
 
 
-def _folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
-    """Return a new folder that is gone when the stack is left."""
+def _make_scratch_folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
+    """Create a folder that is removed when the stack is closed; return its URL."""
     if scratch is None:
         return stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-explore-"))
     url = f"{expand_path(scratch).rstrip('/')}/explore-{uuid4().hex}"
@@ -179,90 +190,92 @@ def _folder(stack: ExitStack, scratch: str | PathLike[str] | None) -> str:
     return url
 
 
-def _files(
+def _resolve_sources(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
     texts: Iterable[str] | None,
     folder: str,
-    stages: Stages,
+    stages: StageTimer,
 ) -> tuple[list[str], int]:
-    """Return the files to read, and how many texts in memory were written to the only one of them."""
+    """Return the paths to read; texts in memory are written to one file first, and counted."""
     paths = [expand_path(s) for s in ([sources] if isinstance(sources, str | PathLike) else sources)]
     if bool(paths) == (texts is not None):
-        raise ValueError("give either sources, paths of text files, or texts, an iterable of strings")
+        raise ValueError(
+            "exactly one of sources (paths of text files) and texts (an iterable of str) must be given"
+        )
     if texts is None:
         return paths, 0
     if isinstance(texts, str | bytes):
-        raise TypeError(f"texts is {texts!r:.60}, but it must be an iterable of strings")
+        raise TypeError(f"texts={texts!r:.60} must be an iterable of str, not one str: pass [text]")
     path, n, n_filled = f"{folder}/texts.txt", 0, 0
     with (
-        stages.stage("Write the texts to scratch", "memory"),
+        stages.measure("Write the texts to a file", "memory"),
         fsspec.open(path, "wt", encoding="utf-8", newline="\n") as file,
     ):
         for text in texts:
             if not isinstance(text, str):
-                raise TypeError(f"text {n} is {text!r:.60}, but texts must be strings")
-            # A line is a document from here on: line breaks within a text become blanks, and a text without words
-            # stays as an empty line, so that numbers of documents are those of the texts.
+                raise TypeError(f"texts must hold str, but text {n} is {text!r:.60}")
+            # One text per line, empty ones too, so that row numbers of documents are those of the texts.
             line = " ".join(text.split())
             file.write(line + "\n")
             n, n_filled = n + 1, n_filled + bool(line)
     if not n_filled:
-        raise ValueError(f"no word at all in the texts, of which there are {n}")
+        raise ValueError(f"texts must hold at least one word, but all {n} are empty")
     return [path], n
 
 
-def _counted(
-    paths: list[str], folder: str, reading: Reading, stages: Stages, tokens: Cut | TokenizerLike
+def _build_corpus(
+    paths: list[str], folder: str, reading: Reading, stages: StageTimer, tokens: Cut | TokenizerLike
 ) -> Corpus:
-    """Build the corpus of which all else is made."""
-    with stages.stage("Count and number the words", TEXT, 2):
+    """Build the corpus from which all findings are computed."""
+    with stages.measure("Count the words", TEXT, 2):
         return build_corpus(
             paths,
             f"{folder}/corpus.zarr",
-            # Every type has a number of its own here; which are rare is decided when all are counted.
+            # All types are kept; rare ones are removed when all are counted.
             min_count=1,
             lowercase=True,
             tokens=tokens,
-            **_named(reading, *KIND, "block_bytes", "errors", "missing", "format"),
+            **_get_fields(reading, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
             max_document_bytes=reading.longest.n_bytes,
             long_documents=reading.longest.treatment,
             source_options=reading.options,
         )
 
 
-def _named(reading: Reading, *names: str) -> dict[str, Any]:
+def _get_fields(reading: Reading, *names: str) -> dict[str, Any]:
     return {name: getattr(reading, name) for name in names}
 
 
-def _settings(reading: Reading, least: int, seed: int) -> dict[str, Any]:
-    """Return what the page says of how the text was read; options of file systems may hold secrets."""
-    known = {name: value for name, value in _named(reading, *KIND).items() if value is not None}
+def _record_settings(reading: Reading, min_count: int, seed: int) -> dict[str, Any]:
+    """Return the settings for the page, without options of file systems, which may hold secrets."""
+    source = {
+        name: value for name, value in _get_fields(reading, *SOURCE_FIELDS).items() if value is not None
+    }
     sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors, **reading.longest.record()}
-    return {"min_count": least, "seed": seed, **sizes, **known}
+    return {"min_count": min_count, "seed": seed, **sizes, **source}
 
 
-def _shown(source: str) -> str:
-    """Return a source as the page names it: where a file lies on this machine is nobody else's business."""
-    local = Path(source).is_absolute() or source.startswith(("file:", "local:", "~"))
-    return source.rstrip("/").rpartition("/")[2] if local else source
+def _get_public_name(source: str) -> str:
+    """Return a source as the page names it: local paths without their folders, which are private."""
+    is_local = Path(source).is_absolute() or source.startswith(("file:", "local:", "~"))
+    return source.rstrip("/").rpartition("/")[2] if is_local else source
 
 
-def _found(
+def _analyze_words(
     title: str,
     words: FrequentWords,
     text: PlannedText,
     folder: str,
     sizes: Sizes,
-    stages: Stages,
+    stages: StageTimer,
     seed: int,
-    asked: str,
+    tokenizer: str,
 ) -> Exploration:
-    """Do everything that follows the count of words."""
-    with stages.stage("Count documents and sentences", TOKENS):
-        n_documents, n_sentences, have_neighbors = count_filled(words)
-    with stages.stage("Count the words of each document", TOKENS):
+    """Compute all findings from the counted words."""
+    with stages.measure("Count documents and sentences", TOKENS):
+        n_documents, n_sentences, have_neighbors = count_nonempty(words)
+    with stages.measure("Count the words of each document", TOKENS):
         store = steps.count_documents(words, f"{folder}/documents.zarr")
-    # Small text has no room for the sizes that were asked for: from here on they are those that it has.
     sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
     n_bytes = [span["n_bytes"] for span in words.corpus.provenance["sources"]]
     size = {
@@ -272,75 +285,79 @@ def _found(
         "types": words.n_types,
         "bytes": None if None in n_bytes else sum(n_bytes),
     }
-    found = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words))
+    exploration = Exploration(title, size, {"sizes": sizes._asdict()}, steps.describe_vocabulary(words))
     if n_codes := words.n_codes:
-        found.missing["strings"] = (
-            f"{n_codes:,} strings of 40 characters or more that are no language, such as lines of base64"
+        exploration.missing["strings"] = (
+            f"{n_codes:,} strings of 40 characters or more that are not words, such as lines of base64"
         )
-    found.warning = _what_is_odd(words, asked)
-    if found.warning:
-        warnings.warn(found.warning, stacklevel=3)
-    _add_topics(found, store, words, text, sizes, stages, seed)
-    if sizes.n_clusters < LEAST_CLUSTERS:
-        n_words, least = len(words.words) - 1, 8 * LEAST_CLUSTERS
-        found.missing["words"] = f"there are {n_words} words, and vectors and classes need at least {least}"
+    exploration.warning = _check_tokenization(words, tokenizer)
+    if exploration.warning:
+        warnings.warn(exploration.warning, stacklevel=3)
+    _add_topics(exploration, store, words, text, sizes, stages, seed)
+    if sizes.n_clusters < MIN_CLUSTERS:
+        exploration.missing["words"] = (
+            f"vectors and classes need at least {8 * MIN_CLUSTERS} words, but the text has {len(words.words) - 1}"
+        )
     elif not have_neighbors:
-        found.missing["words"] = "no word stands beside another one: every sentence is one word"
+        exploration.missing["words"] = (
+            "vectors and classes need sentences of two words, but every sentence has one"
+        )
     else:
-        with stages.stage("Learn the vectors of words", TOKENS):
-            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(words.sentences())
-        with stages.stage("Find the nearest words and lay out the map", "vectors"):
-            found.space = steps.place_words(embedding, sizes, seed=seed)
-        with stages.stage("Find the classes of words", TOKENS):
-            found.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
-    return found
+        with stages.measure("Learn word vectors", TOKENS):
+            embedding = WordEmbedding(sizes.n_dimensions, window=5, random_state=seed).fit(
+                words.get_sentences()
+            )
+        with stages.measure("Compute nearest words and the map of words", "vectors"):
+            exploration.space = steps.make_word_space(embedding, sizes, seed=seed)
+        with stages.measure("Cluster the words", TOKENS):
+            exploration.classes = steps.find_classes(words, sizes.n_clusters, seed=seed)
+    return exploration
 
 
-def _what_is_odd(words: FrequentWords, asked: str) -> str:
-    """Return a sign that tokens are no words of the text, and what would make words; empty if there is none."""
-    if asked in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == PAIRS:
+def _check_tokenization(words: FrequentWords, tokenizer: str) -> str:
+    """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
+    if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == PAIRS:
         first = [word[0] for word in words.words[1:]]
         weights = [
-            sum(words.counts[1:][[low <= one <= high for one in first]]) for low, high, _ in TOKENIZERS
+            sum(words.counts[1:][[low <= letter <= high for letter in first]]) for low, high, _ in TOKENIZERS
         ]
-        # Japanese, whose letters are those of Chinese too, comes first.
-        known = [cure for (*_, cure), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
-        cure = known[0] if known else "a tokenizer of the language"
+        # Japanese comes first: it also uses Chinese characters.
+        advice = [text for (*_, text), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]
         return (
-            "this text is written without blanks, and words are pairs of its letters, or runs of kana: for whole words "
-            f"give tokens=MODULE:FUNCTION (--tokenizer), {cure}"
+            "the text has no blanks, so words are pairs of its letters, or runs of kana: for whole words pass "
+            f"tokens=MODULE:FUNCTION (--tokenizer), {advice[0] if advice else 'a tokenizer of the language'}"
         )
-    if words.n_tokens >= LEAST_TOKENS and 2 * words.n_types > words.n_tokens:
+    if words.n_tokens >= MIN_TOKENS and 2 * words.n_types > words.n_tokens:
         return (
-            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): "
-            "is this text written without blanks? tokens='characters' (--analyzer char) or a tokenizer cuts it"
+            f"words hardly repeat ({words.n_types:,} different ones among {words.n_tokens:,}): if the text has no "
+            "blanks, pass tokens='characters' (--analyzer char) or a tokenizer"
         )
     return ""
 
 
 def _add_topics(
-    found: Exploration,
+    exploration: Exploration,
     store: CountStore,
     words: FrequentWords,
     text: PlannedText,
     sizes: Sizes,
-    stages: Stages,
+    stages: StageTimer,
     seed: int,
 ) -> None:
-    """Find the topics, and the documents that are shown; or say why there are none."""
+    """Add topics and documents, or the reason why there are none."""
     pairs = words.corpus.provenance["corpus"]["tokens"] == PAIRS
-    topics, n_usable = steps.plan_topics(store, words.words, sizes.n_components, pairs=pairs, seed=seed)
+    topics, n_usable = steps.make_topic_model(store, words.words, sizes.n_components, pairs=pairs, seed=seed)
     if not topics.n_topics:
-        found.missing["topics"] = (
-            f"there are {found.size['documents']} documents with words, of which {n_usable} are in several documents "
-            "but not in most: a topic needs 4 of each"
+        exploration.missing["topics"] = (
+            "a topic needs 4 documents and 4 words that are in several documents but not in most; the text has "
+            f"{exploration.size['documents']} and {n_usable}"
         )
         return
-    with stages.stage("Find the topics of documents", ROWS):
+    with stages.measure("Find topics", ROWS):
         topics.fit(store, terms=words.words)
-    stages.correct(topics.n_passes_)
-    with stages.stage("Find the nearest documents", ROWS, 2):
+    stages.set_passes(topics.n_passes_)
+    with stages.measure("Find nearest documents", ROWS, 2):
         chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
-    with stages.stage("Read the documents that are shown", TEXT):
-        found.documents = steps.read_texts(words, topics, *chosen, text)
-    found.topics = steps.describe_topics(topics, found.documents)
+    with stages.measure("Read the documents of the page", TEXT):
+        exploration.documents = steps.read_texts(words, topics, *chosen, text)
+    exploration.topics = steps.describe_topics(topics, exploration.documents)

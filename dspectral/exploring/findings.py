@@ -1,4 +1,4 @@
-"""Findings of an exploration, as small tuples from which the page is written, and how much of them a page shows."""
+"""Findings of an exploration, from which the page is rendered, and their sizes."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.types import FloatArray
 
-Announce: TypeAlias = Callable[[str], AbstractContextManager[object]]
-"""Takes the name of a stage; its context is the stage."""
+StageCallback: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Function from the name of a stage to a context manager around the stage."""
 
 
 class Stage(NamedTuple):
-    """One finished stage: its name, the kind of data that was read, how often each block was, and the seconds."""
+    """One finished stage: name, kind of data, passes over it, and seconds."""
 
     name: str
     reads: str
@@ -25,46 +25,45 @@ class Stage(NamedTuple):
     seconds: float
 
 
-class Stages:
-    """Record of the stages of one run, `finished` in order."""
+class StageTimer:
+    """Times the stages of one run; `finished` lists them in order."""
 
-    def __init__(self, announce: Announce | None = None) -> None:
+    def __init__(self, callback: StageCallback | None = None) -> None:
         self.finished: list[Stage] = []
-        self._announce: Announce = announce or nullcontext
+        self._callback: StageCallback = callback or nullcontext
 
     @contextmanager
-    def stage(self, name: str, reads: str, passes: int = 1) -> Iterator[None]:
-        """Time the body of a ``with``; a stage that raises is not recorded."""
+    def measure(self, name: str, reads: str, passes: int = 1) -> Iterator[None]:
+        """Time the body of a ``with`` statement; a stage that raises is not recorded."""
         start = time.perf_counter()
-        with self._announce(name):
+        with self._callback(name):
             yield
-        # Behind the body and not in a finally: what was not finished has no time that could be compared.
         self.finished.append(Stage(name, reads, passes, time.perf_counter() - start))
 
-    def correct(self, passes: int) -> None:
-        """Replace the passes of the last stage."""
+    def set_passes(self, passes: int) -> None:
+        """Set the passes of the last stage."""
         self.finished[-1] = self.finished[-1]._replace(passes=passes)
 
 
 class Sizes(NamedTuple):
-    """Largest sizes of what a page shows; a short text gets less of it, by the rule of ``reduced``.
+    """Maximum sizes of the parts of a page; ``reduced`` computes those of a short text.
 
     Attributes
     ----------
     n_words : int, default=20000
-        Number of words, the most frequent ones, that are columns of documents, and have vectors and classes.
+        Number of most frequent words that are counted in documents and have vectors and classes.
     n_components : int, default=50
         Number of topics.
     n_clusters : int, default=100
         Number of Brown classes.
     n_dimensions : int, default=100
-        Length of a word's vector.
+        Number of dimensions of the word vectors.
     n_listed : int, default=4000
-        Number of words whose nearest words are in the page.
+        Number of words with a list of nearest words.
     n_mapped : int, default=1500
-        Number of words on the map.
+        Number of words on the map of words.
     n_documents : int, default=200
-        Number of documents, drawn at random, that are shown beside the typical ones.
+        Number of documents drawn at random, shown beside the typical ones.
 
     Examples
     --------
@@ -81,19 +80,19 @@ class Sizes(NamedTuple):
     n_documents: int = 200
 
     def reduced(self, *, n_documents: int, n_words: int) -> Self:
-        """Return what a short text allows: 4 documents and 4 words a topic, 8 words a class, 4 words a dimension.
+        """Return sizes with at least 4 documents and 4 words a topic, 8 words a class and 4 words a dimension.
 
         Parameters
         ----------
         n_documents : int
-            Number of documents that hold a word.
+            Number of documents with a word.
         n_words : int
-            Number of words that are frequent enough.
+            Number of words above the minimum count.
 
         Returns
         -------
         Sizes
-            Sizes of which none is larger than before; 0 where the text has too little.
+            Sizes, none of them larger; 0 where the text is too short.
         """
         return self._replace(
             n_words=min(self.n_words, n_words),
@@ -106,22 +105,23 @@ class Sizes(NamedTuple):
         )
 
 
-def least_count(n_tokens: int) -> int:
-    """Return how often a word must occur to be more than a number: once in a short text, ten times in a long one.
+def get_default_min_count(n_tokens: int) -> int:
+    """Return the minimum count of a word: 1 in a short text, 10 in a long one.
 
-    >>> [least_count(n) for n in (1_000, 10_000, 100_000, 1_000_000, 10_000_000)]
+    >>> [get_default_min_count(n) for n in (1_000, 10_000, 100_000, 1_000_000, 10_000_000)]
     [1, 2, 3, 5, 10]
     """
-    return next((least for least, most in ((1, 2e3), (2, 2e4), (3, 2e5), (5, 5e6)) if n_tokens < most), 10)
+    limits = ((1, 2e3), (2, 2e4), (3, 2e5), (5, 5e6))
+    return next((min_count for min_count, max_tokens in limits if n_tokens < max_tokens), 10)
 
 
 N_GROUPS = 12
-"""Groups of classes that have a color of their own."""
+"""Number of groups of classes with a color."""
 
 
 @dataclass
 class Branch:
-    """A branch of the tree: words whose bit strings begin alike."""
+    """A subtree: the words whose bit strings share the prefix `code`."""
 
     code: str
     words: NDArray[np.int64]
@@ -130,68 +130,67 @@ class Branch:
     branches: "list[Branch]" = field(default_factory=list)
 
 
-def class_tree(brown: SpectralBrownClustering) -> Branch:
-    """Return the tree of a fitted clustering."""
+def build_class_tree(brown: SpectralBrownClustering) -> Branch:
+    """Return the tree of a fitted clustering, with colors for N_GROUPS of its branches."""
     codes = brown.tree_.codes()
     labels, counts = brown.labels_[1:], np.asarray(brown.word_counts_)[1:]
     members: dict[str, NDArray[np.int64]] = {
         code: np.flatnonzero(labels == cluster) + 1 for cluster, code in enumerate(codes)
     }
-    root = _branch("", {code: words for code, words in members.items() if len(words)}, counts)
+    root = _build_branch("", {code: words for code, words in members.items() if len(words)}, counts)
     groups = [root]
-    # Invariant: `groups` holds every word once, in the order of the leaves. A split replaces a branch by its two halves
-    # in place, so that colors that are neighbors stay neighbors in the tree.
+    # Invariant: `groups` holds every word once, in the order of the leaves; a split replaces a branch in place.
     while len(groups) < N_GROUPS:
-        # The branch with most words that can be split, so that no color has most of the map.
-        largest = max((one for one in groups if one.branches), key=lambda one: len(one.words), default=None)
+        # The largest branch is split, so that no color covers most of the map.
+        candidates = [group for group in groups if group.branches]
+        largest = max(candidates, key=lambda group: len(group.words), default=None)
         if largest is None:
             break
-        place = groups.index(largest)
-        groups[place : place + 1] = largest.branches
-    for number, one in enumerate(groups):
-        _paint(one, number)
+        index = groups.index(largest)
+        groups[index : index + 1] = largest.branches
+    for number, group in enumerate(groups):
+        _set_group(group, number)
     return root
 
 
-def _branch(code: str, members: dict[str, NDArray[np.int64]], counts: NDArray[np.int64]) -> Branch:
-    """Build the branch of some classes, given by their codes; a branch without a fork is its only child."""
-    # Classes without a word are gone, and a fork of which one side is empty would be a branch of one branch: bits that
-    # all members share are skipped.
-    while len(members) > 1 and len({one[len(code)] for one in members}) == 1:
+def _build_branch(code: str, members: dict[str, NDArray[np.int64]], counts: NDArray[np.int64]) -> Branch:
+    """Return the subtree of classes with the prefix `code`; `members` are the words of each class by its code."""
+    # Classes without words were removed: bits that all others share would be nodes with one child.
+    while len(members) > 1 and len({member[len(code)] for member in members}) == 1:
         code = next(iter(members))[: len(code) + 1]
     words = np.sort(np.concatenate(list(members.values())))
     if len(members) == 1:
         return Branch(next(iter(members)), words, int(counts[words - 1].sum()))
     sides = [{c: w for c, w in members.items() if c[len(code)] == bit} for bit in "01"]
-    branches = [_branch(code + bit, side, counts) for bit, side in zip("01", sides, strict=True)]
+    branches = [_build_branch(code + bit, side, counts) for bit, side in zip("01", sides, strict=True)]
     return Branch(code, words, int(counts[words - 1].sum()), -1, branches)
 
 
-def _paint(branch: Branch, group: int) -> None:
+def _set_group(branch: Branch, group: int) -> None:
     branch.group = group
-    for one in branch.branches:
-        _paint(one, group)
+    for child in branch.branches:
+        _set_group(child, group)
 
 
-def groups_of(root: Branch, n_words: int) -> NDArray[np.int64]:
+def get_word_groups(root: Branch, n_words: int) -> NDArray[np.int64]:
     """Return the group of each word, -1 for ``"<?>"``. Shapes: returns (n_words,)."""
     groups = np.full(n_words, -1, dtype=np.int64)
-    for leaf in leaves(root):
+    for leaf in get_leaves(root):
         groups[leaf.words] = leaf.group
     return groups
 
 
-def leaves(branch: Branch) -> list[Branch]:
+def get_leaves(branch: Branch) -> list[Branch]:
     """Return the classes of a branch, from left to right."""
-    return [leaf for one in branch.branches for leaf in leaves(one)] if branch.branches else [branch]
+    return [leaf for child in branch.branches for leaf in get_leaves(child)] if branch.branches else [branch]
 
 
 TEXT, TOKENS, ROWS = "text", "tokens", "documents' words"
-"""The kinds of data that a stage reads."""
+"""Kinds of data that a stage reads."""
 
 
-class Vocabulary(NamedTuple):
-    """Frequent words by falling count, the first ``"<?>"``, and some ranks of all types on a logarithmic scale."""
+class WordFrequencies(NamedTuple):
+    """Frequent words by descending count after ``"<?>"``, and a sample of the ranks of all types."""
 
     words: list[str]
     counts: NDArray[np.int64]
@@ -200,17 +199,17 @@ class Vocabulary(NamedTuple):
     rank_words: list[str]
 
 
-class Topic(NamedTuple):
-    """One topic: its words, share of the text, ten typical documents, and those whose excerpts are shown."""
+class ExploredTopic(NamedTuple):
+    """One topic: words, share of the text, rows of ten typical documents, and rows of the excerpts on the page."""
 
     words: list[str]
     share: float
     documents: list[int]
-    shown: list[int]
+    excerpts: list[int]
 
 
-class Documents(NamedTuple):
-    """Source and beginning of some documents by number, the nearest of some with cosines, and a random sample."""
+class ExploredDocuments(NamedTuple):
+    """Source and beginning of documents by row, nearest rows with cosines, and a random sample of rows."""
 
     texts: dict[int, tuple[str, str]]
     nearest: dict[int, list[tuple[int, float]]]
@@ -218,7 +217,7 @@ class Documents(NamedTuple):
 
 
 class WordSpace(NamedTuple):
-    """Vectors of words, as neighbors ``near`` (n_listed, n) from word 1 on, and as a map (n_mapped, 2)."""
+    """Nearest words and cosines (n_listed, n) from word 1 on, and positions on the map (n_mapped, 2)."""
 
     near: NDArray[np.int64]
     cosines: NDArray[np.float32]
@@ -226,7 +225,7 @@ class WordSpace(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Brown classes: tree, group and bit string of each word, and mutual information of adjacent ones."""
+    """Brown classes: tree, group and bit string of each word, and mutual information of adjacent classes."""
 
     tree: Branch
     groups: NDArray[np.int64]

@@ -9,7 +9,7 @@ function make(tag, attributes, ...children) {
   return node;
 }
 const numbers = new Map(D.words.map((word, i) => [word, i]));
-let found = null;
+let map = null;
 
 function showWord(i) {
   if (!(i > 0)) return;
@@ -28,27 +28,27 @@ function showWord(i) {
     list.append(make("li", {}, button));
   });
   card.append(list);
-  at("ask").value = D.words[i];
+  at("query").value = D.words[i];
   const mapped = i <= (D.mapped || 0);
-  at("answer").textContent = mapped ? "" : "not on the map, which has the most frequent words only";
-  if (found) found.mark(mapped ? i : 0);
+  at("answer").textContent = mapped ? "" : "not on the map, which shows the most frequent words only";
+  if (map) map.mark(mapped ? i : 0);
 }
 function ending(n) {
   const tens = n % 100, ones = n % 10;
   return tens > 10 && tens < 14 ? "th" : ["th", "st", "nd", "rd"][ones < 4 ? ones : 0];
 }
-function ask(text) {
+function search(text) {
   const wanted = text.trim().toLowerCase().normalize("NFC");
   if (!wanted) return;
   if (numbers.has(wanted)) return showWord(numbers.get(wanted));
   const begins = D.words.findIndex((word, i) => i > 0 && word.startsWith(wanted));
   if (begins > 0) return showWord(begins);
   at("answer").textContent = `“${text.trim()}” is not among the ${number(D.words.length - 1)} most frequent words`;
-  if (found) found.mark(0);
+  if (map) map.mark(0);
 }
-if (at("ask")) {
-  at("ask").addEventListener("change", (event) => ask(event.target.value));
-  at("search").addEventListener("submit", (event) => { event.preventDefault(); ask(at("ask").value); });
+if (at("query")) {
+  at("query").addEventListener("change", (event) => search(event.target.value));
+  at("search").addEventListener("submit", (event) => { event.preventDefault(); search(at("query").value); });
   at("known").append(...D.words.slice(1).map((word) => make("option", { value: word })));
   document.addEventListener("click", (event) => {
     const chip = event.target.closest("[data-word]");
@@ -72,7 +72,7 @@ function showDocument(row) {
   const here = make("div", { class: "quote here" }, text,
     make("cite", {}, [source, `document ${number(Number(row) + 1)}`].filter(Boolean).join(" · ")));
   const near = D.nearest[row].map(([other, cosine]) => quote(other, `cosine ${cosine.toFixed(2)}`));
-  at("document").replaceChildren(here, make("h3", {}, near.length ? "Nearest to it" : "Nothing else is near to it"), ...near);
+  at("document").replaceChildren(here, make("h3", {}, near.length ? "Nearest documents" : "No other document is near"), ...near);
 }
 if (at("document")) {
   const rows = D.sample.length ? D.sample : Object.keys(D.nearest);
@@ -81,8 +81,8 @@ if (at("document")) {
   if (rows.length) showDocument(rows[0]);
 }
 
-// Names on the map take the page's colors, and on a narrow screen there are fewer of them.
-function dress(labels) {
+// Labels use the text color of the page; narrow screens show fewer of them.
+function styleLabels(labels) {
   const all = labels.data_source.data;
   const paint = () => {
     labels.glyph.text_color = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
@@ -103,18 +103,18 @@ for (const [name, item] of Object.entries(D.plots)) {
   Bokeh.embed.embed_item(item).then((views) => {
     if (name !== "map") return;
     const root = [...views][0].model, doc = root.document;
-    const words = doc.get_model_by_name("words"), ring = doc.get_model_by_name("found");
+    const words = doc.get_model_by_name("words"), ring = doc.get_model_by_name("marker");
     if (matchMedia("(pointer: coarse)").matches) root.toolbar.active_drag = null; // so that a finger can scroll the page
-    dress(doc.get_model_by_name("labels"));
-    found = { mark(i) {
-      const one = (key) => (i ? [words.data[key][i - 1]] : []);
-      ring.data = { x: one("x"), y: one("y"), word: one("word") };
+    styleLabels(doc.get_model_by_name("labels"));
+    map = { mark(i) {
+      const column = (key) => (i ? [words.data[key][i - 1]] : []);
+      ring.data = { x: column("x"), y: column("y"), word: column("word") };
     } };
     words.selected.properties.indices.change.connect(() => {
       const [i] = words.selected.indices;
       if (i !== undefined) showWord(i + 1);
     });
-    if (first) found.mark(first <= D.mapped ? first : 0);
+    if (first) map.mark(first <= D.mapped ? first : 0);
   });
 }
 const first = Number(at("word")?.dataset.first || 0);

@@ -1,4 +1,4 @@
-"""An exploration as one HTML page that needs no other file, with interactive pictures made by Bokeh."""
+"""Render an exploration as one self-contained HTML page with interactive Bokeh plots."""
 
 import dataclasses
 import platform
@@ -21,47 +21,47 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from dspectral.exploring.documents import excerpt
+from dspectral.exploring.documents import cut_excerpt
 from dspectral.exploring.findings import (
     ROWS,
     TEXT,
     TOKENS,
     Branch,
     Classes,
-    Documents,
+    ExploredDocuments,
+    ExploredTopic,
     Stage,
-    Topic,
-    Vocabulary,
+    WordFrequencies,
     WordSpace,
-    leaves,
+    get_leaves,
 )
 from dspectral.paths import expand_path
 from dspectral.text.cutting import word_pattern
 from dspectral.types import FloatArray
 
-N_FREQUENT = 60
+N_FREQUENT_WORDS = 60
 PACKAGES = ("dspectral", "numpy", "scipy", "dask", "zarr", "scikit-learn", "numba", "bokeh")
 
 
-def _two_digits(shown: str) -> str:
-    """Return a number of Dask's and its unit without decimals, but for one below 10.
+def _round_to_two_digits(quantity: str) -> str:
+    """Return a number with its unit without decimals, or with one below 10.
 
-    >>> _two_digits("837.52 MiB"), _two_digits("2.74 MiB"), _two_digits("1m 14s")
+    >>> _round_to_two_digits("837.52 MiB"), _round_to_two_digits("2.74 MiB"), _round_to_two_digits("1m 14s")
     ('838 MiB', '2.7 MiB', '1m 14s')
     """
-    number, _, unit = shown.partition(" ")
-    known = float(number) if number.replace(".", "").isdigit() else None
-    return shown if known is None else f"{known:.{1 if known < 10 and '.' in number else 0}f} {unit}"
+    number, _, unit = quantity.partition(" ")
+    value = float(number) if number.replace(".", "").isdigit() else None
+    return quantity if value is None else f"{value:.{1 if value < 10 and '.' in number else 0}f} {unit}"
 
 
-def shown_bytes(n: int) -> str:
-    """Return a number of bytes as a reader takes it."""
-    return _two_digits(format_bytes(n))
+def format_size(n: int) -> str:
+    """Return a number of bytes with its unit, in two digits or more."""
+    return _round_to_two_digits(format_bytes(n))
 
 
-def shown_time(seconds: float) -> str:
-    """Return seconds as a reader takes them."""
-    return _two_digits(format_time(seconds))
+def format_seconds(seconds: float) -> str:
+    """Return a duration with its unit, in two digits or more."""
+    return _round_to_two_digits(format_time(seconds))
 
 
 ENVIRONMENT = Environment(
@@ -76,49 +76,49 @@ ENVIRONMENT.policies["json.dumps_kwargs"] = {
     "ensure_ascii": False,
     "allow_nan": False,
 }
-ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": shown_bytes, "time": shown_time}
+ENVIRONMENT.filters |= {"thousands": "{:,}".format, "size": format_size, "time": format_seconds}
 
 
 @dataclass(repr=False)
 class Exploration:
-    """Findings of :func:`explore` in a text, as a page to look at.
+    """Findings of :func:`explore`, rendered as an HTML page.
 
     Attributes
     ----------
     name : str
-        Title of the page, the name of the first source; set it to another before the page is written.
+        Title of the page, by default the name of the first source.
     size : dict
-        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text, these None where unknown.
+        ``documents``, ``sentences``, ``tokens``, ``types`` and ``bytes`` of the text; ``bytes`` may be None.
     settings : dict
-        Settings with which it was made, sizes after the rule for short texts among them.
+        Settings of the run, with the sizes that were used.
     vocabulary : Vocabulary
         Frequent words.
     topics : list of Topic
-        Topics of the documents, that of the largest share first; none if the text has too few documents or words.
+        Topics by descending share; empty if the text has too few documents or words.
     documents : Documents or None
-        Documents that are shown.
+        Documents of the page.
     space : WordSpace or None
-        Nearest words and their map.
+        Nearest words and the map of words.
     classes : Classes or None
-        Brown classes.
+        Brown classes of words.
     missing : dict of str to str
-        Why a part is None, by its name, and what else was left out.
+        Reasons for missing parts, by the name of the part.
     warning : str
-        What is odd about the text; empty if nothing is.
+        Warning about the tokens of the text; empty if there is none.
     stages : list of Stage
-        The steps that were done, and how long each took.
+        Finished steps with their times.
     seconds : float
-        Wall-clock time of all.
+        Wall-clock time.
     peak_memory_bytes : int
-        Largest memory of this process since it started (0 where the system does not say), or what a caller measured.
+        Peak memory of this process since it started, or a caller's measurement; 0 if unknown.
     """
 
     name: str
     size: dict[str, int | None]
     settings: dict[str, Any]
-    vocabulary: Vocabulary
-    topics: list[Topic] = dataclasses.field(default_factory=list)
-    documents: Documents | None = None
+    vocabulary: WordFrequencies
+    topics: list[ExploredTopic] = dataclasses.field(default_factory=list)
+    documents: ExploredDocuments | None = None
     space: WordSpace | None = None
     classes: Classes | None = None
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -136,9 +136,9 @@ class Exploration:
         Returns
         -------
         str
-            HTML that needs no other file and asks nothing of the network.
+            HTML that needs no other file and no network.
         """
-        return write_page(self)
+        return render_page(self)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page.
@@ -146,12 +146,12 @@ class Exploration:
         Parameters
         ----------
         path : str or path
-            File to write, ``explore.html`` for instance.
+            File to write, for example ``explore.html``.
 
         Returns
         -------
         Path
-            The file.
+            The written file.
         """
         target = Path(expand_path(path))
         target.write_text(self.html(), encoding="utf-8")
@@ -163,71 +163,70 @@ class Exploration:
         Returns
         -------
         Path
-            The file, which stays.
+            The written file; it is not removed.
         """
         path = self.save(Path(tempfile.mkdtemp(prefix="dspectral-explore-")) / "explore.html")
         webbrowser.open(path.as_uri())
         return path
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame, so that its style and the notebook's leave each other alone."""
+        """Return the page in an iframe, which separates its style from that of the notebook."""
         frame = "width:100%;height:80vh;min-height:480px;border:1px solid #8884"
         return f'<iframe title="dspectral explore" style="{frame}" srcdoc="{escape(self.html())}"></iframe>'
 
     def sentence(self) -> str:
-        """Return in a sentence what the text is and what it took.
+        """Return a sentence with the size of the text and the cost of the run.
 
         Returns
         -------
         str
-            The first line of the page.
+            The sentence at the top of the page.
         """
         size = self.size
-        stored = "" if size["bytes"] is None else f" ({shown_bytes(size['bytes'])} as stored)"
-        texts, tokens, rows = (
+        n_bytes = "" if size["bytes"] is None else f" ({format_size(size['bytes'])})"
+        n_text_reads, n_token_reads, n_count_reads = (
             sum(stage.passes for stage in self.stages if stage.reads == reads)
             for reads in (TEXT, TOKENS, ROWS)
         )
-        memory = (
-            f" and at most {shown_bytes(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else ""
-        )
+        memory = f", peak memory {format_size(self.peak_memory_bytes)}" if self.peak_memory_bytes else ""
         return (
             f"{size['documents']:,} documents with {size['tokens']:,} words, {size['types']:,} of them different"
-            f"{stored}: read {texts} times as text, {tokens} times as numbered words and {rows} times as counts, in "
-            f"{shown_time(self.seconds)}{memory}."
+            f"{n_bytes}. Passes: {n_text_reads} over the text, {n_token_reads} over word ids, {n_count_reads} over "
+            f"counts; time {format_seconds(self.seconds)}{memory}."
         )
 
 
-def write_page(found: Exploration) -> str:
-    """Return the page of an exploration."""
-    numbers = {word: i for i, word in enumerate(found.vocabulary.words)}
-    telling = list(dict.fromkeys(numbers[topic.words[0]] for topic in found.topics))
-    # The word that the page shows first is the most telling one on the map.
-    n_shown = 0 if found.space is None else len(found.space.points) or len(found.space.near)
+def render_page(exploration: Exploration) -> str:
+    """Return the HTML page of an exploration."""
+    word_ids = {word: i for i, word in enumerate(exploration.vocabulary.words)}
+    topic_words = list(dict.fromkeys(word_ids[topic.words[0]] for topic in exploration.topics))
+    n_selectable = (
+        0 if exploration.space is None else len(exploration.space.points) or len(exploration.space.near)
+    )
     bokeh = Resources(mode="inline", components=["bokeh"])
     return ENVIRONMENT.get_template("page.html").render(
-        found=found,
-        vocabulary=found.vocabulary,
-        frequent=range(1, min(N_FREQUENT, len(found.vocabulary.words) - 1) + 1),
-        n_listed=0 if found.space is None else len(found.space.near),
+        exploration=exploration,
+        vocabulary=exploration.vocabulary,
+        frequent=range(1, min(N_FREQUENT_WORDS, len(exploration.vocabulary.words) - 1) + 1),
+        n_listed=0 if exploration.space is None else len(exploration.space.near),
         color=lambda group: NO_GROUP if group < 0 else COLORS[group % len(COLORS)],
-        marked=marked,
-        excerpt=excerpt,
-        names=_names,
-        groups=[] if found.classes is None else _groups(found.classes.tree),
-        data=page_data(found),
+        highlight_words=highlight_words,
+        excerpt=cut_excerpt,
+        names=_get_example_words,
+        groups=[] if exploration.classes is None else _get_colored_branches(exploration.classes.tree),
+        data=get_page_data(exploration),
         bokeh=Markup("\n".join(bokeh.js_raw)),  # noqa: S704
         versions=[("Python", platform.python_version()), *((name, version(name)) for name in PACKAGES)],
-        arguments=_arguments(found.settings),
-        telling=telling,
-        first_word=next((i for i in telling if i <= n_shown), min(1, n_shown)),
+        arguments=_format_arguments(exploration.settings),
+        topic_words=topic_words,
+        first_word=next((i for i in topic_words if i <= n_selectable), min(1, n_selectable)),
     )
 
 
-def page_data(found: Exploration) -> dict[str, Any]:
-    """Return what the page's script reads: words, their neighbors, documents and plots."""
-    vocabulary, space, classes = found.vocabulary, found.space, found.classes
-    plots = {"zipf": json_item(zipf_plot(vocabulary))} if len(vocabulary.ranks) > 1 else {}
+def get_page_data(exploration: Exploration) -> dict[str, Any]:
+    """Return the data for the script of the page: words, their neighbors, documents and plots."""
+    vocabulary, space, classes = exploration.vocabulary, exploration.space, exploration.classes
+    plots = {"zipf": json_item(make_zipf_plot(vocabulary))} if len(vocabulary.ranks) > 1 else {}
     data: dict[str, Any] = {"words": [], "near": [], "cosines": [], "documents": {}, "nearest": {}}
     if space is not None:
         n = len(space.near) + 1
@@ -239,66 +238,71 @@ def page_data(found: Exploration) -> dict[str, Any]:
             "mapped": len(space.points),
         }
         if len(space.points):
-            plots["map"] = json_item(map_plot(vocabulary, space, classes))
+            plots["map"] = json_item(make_word_map(vocabulary, space, classes))
     if classes is not None:
         data["codes"] = classes.codes[: len(data["words"])]
-    if found.documents is not None:
-        shown = found.documents
-        rows = shown.nearest.keys() | {row for near in shown.nearest.values() for row, _ in near}
-        data["documents"] = {row: [shown.texts[row][0], excerpt(shown.texts[row][1])] for row in sorted(rows)}
-        data["nearest"] = shown.nearest
-        data["sample"] = shown.sample
+    if exploration.documents is not None:
+        documents = exploration.documents
+        rows = documents.nearest.keys() | {row for near in documents.nearest.values() for row, _ in near}
+        texts = {row: documents.texts[row] for row in sorted(rows)}
+        data["documents"] = {row: [source, cut_excerpt(text)] for row, (source, text) in texts.items()}
+        data["nearest"] = documents.nearest
+        data["sample"] = documents.sample
     return data | {"plots": plots}
 
 
-def marked(text: str, words: Collection[str]) -> Markup:
-    """Return an excerpt in which some words are set in bold, everything else escaped."""
-    cut = excerpt(text, words)
-    parts, at = [], 0
-    for word in word_pattern().finditer(cut):
+def highlight_words(text: str, words: Collection[str]) -> Markup:
+    """Return an excerpt as escaped HTML, with some words in bold."""
+    excerpt = cut_excerpt(text, words)
+    pieces, start = [], 0
+    for word in word_pattern().finditer(excerpt):
         if word[0].lower() in words:
-            parts += [escape(cut[at : word.start()]), Markup("<b>{}</b>").format(word[0])]
-            at = word.end()
-    return Markup().join([*parts, escape(cut[at:])])
+            pieces += [escape(excerpt[start : word.start()]), Markup("<b>{}</b>").format(word[0])]
+            start = word.end()
+    return Markup().join([*pieces, escape(excerpt[start:])])
 
 
-def _arguments(settings: dict[str, Any]) -> str:
-    """Return the arguments of a call that finds the same; sizes are those that are left after the rule."""
+def _format_arguments(settings: dict[str, Any]) -> str:
+    """Return the arguments of a call of explore with the same result, as source code."""
     sources = settings["sources"]
-    first = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
-    given = [f"{name}={settings[name]!r}" for name in ("unit", "field", "tokens", "seed") if name in settings]
-    return ", ".join([first, *given])
+    source = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
+    keywords = [
+        f"{name}={settings[name]!r}" for name in ("unit", "field", "tokens", "seed") if name in settings
+    ]
+    return ", ".join([source, *keywords])
 
 
-def _names(found: Exploration, branch: Branch, n: int) -> list[str]:
-    """Return words that stand for a branch: the first of a class, or one of each of the largest classes below."""
+def _get_example_words(exploration: Exploration, branch: Branch, n: int) -> list[str]:
+    """Return the most frequent words of a class, or of the largest classes of a branch."""
     if branch.branches:
-        largest = sorted(leaves(branch), key=lambda leaf: -leaf.n_tokens)[:n]
-        return [found.vocabulary.words[leaf.words[0]] for leaf in largest]
-    return [found.vocabulary.words[i] for i in branch.words[:n].tolist()]
+        largest = sorted(get_leaves(branch), key=lambda leaf: -leaf.n_tokens)[:n]
+        return [exploration.vocabulary.words[leaf.words[0]] for leaf in largest]
+    return [exploration.vocabulary.words[i] for i in branch.words[:n].tolist()]
 
 
-def _groups(branch: Branch) -> list[Branch]:
-    """Return the branches that have colors, from left to right."""
-    return [branch] if branch.group >= 0 else [one for part in branch.branches for one in _groups(part)]
+def _get_colored_branches(branch: Branch) -> list[Branch]:
+    """Return the branches with a color, from left to right."""
+    if branch.group >= 0:
+        return [branch]
+    return [colored for child in branch.branches for colored in _get_colored_branches(child)]
 
 
 COLORS = (
     "#4e79a7", "#e1812c", "#3a923a", "#d4494b", "#8d69b8", "#9c755f",
     "#e377c2", "#7f8a93", "#a8a227", "#2fa3ad", "#8cc152", "#d9ab00",
 )  # fmt: skip
-"""One for each group of classes: readable on light and on dark."""
+"""Colors of groups, readable on light and dark pages."""
 NO_GROUP = "#8a9199"
 INK = "#80868c"
-"""Axes and numbers: a gray that is read on white and on black, so that a page need not draw a plot twice."""
+"""Gray of axes and numbers, readable on light and dark pages."""
 ACCENT = "#4e79a7"
 N_LABELS = 90
-"""Words written on the map; the others show their name under the pointer."""
+"""Maximum number of labels on the map; other words show theirs on hover."""
 TOOLTIP = '<div style="font:13px system-ui,sans-serif;color:#1c2024;max-width:16rem">{}</div>'
 
 
-def quiet_figure(**settings: Any) -> figure:
-    """Return a figure as wide as the page, without a frame and without a color of its own behind it."""
+def make_figure(**settings: Any) -> figure:
+    """Return a transparent figure without a frame, as wide as the page."""
     plot = figure(
         sizing_mode="stretch_width",
         toolbar_location=settings.pop("toolbar_location", None),
@@ -317,9 +321,9 @@ def quiet_figure(**settings: Any) -> figure:
     return plot
 
 
-def zipf_plot(vocabulary: Vocabulary) -> figure:
-    """Draw the count of each type against its rank, both on logarithmic scales."""
-    plot = quiet_figure(
+def make_zipf_plot(vocabulary: WordFrequencies) -> figure:
+    """Return the plot of counts of types against their ranks, on logarithmic scales."""
+    plot = make_figure(
         height=300,
         x_axis_type="log",
         y_axis_type="log",
@@ -331,8 +335,10 @@ def zipf_plot(vocabulary: Vocabulary) -> figure:
     source = ColumnDataSource({"rank": ranks, "count": counts, "word": vocabulary.rank_words})
     plot.line("rank", "count", source=source, color=ACCENT, line_width=1.5)
     points = plot.scatter("rank", "count", source=source, size=6, color=ACCENT, alpha=0.55)
-    law = counts[0] / ranks
-    plot.line(ranks[law >= 1], law[law >= 1], color=INK, line_dash="dashed", alpha=0.7)
+    zipf_counts = counts[0] / ranks
+    plot.line(
+        ranks[zipf_counts >= 1], zipf_counts[zipf_counts >= 1], color=INK, line_dash="dashed", alpha=0.7
+    )
     tip = TOOLTIP.format("<b>@word</b><br>@count{0,0} times, rank @rank{0,0}")
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip))
     for axis in plot.axis:
@@ -340,11 +346,11 @@ def zipf_plot(vocabulary: Vocabulary) -> figure:
     return plot
 
 
-def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) -> figure:
-    """Draw the map of words: a point for each frequent word, colored by its group of classes."""
-    known = _map_columns(vocabulary, space, classes)
-    source = ColumnDataSource(known, name="words")
-    plot = quiet_figure(
+def make_word_map(vocabulary: WordFrequencies, space: WordSpace, classes: Classes | None) -> figure:
+    """Return the map of words: a point for each frequent word, colored by its group of classes."""
+    columns = _get_map_columns(vocabulary, space, classes)
+    source = ColumnDataSource(columns, name="words")
+    plot = make_figure(
         height=620,
         tools="pan,wheel_zoom,box_zoom,reset",
         toolbar_location="above",
@@ -355,11 +361,11 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     points = plot.scatter(
         "x", "y", source=source, size="size", color="color", alpha=0.7, line_width=0, nonselection_alpha=0.7
     )
-    _label(plot, space.points, known["word"])
-    found = ColumnDataSource({"x": [], "y": [], "word": []}, name="found")
-    plot.scatter("x", "y", source=found, size=20, fill_alpha=0, line_width=3, line_color="#d4494b")
-    named: dict[str, Any] = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
-    plot.text("x", "y", text="word", source=found, x_offset=13, y_offset=6, **named)
+    _add_labels(plot, space.points, columns["word"])
+    marker = ColumnDataSource({"x": [], "y": [], "word": []}, name="marker")
+    plot.scatter("x", "y", source=marker, size=20, fill_alpha=0, line_width=3, line_color="#d4494b")
+    style: dict[str, Any] = {"text_font_size": "15px", "text_font_style": "bold", "text_color": "#d4494b"}
+    plot.text("x", "y", text="word", source=marker, x_offset=13, y_offset=6, **style)
     tip = TOOLTIP.format("<b>@word</b> &middot; @count{0,0} times &middot; class @code<br>@near")
     plot.add_tools(HoverTool(renderers=[points], tooltips=tip), TapTool(renderers=[points]))
     plot.toolbar.autohide = False
@@ -367,48 +373,48 @@ def map_plot(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) 
     return plot
 
 
-def _map_columns(vocabulary: Vocabulary, space: WordSpace, classes: Classes | None) -> dict[str, Any]:
-    """Return what the map and its tooltips know of each word, by the names that the page's script reads."""
-    # Type 0 stands for all rare words together, and has no point.
+def _get_map_columns(
+    vocabulary: WordFrequencies, space: WordSpace, classes: Classes | None
+) -> dict[str, Any]:
+    """Return the data of the map and its tooltips."""
+    # Word 0 represents all rare words, and has no point.
     n = len(space.points)
     counts, words = vocabulary.counts[1 : n + 1], vocabulary.words[1 : n + 1]
     groups = np.full(n, -1) if classes is None else classes.groups[1 : n + 1]
     color = [NO_GROUP if g < 0 else COLORS[g % len(COLORS)] for g in groups.tolist()]
-    # Counts of words fall as 1 / rank: sizes as their logarithms, else a few words would cover all others. Adding 1
-    # and 2 keeps both logarithms above zero where all counts are equal.
+    # Sizes grow with the logarithm of the count; adding 1 and 2 keeps logarithms positive where counts are equal.
     size = np.round(
         4 + 9 * np.sqrt(np.log(counts / counts.min() + 1) / np.log(counts.max() / counts.min() + 2)), 1
     )
     code = [""] * n if classes is None else classes.codes[1 : n + 1]
     near = [", ".join(vocabulary.words[i] for i in row[:5].tolist()) for row in space.near[:n]]
     x, y = space.points.T
-    known = {"x": x, "y": y, "word": words, "count": counts}
-    return {**known, "color": color, "size": size, "code": code, "near": near}
+    columns = {"x": x, "y": y, "word": words, "count": counts}
+    return {**columns, "color": color, "size": size, "code": code, "near": near}
 
 
-def _label(plot: figure, points: FloatArray, words: list[str]) -> None:
-    """Write the names of frequent words where there is room; the page's script keeps fewer on a narrow screen."""
+def _add_labels(plot: figure, points: FloatArray, words: list[str]) -> None:
+    """Add labels that do not overlap; the script of the page shows fewer on narrow screens."""
     lengths = [len(word) for word in words]
-    wide, narrow = roomy(points, lengths, width=650), roomy(points, lengths, width=340)
+    wide, narrow = (select_label_positions(points, lengths, width=width) for width in (650, 340))
     chosen = np.union1d(wide, narrow)
     x, y = points[chosen].T
     names = [words[i] for i in chosen.tolist()]
-    on = {"wide": np.isin(chosen, wide), "narrow": np.isin(chosen, narrow)}
-    source = ColumnDataSource({"x": x, "y": y, "word": names, **on})
+    visible = {"wide": np.isin(chosen, wide), "narrow": np.isin(chosen, narrow)}
+    source = ColumnDataSource({"x": x, "y": y, "word": names, **visible})
     style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
     plot.text("x", "y", text="word", source=source, y_offset=-4, name="labels", **style)
 
 
-def roomy(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
-    """Choose points, the first ones first, whose names do not overlap. Shapes: `points` (n, 2)."""
+def select_label_positions(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
+    """Return the indices of points whose labels do not overlap, earlier points first. Shapes: `points` (n, 2)."""
     boxes: list[tuple[float, float, float]] = []
     chosen = []
-    letter = 6 * 100 / width  # half of a letter of 6 pixels, in the points' unit
-    # Invariant: no two of `boxes` overlap. Greedy in the order of the words' counts, at most N_LABELS comparisons a
-    # point; 6.5 is the height of a line in the points' unit.
+    half_letter = 6 * 100 / width  # in units of the points, 6 pixels
+    # Invariant: no two of `boxes` overlap. Greedy, at most N_LABELS comparisons a point; 6.5 is the line height.
     for i, ((x, y), length) in enumerate(zip(points.tolist(), lengths, strict=True)):
-        half = letter * (length + 1)
-        if all(abs(x - a) > half + other or abs(y - b) > 6.5 for a, b, other in boxes):
+        half = half_letter * (length + 1)
+        if all(abs(x - a) > half + half_b or abs(y - b) > 6.5 for a, b, half_b in boxes):
             boxes.append((x, y, half))
             chosen.append(i)
         if len(chosen) == N_LABELS:

@@ -1,3 +1,3 @@
-"""One package a family of methods, each with its own kernels, summaries, solvers and estimators."""
+"""Methods: one package per family, with its kernels, summaries, solvers and estimators."""
 
 __all__: list[str] = []

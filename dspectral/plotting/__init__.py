@@ -1,3 +1,3 @@
-"""Pictures of spectra, certificates, trees and words; Matplotlib is imported when the first of them is asked for."""
+"""Plots of spectra, certificates, trees and words; Matplotlib is imported with the first of them."""
 
 __all__: list[str] = []

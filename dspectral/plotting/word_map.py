@@ -1,4 +1,4 @@
-"""A map of words on a plane, whose labels cover neither each other nor a point."""
+"""Scatter plot of words whose labels do not overlap."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,28 +8,28 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 from numpy.typing import NDArray
 
-from dspectral.plotting.style import axes_of, colors_of
+from dspectral.plotting.style import get_axes, get_colors
 
-_STEPS = 36
-"""Rings around a point on which a place is looked for, each a few points wider."""
+_N_RINGS = 36
+"""Number of rings of label positions around a point."""
 _ANGLES = np.array([0, 180, 45, 135, -45, -135, 90, -90, 22, -22, 158, -158])
-"""Directions in which a label may stand, in degrees, in the order in which they are tried."""
+"""Directions of label positions in degrees, in the order in which they are tried."""
 
 
-def place_labels(
+def draw_labels(
     ax: Axes, points: NDArray[np.float64], texts: Sequence[str], *, size: float = 8.0
 ) -> list[Annotation]:
-    """Write a label at the first free place on rings around each point (n, 2), with a thin line where it is far."""
+    """Draw a label at the first free position around each point (n, 2), with a thin line to distant points."""
     figure = ax.get_figure(root=True)
     if figure is None or not len(points):
         return []
-    figure.draw_without_rendering()  # settles the layout, and so where points are
+    figure.draw_without_rendering()  # fixes the layout, and so the positions of points
     scale = figure.dpi / 72.0
-    spots = np.asarray(ax.transData.transform(points))
+    anchors = np.asarray(ax.transData.transform(points))
     frame = ax.get_window_extent()
     dot = 2.5 * scale
-    taken = np.column_stack([spots - dot, spots + dot])
-    written: list[Annotation] = []
+    taken = np.column_stack([anchors - dot, anchors + dot])
+    labels: list[Annotation] = []
     for i in range(len(points)):
         label = ax.annotate(
             texts[i].replace("$", r"\$"), (points[i, 0], points[i, 1]), (0, 0), textcoords="offset points",
@@ -37,51 +37,52 @@ def place_labels(
         )  # fmt: skip
         box = label.get_window_extent()
         half = np.array([box.width, box.height]) / 2 + 0.8 * scale
-        place = _free_place(spots[i], half, taken, (frame.x0, frame.y0, frame.x1, frame.y1), scale)
-        if place is None:
+        position = _find_free_position(
+            anchors[i], half, taken, (frame.x0, frame.y0, frame.x1, frame.y1), scale
+        )
+        if position is None:
             label.remove()
             continue
-        offset = (place - spots[i]) / scale
+        offset = (position - anchors[i]) / scale
         label.set_position((float(offset[0]), float(offset[1])))
-        if np.abs(place - spots[i] - np.clip(place - spots[i], -half, half)).max() > 5 * scale:
+        if np.abs(position - anchors[i] - np.clip(position - anchors[i], -half, half)).max() > 5 * scale:
             ax.annotate(
                 "", (points[i, 0], points[i, 1]), (float(offset[0]), float(offset[1])), textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}, zorder=1,
             )  # fmt: skip
-        # Invariant: `taken` holds the box of every dot and of every label that was written; none of the labels covers
-        # another box.
-        taken = np.vstack([taken, [*(place - half), *(place + half)]])
-        written.append(label)
-    return written
+        # Invariant: `taken` holds the boxes of all dots and of the labels so far; labels overlap no other box.
+        taken = np.vstack([taken, [*(position - half), *(position + half)]])
+        labels.append(label)
+    return labels
 
 
-def _free_place(
-    spot: NDArray[np.float64],
+def _find_free_position(
+    anchor: NDArray[np.float64],
     half: NDArray[np.float64],
     taken: NDArray[np.float64],
     frame: tuple[float, float, float, float],
     scale: float,
 ) -> NDArray[np.float64] | None:
-    """Return the middle of the first free box around a spot, None if there is none within the frame."""
-    for ring in range(_STEPS):
+    """Return the center of the first free box around an anchor, or None if the frame has none."""
+    for ring in range(_N_RINGS):
         for angle in np.deg2rad(_ANGLES):
-            # From the edge of the box and not from its middle, so that wide labels stand as near as narrow ones.
-            way = np.array([np.cos(angle), np.sin(angle)])
-            place = spot + way * (half + (3.5 + 3.0 * ring) * scale)
-            low, high = place - half, place + half
+            # Distances count from the edge of the box, so that wide labels are as near as narrow ones.
+            direction = np.array([np.cos(angle), np.sin(angle)])
+            position = anchor + direction * (half + (3.5 + 3.0 * ring) * scale)
+            low, high = position - half, position + half
             if low[0] < frame[0] or low[1] < frame[1] or high[0] > frame[2] or high[1] > frame[3]:
                 continue
             covered = (taken[:, :2] < high).all(axis=1) & (taken[:, 2:] > low).all(axis=1)
             if not covered.any():
-                return place
+                return position
     return None
 
 
-_MOST_IN_LEGEND = 20
+_MAX_LEGEND_ENTRIES = 20
 
 
 class HasWordVectors(Protocol):
-    """A fitted :class:`~dspectral.WordEmbedding`, or whatever else has words with vectors."""
+    """Protocol of models with word vectors, such as :class:`~dspectral.WordEmbedding`."""
 
     words_: Sequence[str]
     vectors_: NDArray[Any]
@@ -94,23 +95,24 @@ def plot_words(
     *,
     n: int = 80,
 ) -> Axes:
-    """Draw words on the plane on which their vectors differ most, with labels that do not cover each other.
+    """Plot words at the first two principal components of their vectors, with labels that do not overlap.
 
     Parameters
     ----------
     embedding : WordEmbedding
-        A fitted embedding, or what has ``words_`` and ``vectors_``.
+        A fitted embedding, or another object with ``words_`` and ``vectors_``.
     words : sequence of str, or dict of str to sequence of str, default=None
-        Words to draw; of a dictionary each entry is a group with its own color. By default the ``n`` most frequent.
+        Words to plot; each entry of a dictionary is a group with its own color. By default the ``n`` most
+        frequent words.
     ax : Axes, default=None
         Axes to draw on; by default those of a new figure.
     n : int, default=80
-        Number of words where none are given.
+        Number of words if ``words`` is None.
 
     Returns
     -------
     Axes
-        Axes with a dot for each word. A word around whose dot there is no room has no label.
+        Axes with a dot for each word. Words without a free position have no label.
 
     Raises
     ------
@@ -129,55 +131,56 @@ def plot_words(
     True
     """
     if not hasattr(embedding, "vectors_") or not hasattr(embedding, "words_"):
-        raise TypeError(f"{type(embedding).__name__} has no words with vectors: give a fitted WordEmbedding")
-    groups = _groups(embedding, words, n)
-    every = [word for of_group in groups.values() for word in of_group]
-    if len(every) < 2:
-        raise ValueError(f"there must be two words at least to draw, not {len(every)}")
-    places = _on_a_plane(np.asarray(embedding.vectors_, dtype=np.float64)[_numbers(embedding, every)])
-    ax = axes_of(ax, width=7.0, height=5.2)
+        raise TypeError(f"{type(embedding).__name__} has no words_ and vectors_: pass a fitted WordEmbedding")
+    groups = _group_words(embedding, words, n)
+    all_words = [word for members in groups.values() for word in members]
+    if len(all_words) < 2:
+        raise ValueError(f"words={all_words} must hold at least 2 words")
+    positions = _project_to_plane(
+        np.asarray(embedding.vectors_, dtype=np.float64)[_get_word_ids(embedding, all_words)]
+    )
+    ax = get_axes(ax, width=7.0, height=5.2)
     start = 0
-    for color, (name, of_group) in zip(colors_of(len(groups)), groups.items(), strict=True):
-        part = places[start : start + len(of_group)]
-        start += len(of_group)
+    for color, (name, members) in zip(get_colors(len(groups)), groups.items(), strict=True):
+        part = positions[start : start + len(members)]
+        start += len(members)
         ax.scatter(part[:, 0], part[:, 1], s=14, color=color, label=name, zorder=3, linewidths=0)
     ax.margins(0.08)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_color("0.8")
-    if 1 < len(groups) <= _MOST_IN_LEGEND:
+    if 1 < len(groups) <= _MAX_LEGEND_ENTRIES:
         columns = min(len(groups), 5)
         ax.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=columns)
     ax.set_xlim(ax.get_xlim())
     ax.set_ylim(ax.get_ylim())
-    place_labels(ax, places, every)
+    draw_labels(ax, positions, all_words)
     return ax
 
 
-def _groups(
+def _group_words(
     embedding: HasWordVectors, words: Sequence[str] | Mapping[str, Sequence[str]] | None, n: int
 ) -> dict[str, list[str]]:
     if words is None:
         return {"": [word for word in embedding.words_[: n + 1] if word != "<?>"][:n]}
     if isinstance(words, str):
-        raise TypeError(f"words is {words!r}, but it must be a list of words")
+        raise TypeError(f"words={words!r} must be a list of words, not one str: pass [words]")
     if isinstance(words, Mapping):
-        return {str(name): list(of_group) for name, of_group in words.items() if len(of_group)}
+        return {str(name): list(members) for name, members in words.items() if len(members)}
     return {"": list(words)}
 
 
-def _numbers(embedding: HasWordVectors, words: list[str]) -> list[int]:
-    known = {word: i for i, word in enumerate(embedding.words_)}
+def _get_word_ids(embedding: HasWordVectors, words: list[str]) -> list[int]:
+    word_ids = {word: i for i, word in enumerate(embedding.words_)}
     for word in words:
-        if word not in known:
+        if word not in word_ids:
             raise KeyError(f"{word!r} is not in the vocabulary")
-    return [known[word] for word in words]
+    return [word_ids[word] for word in words]
 
 
-def _on_a_plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the first two principal components, each turned so that its largest entry is positive."""
+def _project_to_plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the first two principal components, each with a positive largest entry."""
     centered = vectors - vectors.mean(axis=0)
-    # The sign of a singular vector is arbitrary, and changes with the library that computes it: it is fixed below so
-    # that one map is drawn everywhere.
+    # Signs of singular vectors depend on the library; they are fixed below, so that plots are reproducible.
     left, values, _ = np.linalg.svd(centered, full_matrices=False)
     plane = np.zeros((len(vectors), 2))
     k = min(2, len(values))

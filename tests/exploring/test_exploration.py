@@ -79,8 +79,8 @@ def test_a_topic_is_of_one_subject(found):
         nouns = {*topic.words} & {*SEA, *GARDEN}
         assert nouns <= set(SEA) or nouns <= set(GARDEN)
         assert len(topic.documents) == 10
-        assert set(topic.shown) <= set(topic.documents)
-        for row in topic.shown:
+        assert set(topic.excerpts) <= set(topic.documents)
+        for row in topic.excerpts:
             assert set(re.findall(r"\w+", found.documents.texts[row][1])) & nouns
     for row, near in found.documents.nearest.items():
         assert [other % 2 == row % 2 for other, _ in near].count(False) == 0
@@ -173,7 +173,7 @@ def test_words_that_do_not_repeat_are_told():
     texts = [f"{chr(0x4E00 + 7 * i % 900)}{chr(0x4E00 + i % 41)}{i % 50}\u4e00\u4e8c" for i in range(1200)]
     with pytest.warns(UserWarning, match="--analyzer char"):
         made = dspectral.explore(texts=texts, sizes=SMALL)
-    assert f"Careful: {made.warning}." in Page(made.html()).text
+    assert f"Warning: {made.warning}." in Page(made.html()).text
     assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
 
 

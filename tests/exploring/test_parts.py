@@ -8,16 +8,16 @@ from scipy import sparse
 from dspectral import Weighting, build_corpus, explore, write_counts
 from dspectral.exploring import Sizes
 from dspectral.exploring.documents import (
-    EXCERPT,
+    EXCERPT_CHARS,
     Space,
-    excerpt,
-    nearest_documents,
-    points_of,
+    compute_points,
+    cut_excerpt,
+    find_nearest_documents,
     read_documents,
 )
-from dspectral.exploring.findings import Branch, class_tree, groups_of, leaves
-from dspectral.exploring.frequent_words import FrequentWords, Places, count_filled, cut
-from dspectral.exploring.page import roomy
+from dspectral.exploring.findings import Branch, build_class_tree, get_leaves, get_word_groups
+from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, count_nonempty, split_sentences
+from dspectral.exploring.page import select_label_positions
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import Reading
 from dspectral.store.from_text.planned_text import plan_text
@@ -40,8 +40,8 @@ def planned(sources, block_bytes):
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
-    words = FrequentWords.of(corpus, min_count=1, n_words=100)
-    sentences = words.sentences()
+    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=100)
+    sentences = words.get_sentences()
     found = []
     for block in sentences.sentences.items:
         ids, offsets = sentences.sentences.read(block)
@@ -53,15 +53,15 @@ def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
         ["hen"],
         ["the", "hen", "sat"],
     ]
-    assert count_filled(words) == (3, 5, True)
+    assert count_nonempty(words) == (3, 5, True)
     assert (words.n_tokens, words.n_types) == (12, 7)
 
 
 def test_rare_words_are_one_type_and_counts_stay_whole(corpus):
-    words = FrequentWords.of(corpus, min_count=2, n_words=2)
+    words = FrequentWords.from_corpus(corpus, min_count=2, n_words=2)
     assert words.words == ["<?>", "fox", "hen"]
     assert words.counts.tolist() == [6, 3, 3]
-    rows = sparse.vstack([words.documents().read(block) for block in corpus.blocks]).toarray()
+    rows = sparse.vstack([words.get_document_counts().read(block) for block in corpus.blocks]).toarray()
     assert rows.tolist() == [[0, 2, 0], [0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 0, 1]]
 
 
@@ -80,13 +80,13 @@ def test_documents_of_many_spans_and_files_are_read_by_their_numbers(tmp_path, c
 
 def test_an_excerpt_shows_where_the_telling_words_are():
     text = "filler word " * 60 + "then a kangaroo met a koala " + "and more " * 100
-    cut = excerpt(text, {"kangaroo", "koala"})
-    assert "kangaroo met a koala" in cut
-    assert cut.startswith("\u2026 ")
-    assert cut.endswith(" \u2026")
-    assert len(cut) < EXCERPT + 10
-    assert excerpt(text)[:11] == "filler word"
-    assert len(excerpt("x" * 5_000)) < EXCERPT + 10
+    split_sentences = cut_excerpt(text, {"kangaroo", "koala"})
+    assert "kangaroo met a koala" in split_sentences
+    assert split_sentences.startswith("\u2026 ")
+    assert split_sentences.endswith(" \u2026")
+    assert len(split_sentences) < EXCERPT_CHARS + 10
+    assert cut_excerpt(text)[:11] == "filler word"
+    assert len(cut_excerpt("x" * 5_000)) < EXCERPT_CHARS + 10
 
 
 def counted(rng, n, d, path):
@@ -104,31 +104,31 @@ def test_nearest_documents_are_those_of_a_plain_search(tmp_path):
     points = rows @ axes / np.where(norms > 0, norms, 1)
     sizes = rows.sum(axis=1)
     chosen = np.array([3, 20, 41])
-    unit = points_of(store, space, chosen)
+    unit = compute_points(store, space, chosen)
     cosines = unit @ (points / np.linalg.norm(points, axis=1, keepdims=True)).T
     cosines[:, sizes < 3] = -2
-    near = nearest_documents(store, space, unit, 5)
+    near = find_nearest_documents(store, space, unit, 5)
     np.testing.assert_array_equal(near.rows, np.argsort(-cosines, axis=1, kind="stable")[:, :5])
     assert near.rows[:, 0].tolist() == chosen.tolist()
 
 
 def test_names_on_the_map_do_not_overlap():
     points = np.array([[0.0, 0.0], [1.0, 1.0], [60.0, 0.0], [0.0, 50.0]])
-    assert roomy(points, [5, 5, 5, 5], width=650).tolist() == [0, 2, 3]
-    assert roomy(points, [19, 5, 19, 5], width=340).tolist() == [0, 3]
+    assert select_label_positions(points, [5, 5, 5, 5], width=650).tolist() == [0, 2, 3]
+    assert select_label_positions(points, [19, 5, 19, 5], width=340).tolist() == [0, 3]
 
 
 def test_every_word_is_in_one_class_of_the_tree():
     sentences = [text.lower().replace(".", "").split() for text in two_subjects(120)]
     brown = SpectralBrownClustering(16).fit(sentences)
-    tree = class_tree(brown)
-    classes = leaves(tree)
+    tree = build_class_tree(brown)
+    classes = get_leaves(tree)
     codes = brown.codes()
     together = np.sort(np.concatenate([one.words for one in classes]))
     np.testing.assert_array_equal(together, np.arange(1, len(brown.words_)))
     assert all(codes[i] == one.code for one in classes for i in one.words)
     assert tree.n_tokens == brown.word_counts_[1:].sum() == sum(one.n_tokens for one in classes)
-    groups = groups_of(tree, len(brown.words_))
+    groups = get_word_groups(tree, len(brown.words_))
     assert groups[0] == -1
     assert set(groups[1:].tolist()) == set(range(12))
     assert all(isinstance(one, Branch) and len(one.branches) in (0, 2) for one in tree.branches)
@@ -144,5 +144,5 @@ def test_short_texts_get_less_of_everything():
 
 def test_documents_without_a_word_are_one_empty_sentence():
     never = np.zeros(2, dtype=bool)
-    found = cut(Sentences.of([[0, 1], [1]]), Places(np.array([-1, -1]), never, never, never))
+    found = split_sentences(Sentences.of([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never))
     assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])

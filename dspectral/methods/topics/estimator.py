@@ -1,4 +1,4 @@
-"""Topics of documents, their words and their most typical documents, out of core."""
+"""Topics of documents, with their words and most typical documents, out of core."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,7 +17,13 @@ from dspectral.inputs.parameters import RandomState, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin, checked_rows, row_dtype
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
 from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
-from dspectral.methods.topics.rotation import Axes, Sample, TopicSums, shares, varimax
+from dspectral.methods.topics.rotation import (
+    CoordinateSample,
+    TopicAxes,
+    TopicSums,
+    compute_shares,
+    find_varimax_rotation,
+)
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.store.coordinates import write_rows
 from dspectral.store.rows import OpenedCounts
@@ -36,22 +42,22 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 N_PASSES = 5
-"""Number of times that the decomposition reads the rows."""
-MOST_ROTATED = 1 << 15
-"""Most rows that the rotation is found on."""
+"""Number of passes of the decomposition."""
+MAX_ROTATED_ROWS = 1 << 15
+"""Maximum number of rows in the sample for the rotation."""
 
 
 class TopDocument(NamedTuple):
-    """A document that is typical of a topic.
+    """A typical document of a topic.
 
     Attributes
     ----------
     row : int
-        Number of the document, from 0.
+        Row number of the document, from 0.
     cosine : float
-        Cosine of the document with the topic, 1 where it is about nothing else.
+        Cosine of the document with the topic; 1 if it has no other topic.
     text : str or None
-        The document, where ``fit`` was given texts or a store that keeps them.
+        Text of the document, if ``fit`` was given texts or a store with texts.
     """
 
     row: int
@@ -84,9 +90,9 @@ class Topics(
 ):
     """Find the topics of documents, with their words and most typical documents.
 
-    Rows are tf-idf of unit length over words that are neither rare nor everywhere. Their leading singular vectors are
-    rotated by varimax until each document lies near few of them; a topic's words are those of the documents that are
-    about nothing else.
+    Rows are tf-idf weights of unit length, over words that are neither rare nor too frequent. Their leading singular
+    vectors are rotated by varimax, so that each document is near few of them. The words of a topic are those of the
+    documents with no other topic.
 
     Parameters
     ----------
@@ -95,41 +101,41 @@ class Topics(
     tf : {"sublinear", "count", "binary", "sqrt", "log"}, default="sublinear"
         Function of a count, as for :class:`TfidfWeighting`.
     min_df : int or float, default=5
-        Fewest documents that a word must be in, an int for a number and a float for a share.
+        Minimum number (int) or share (float) of documents with a word.
     max_df : int or float, default=0.1
-        Most documents that a word may be in. Function words of any language are above a tenth.
+        Maximum number or share of documents with a word. Function words of any language are in more than a tenth.
     stop_words : {"english"}, collection of str or None, default=()
-        Further words to leave out: scikit-learn's English ones, or a list, which is cut as the texts were. Of a hashed
-        store their columns are left out, with whatever else is hashed there; columns of other counts must have names.
-        N-grams that hold a stop word stay.
+        Further words to ignore: scikit-learn's English list, or words, which are tokenized as the texts were. Of a
+        hashed store their columns are ignored, with all words that collide with them; other counts need names of
+        columns. N-grams that contain a stop word are kept.
     n_top_documents : int, default=10
-        Number of typical documents that are kept of each topic.
+        Number of typical documents per topic.
     random_state : int, RandomState or None, default=0
         Seed of the singular vectors.
 
     Attributes
     ----------
     components_ : ndarray of float64, shape (n_topics, n_words)
-        Share of each word in a topic; magnitudes of a row sum to 1.
+        Share of each word in a topic; rows sum to 1.
     topic_shares_ : ndarray of float64, shape (n_topics,)
-        Mean share of each topic over the documents, falling.
+        Mean share of each topic over the documents, descending.
     columns_ : ndarray of int64, shape (n_words,)
-        Columns of the counts that are within the limits.
+        Columns of the counts within ``min_df`` and ``max_df``, without stop words.
     words_ : list of str, shape (n_words,), or None
-        The words behind these columns, empty where a hashed one has no name; None where there are no names.
+        Words of these columns, empty for hashed columns without a name; None if columns have no names.
     singular_values_ : ndarray of float64, shape (n_topics,)
-        Singular values of the weighted rows, before they are rotated.
+        Singular values of the weighted rows, before the rotation.
     n_documents_ : int
         Number of documents.
     n_passes_ : int
-        Number of times that the rows were read.
+        Number of passes over the rows.
     n_features_in_ : int
         Number of columns of the counts.
 
     Notes
     -----
-    Two passes more than :class:`TruncatedSVD`, three over counts that are no store: one for a sample of at most
-    32,768 rows, on which the rotation is found, and one for words and documents, of 8 k (d + 20) bytes a block.
+    Two passes more than :class:`TruncatedSVD`: one for the sample of at most 32,768 rows of the rotation, and one for
+    words and documents, with a summary of 8 k (d + 20) bytes. Counts that are not a store need another pass.
 
     References
     ----------
@@ -170,17 +176,17 @@ class Topics(
     def fit(
         self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None, keep: KeepPath = None
     ) -> Self:
-        """Find the topics.
+        """Fit the topics.
 
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
-            Texts in memory, whose words are those of :func:`dspectral.build_corpus`, or pairs of letters where a script
-            has no blanks; or counts of documents, shape (n_documents, n_columns).
+            Texts in memory, with the words of :func:`dspectral.build_corpus`, or pairs of letters for scripts without
+            blanks; or counts of documents, shape (n_documents, n_columns).
         y : ignored
             Accepted as scikit-learn passes it.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
-            Names of the columns, as for :func:`dspectral.top_terms`; by default those that a store knows.
+            Names of the columns, as for :func:`dspectral.top_terms`; by default those of a store.
         keep : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
@@ -192,37 +198,39 @@ class Topics(
         Raises
         ------
         ValueError
-            If a parameter is out of range, or fewer words than topics are within the limits.
+            If a parameter is out of range, or fewer words than topics are within ``min_df`` and ``max_df``.
         """
         n_topics = check_integer("n_topics", self.n_topics, at_least=1)
         n_nearest = check_integer("n_top_documents", self.n_top_documents, at_least=1)
-        documents = as_documents(X) if _are_texts(X) else None
+        documents = as_documents(X) if _is_text_column(X) else None
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
-        rows = self._weighted(counts)
+        rows = self._weigh_rows(counts)
         self.random_state_ = resolve_seed(self.random_state)
         plan = Plan(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=row_dtype(rows.dtype))
         engine.expect_passes(reads_of(rows, plan) + 2, anew=True)
-        found = spectrum(rows, plan)
-        sizes = np.sqrt(found.values)
-        there = sizes > np.finfo(np.float32).eps * sizes.max(initial=0.0)
-        self.singular_values_ = sizes[there]
-        axes = Axes(found.axes[there], self.singular_values_, np.eye(int(there.sum())))
+        result = spectrum(rows, plan)
+        singular_values = np.sqrt(result.values)
+        is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
+        self.singular_values_ = singular_values[is_positive]
+        axes = TopicAxes(result.axes[is_positive], self.singular_values_, np.eye(int(is_positive.sum())))
         n_rows = rows.shape[0]
         numbers = engine.row_numbers(rows)
-        step = -(-n_rows // MOST_ROTATED)
-        sample = engine.summarize(rows, numbers, of=partial(Sample.of, axes=axes, step=step), name="sample")
-        axes = axes._replace(rotation=varimax(sample.coordinates / axes.sizes))
+        step = -(-n_rows // MAX_ROTATED_ROWS)
+        sample = engine.summarize(
+            rows, numbers, of=partial(CoordinateSample.of, axes=axes, step=step), name="sample"
+        )
+        axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
         of = partial(TopicSums.of, axes=axes, n_nearest=min(n_nearest, n_rows))
-        self._keep(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows)
-        self.document_texts_ = self._texts(X if documents is None else documents)
-        self.n_passes_ = n_counted + found.n_passes + 2
+        self._set_topics(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows)
+        self.document_texts_ = self._read_top_texts(X if documents is None else documents)
+        self.n_passes_ = n_counted + result.n_passes + 2
         return self
 
-    def _keep(self, axes: Axes, sums: TopicSums, n_rows: int) -> None:
-        """Order the topics by their share of the text, and keep what is asked of them later."""
+    def _set_topics(self, axes: TopicAxes, sums: TopicSums, n_rows: int) -> None:
+        """Set the fitted attributes, with topics by descending share."""
         order = np.argsort(-sums.share, kind="stable")
         self.axes_, self.rotation_ = axes.components, axes.rotation[:, order]
-        # Hashed counts have signs, the same for all of a word, and there are no others: sizes are all that counts.
+        # Signs of hashed counts are the same for all occurrences of a word, and have no meaning here.
         words = np.abs(sums.words[order])
         totals = words.sum(axis=1, keepdims=True)
         self.components_ = np.divide(words, totals, out=np.zeros_like(words), where=totals > 0)
@@ -230,14 +238,14 @@ class Topics(
         self.document_rows_, self.document_cosines_ = sums.nearest[order], sums.cosines[order]
         self.n_documents_ = n_rows
 
-    def _texts(self, X: Any) -> list[list[str]] | None:
-        """Return the most typical documents of each topic, where they are there."""
-        rows = [[row for row in of_topic if row >= 0] for of_topic in self.document_rows_.tolist()]
+    def _read_top_texts(self, X: Any) -> list[list[str]] | None:
+        """Return the texts of the most typical documents of each topic, or None if X has no texts."""
+        rows = [[row for row in topic if row >= 0] for topic in self.document_rows_.tolist()]
         if isinstance(X, Documents):
-            return [[X.text(row).decode() for row in of_topic] for of_topic in rows]
+            return [[X.text(row).decode() for row in topic] for topic in rows]
         if not getattr(X, "provenance", {}).get("keep_texts"):
             return None
-        return [X.text(of_topic) for of_topic in rows]
+        return [X.text(topic) for topic in rows]
 
     def transform(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
         """Return the share of each topic in documents.
@@ -247,45 +255,47 @@ class Topics(
         X : list of str, store, sparse matrix, Dask array or ndarray
             Texts, if ``fit`` was given texts or a store; or counts over the same columns as in ``fit``.
         out : str, optional
-            Where to write the shares, as :func:`dspectral.write_coordinates` writes coordinates.
+            Path or URL of a new file of shares, as for :func:`dspectral.write_coordinates`.
 
         Returns
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
-            Shares that sum to 1, or zeros where a document holds no known word; lazy for lazy counts. With ``out``
-            Coordinates.
+            Shares that sum to 1, or zeros for documents without known words; lazy for lazy counts. Coordinates if
+            ``out`` is given.
         """
-        return self._mapped(X, _shares_of, "topic-shares", out)
+        return self._map_documents(X, _compute_block_shares, "topic-shares", out)
 
     def coordinates(self, X: TextsOrCounts, *, out: str | None = None) -> Any:
-        """Return documents along the singular vectors, in which :func:`dspectral.nearest` compares them.
+        """Return the coordinates of documents along the singular vectors, as :func:`dspectral.nearest` uses them.
 
         Parameters
         ----------
         X : list of str, store, sparse matrix, Dask array or ndarray
             Texts or counts, as for :meth:`transform`.
         out : str, optional
-            Where to write them, as :func:`dspectral.write_coordinates` does.
+            Path or URL of a new file of coordinates, as for :func:`dspectral.write_coordinates`.
 
         Returns
         -------
         ndarray or Dask array of float64, shape (n_documents, n_topics)
-            Coordinates of the weighted rows; lazy for lazy counts. With ``out`` Coordinates.
+            Coordinates of the weighted rows; lazy for lazy counts. Coordinates if ``out`` is given.
         """
-        return self._mapped(X, _coordinates_of, "coordinates", out)
+        return self._map_documents(X, _project_block, "coordinates", out)
 
-    def _mapped(
+    def _map_documents(
         self, X: TextsOrCounts, function: Callable[..., FloatArray], name: str, out: str | None
     ) -> Any:
         check_is_fitted(self)
-        counts = self._counted(as_documents(X)) if _are_texts(X) else checked_rows(self, X, reset=False)
-        axes = Axes(self.axes_, self.singular_values_, self.rotation_)
+        counts = (
+            self._count_words(as_documents(X)) if _is_text_column(X) else checked_rows(self, X, reset=False)
+        )
+        axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
         of = partial(function, weighting=self.weighting, axes=axes)
         Z = engine.map_rows(counts, of, n_columns=len(self.components_), name=name)
         return Z if out is None else write_rows(Z, out)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
-        """Return the words that are frequent in each topic and rarer in the rest of the text.
+        """Return the words that are more frequent in each topic than in all text.
 
         Parameters
         ----------
@@ -295,13 +305,12 @@ class Topics(
         Returns
         -------
         list of list of str
-            The words, that of the largest p sqrt(log(p / q)) first, p and q being its shares in the topic and in all
-            text.
+            Words by descending p sqrt(log(p / q)), where p and q are the shares of a word in the topic and in all text.
 
         Raises
         ------
         ValueError
-            If the columns have no names: ``top_terms(terms=...)`` takes them.
+            If the columns have no names; pass them to ``top_terms(terms=...)``.
         """
         return [[word for word, _ in topic] for topic in self.top_terms(n=n)]
 
@@ -316,25 +325,25 @@ class Topics(
         Returns
         -------
         list of list of TopDocument
-            Row, cosine, and text where there is one; the most typical first.
+            Row, cosine, and text if there is one, by descending cosine.
         """
         check_is_fitted(self)
-        found = []
+        results = []
         for topic, (rows, cosines) in enumerate(
             zip(self.document_rows_, self.document_cosines_, strict=True)
         ):
             texts = [None] * len(rows) if self.document_texts_ is None else self.document_texts_[topic]
             documents = zip(rows.tolist(), cosines.tolist(), texts, strict=False)
-            found.append([TopDocument(*one) for one in documents if one[0] >= 0][:n])
-        return found
+            results.append([TopDocument(*document) for document in documents if document[0] >= 0][:n])
+        return results
 
     @property
     def weighting(self) -> Weighting:
-        """The weighting of counts that was learned."""
+        """The fitted weighting of counts."""
         return Weighting(self.tf, self.idf_, self.columns_, "l2")
 
     def _learn_columns(self, X: Any, terms: "Terms | None") -> tuple[Any, int]:
-        """Keep the columns within the limits, their weights and names; return the counts and the passes made."""
+        """Set the columns in use with their weights and names; return the counts and the number of passes."""
         for name in ("min_df", "max_df"):
             check_real(name, getattr(self, name), at_least=0)
         check_option("tf", self.tf, ("count", "binary", "sqrt", "log", "sublinear"))
@@ -352,77 +361,76 @@ class Topics(
         elif terms is None and isinstance(X, OpenedCounts):
             terms = getattr(X, "kept_terms", None) or X.vocabulary
         rows = checked_rows(self, X, reset=True)
-        known = isinstance(X, OpenedCounts)
-        if known:
+        is_store = isinstance(X, OpenedCounts)
+        if is_store:
             frequency, n_rows = X.document_frequency, X.n_rows
         else:
             n_rows, frequency = engine.summarize(rows, of=frequencies_of, name="count")
-        least, most = VocabularySettings(
+        min_documents, max_documents = VocabularySettings(
             min_document_frequency=self.min_df, max_document_frequency=self.max_df
         ).limits(n_rows)
-        kept = (frequency >= max(least, 1)) & (frequency <= most)
+        is_used = (frequency >= max(min_documents, 1)) & (frequency <= max_documents)
         names: dict[int, str] = {}
         if terms is not None:
-            named = names_of_columns(terms, len(frequency))
-            names = dict(zip(named.columns.tolist(), named.names, strict=True))
-        kept[self._stop_columns(None if terms is None else names)] = False
-        self.columns_ = np.flatnonzero(kept)
+            column_names = names_of_columns(terms, len(frequency))
+            names = dict(zip(column_names.columns.tolist(), column_names.names, strict=True))
+        is_used[self._stop_columns(None if terms is None else names)] = False
+        self.columns_ = np.flatnonzero(is_used)
         self.words_ = None if terms is None else [names.get(column, "") for column in self.columns_.tolist()]
         if len(self.columns_) < self.n_topics:
             raise ValueError(
-                f"n_topics is {self.n_topics}, but of n_features = {len(frequency)} words only {len(self.columns_)} "
-                f"are in {least:g} to {most:g} of {n_rows} documents: lower min_df={self.min_df} or raise "
-                f"max_df={self.max_df}"
+                f"n_topics={self.n_topics} must be at most {len(self.columns_)}, the number of words (of n_features = "
+                f"{len(frequency)}) in {min_documents:g} to {max_documents:g} of {n_rows} documents: lower "
+                f"min_df={self.min_df}, or raise max_df={self.max_df}"
             )
         self.idf_ = inverse_document_frequency(frequency[self.columns_], n_rows)
-        return rows, 0 if known else 1
+        return rows, 0 if is_store else 1
 
     def _stop_columns(self, names: dict[int, str] | None) -> list[int]:
         """Return the columns of the stop words."""
-        stopped, settings = check_stop_words(self.stop_words), self.hashing_ or self.vocabulary_settings_
-        if not stopped:
+        words, settings = check_stop_words(self.stop_words), self.hashing_ or self.vocabulary_settings_
+        if not words:
             return []
         if settings is not None:
             rule = {name: getattr(settings, name) for name in ("lowercase", "tokenizer", "normalize")}
-            cut: Callable[[Documents], Tokens] = partial(words_of, **rule)
-            terms = stop_terms(stopped, cut, settings.ngram_range)
+            tokenize: Callable[[Documents], Tokens] = partial(words_of, **rule)
+            terms = stop_terms(words, tokenize, settings.ngram_range)
             if self.hashing_ is not None:
                 return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
-            stopped = tuple(terms.text(i).decode() for i in range(terms.n_documents))
+            words = tuple(terms.text(i).decode() for i in range(terms.n_documents))
         elif names is None:
             raise ValueError(
-                f"stop_words are {len(stopped)} words, but must be none where the columns have no names: "
-                "give fit(X, terms=...) their names"
+                f"stop_words={words!r:.60} need names of columns, but X has none: pass names to fit(X, terms=...)"
             )
-        known = set(stopped)
-        return [column for column, name in (names or {}).items() if name in known]
+        stop_words = set(words)
+        return [column for column, name in (names or {}).items() if name in stop_words]
 
-    def _weighted(self, counts: Any) -> Any:
+    def _weigh_rows(self, counts: Any) -> Any:
         """Return the weighted rows: lazily for lazy counts."""
-        of = partial(_weigh, weighting=self.weighting)
+        of = partial(_weigh_block, weighting=self.weighting)
         n_columns, dtype = len(self.columns_), row_dtype(counts.dtype)
         return engine.map_rows(counts, of, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
 
-    def _counted(self, documents: Documents) -> CSRRows:
-        """Count the words of new texts as those of ``fit`` were counted."""
+    def _count_words(self, documents: Documents) -> CSRRows:
+        """Return the counts of words in new texts, counted as in ``fit``."""
         if self.hashing_ is not None:
             return hash_documents(documents, self.hashing_)
         settings = self.vocabulary_settings_
         if settings is None or self.words_ is None:
             raise ValueError(
-                "X holds texts, but the model was fitted on counts of unknown words: give it counts"
+                "X must be counts, not texts: the model was fitted on counts without names of words"
             )
         index = TermIndex.of(Documents.of(self.words_))
-        known = encode_documents(
+        counts = encode_documents(
             documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
         )
-        places = (known.data, self.columns_[known.indices], known.indptr)
-        return sparse.csr_array(places, shape=(known.shape[0], self.n_features_in_))
+        entries = (counts.data, self.columns_[counts.indices], counts.indptr)
+        return sparse.csr_array(entries, shape=(counts.shape[0], self.n_features_in_))
 
     def _term_weights(self) -> FloatArray:
-        """Return p sqrt(log(p / q)) of each word, p and q being its shares in a topic and in all text.
+        """Return p sqrt(log(p / q)) of each word, where p and q are its shares in a topic and in all text.
 
-        Shares are those of counts, without inverse document frequencies, under which rare names would come first.
+        Shares are without inverse document frequencies, which would put rare names first.
         """
         counts = self.components_ / self.idf_
         counts /= np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
@@ -450,31 +458,31 @@ class Topics(
         return tags
 
 
-def _are_texts(X: Any) -> "TypeIs[TextColumn]":
-    """Report whether X is texts: packed ones, an iterator, or a list or column that begins with a string."""
+def _is_text_column(X: Any) -> "TypeIs[TextColumn]":
+    """Return whether X is texts: Documents, an iterator, or a list or column whose first item is a string."""
     if isinstance(X, Documents | Iterator):
         return True
-    column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
-    return column and is_texts(X) and isinstance(next(iter(X), None), str | bytes)
+    is_column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
+    return is_column and is_texts(X) and isinstance(next(iter(X), None), str | bytes)
 
 
 def _vocabulary_settings(X: object) -> VocabularySettings | None:
-    """Return how the words of a store were counted, where it knows."""
+    """Return the vocabulary settings of a store, or None if it has none."""
     settings = getattr(X, "provenance", {}).get("vocabulary")
     if not settings:
         return None
     return VocabularySettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
 
 
-def _weigh(rows: Rows, *, weighting: Weighting) -> CSRRows:
+def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:
     return weighting.apply(counts_of(rows))
 
 
-def _coordinates_of(rows: Rows, *, weighting: Weighting, axes: Axes) -> FloatArray:
+def _project_block(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:
     """Return the coordinates of one block of counts, shape (n, k)."""
-    return np.asarray(axes.coordinates(_weigh(rows, weighting=weighting)), dtype=np.float64)
+    return np.asarray(axes.coordinates(_weigh_block(rows, weighting=weighting)), dtype=np.float64)
 
 
-def _shares_of(rows: Rows, *, weighting: Weighting, axes: Axes) -> FloatArray:
+def _compute_block_shares(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:
     """Return the topic shares of one block of counts, shape (n, k)."""
-    return shares(axes.cosines(_coordinates_of(rows, weighting=weighting, axes=axes)))
+    return compute_shares(axes.cosines(_project_block(rows, weighting=weighting, axes=axes)))
