@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import google_crc32c
 import numpy as np
@@ -66,7 +66,7 @@ class Form(NamedTuple):
     length: int
 
     @classmethod
-    def of(cls, metadata: bytes) -> "Form | None":
+    def of(cls, metadata: bytes) -> Self | None:
         """Read metadata; None stands for those of another writer, which Zarr can read."""
         try:
             found = json.loads(metadata)

@@ -173,7 +173,7 @@ class Coordinates:
                 array[rows.start : rows.stop] = np.asarray(content, dtype=array.dtype)
         return digests
 
-    def is_there(self, chunk: int) -> bool:
+    def has_chunk(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
         key = _part(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
         return self.where.open().is_there(key)
@@ -217,7 +217,7 @@ def write_rows(
         saved.begin()
         # Only where an earlier call was stopped: to look for what it has written takes a request for each chunk.
         numbers = range(saved.n_chunks)
-        there = run_tasks(saved.is_there, numbers, name="find-block") if found else [False] * len(numbers)
+        there = run_tasks(saved.has_chunk, numbers, name="find-block") if found else [False] * len(numbers)
         digests = _write_chunks(saved, rows, [number for number in numbers if not there[number]])
         done = replace(saved, head={**saved.head, "finished": True})
         if saved.is_parquet:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import dask
 import dask.threaded
@@ -56,11 +56,11 @@ class Draft(NamedTuple):
         """Remove the plan and the scratch, where nothing was written yet that another call could go on with."""
         self.where.remove(self.scratch, f"plans/{self.generation:04d}")
 
-    def for_tasks(self) -> "Draft":
+    def for_tasks(self) -> Self:
         """Return the part of it that a task needs: the rest grows with the store, and would travel with every task."""
         return self._replace(provenance={}, earlier=())
 
-    def afresh(self) -> "Draft":
+    def afresh(self) -> Self:
         """Remove what an earlier call has written of the same plan."""
         path = f"plans/{self.generation:04d}"
         plan = self.where.attributes(path) or {}

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 from uuid import uuid4
 
 import fsspec
@@ -207,7 +207,7 @@ class Location(NamedTuple):
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> "Location":
+    def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
         """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
         place = cls(*place_of(url, storage_options))
         GIVEN[without_secrets(place.url)] = place

@@ -3,7 +3,7 @@
 import codecs
 import warnings
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -60,19 +60,19 @@ class Longest(NamedTuple):
     found: ReadCounts | None = None
 
     @classmethod
-    def checked(cls, max_document_bytes: int, long_documents: str) -> "Longest":
+    def checked(cls, max_document_bytes: int, long_documents: str) -> Self:
         """Return the limit that two parameters ask for."""
         check_name("long_documents", long_documents, ("error", "skip", "truncate"))
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
 
     @property
-    def of_records(self) -> "Longest":
+    def of_records(self) -> Self:
         """The limit of whole records: more than that of a text, and a record that is cut cannot be read."""
         n_bytes = max(2 * self.n_bytes, RECORD_BYTES)
         if self.treatment != "truncate":
             return self._replace(n_bytes=n_bytes)
         remedy = "max_document_bytes allows more, and long_documents='skip' reads on"
-        return Longest(n_bytes, "error", remedy)
+        return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy, found=None)
 
     def record(self) -> dict[str, Any]:
         """Return what a store records of it: nothing where it is the default."""
@@ -145,7 +145,7 @@ class Reading(NamedTuple):
         """Options of the file system of the files."""
         return self.storage_options or {}
 
-    def checked(self) -> "Reading":
+    def checked(self) -> Self:
         """Return it with a size that is an int; refuse what is no unit, delimiter or treatment of errors."""
         check_name("errors", self.errors, ERRORS)
         if self.unit is not None:
@@ -158,7 +158,7 @@ class Reading(NamedTuple):
             raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
-    def counting(self, found: ReadCounts) -> "Reading":
+    def counting(self, found: ReadCounts) -> Self:
         """Return it with a counter of long documents, blank lines and missing texts."""
         return self._replace(longest=self.longest._replace(found=found))
 

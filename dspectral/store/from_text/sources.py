@@ -10,7 +10,7 @@ from functools import partial
 from glob import glob
 from itertools import groupby, pairwise
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import fsspec
 
@@ -195,7 +195,7 @@ class Span(NamedTuple):
         """Yield each of its files with its stamp."""
         return zip((self.url, *self.also), self.stamps, strict=False)
 
-    def files(self) -> "list[Span]":
+    def files(self) -> list[Self]:
         """Return a span for each of its files."""
         return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
 
