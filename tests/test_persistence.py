@@ -401,7 +401,7 @@ def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
 
 def test_a_reader_looks_at_the_root_again_until_it_is_the_same(path, pca, monkeypatch):
     save(pca, path)
-    read, left = models._decoded, [3]
+    read, left = models._decode, [3]
 
     def replaced_first(record, *arguments):
         if left[0]:
@@ -409,7 +409,7 @@ def test_a_reader_looks_at_the_root_again_until_it_is_the_same(path, pca, monkey
             save(TruncatedSVD(1).fit(np.eye(3)), path, overwrite=True)
         return read(record, *arguments)
 
-    monkeypatch.setattr(models, "_decoded", replaced_first)
+    monkeypatch.setattr(models, "_decode", replaced_first)
     assert type(load(path)) is TruncatedSVD
     left[0] = 2
     monkeypatch.setattr(models, "MAX_READS", 2)

@@ -29,19 +29,19 @@ def check_arrays(model: Any, *, fitted: bool = True) -> None:
             if isinstance(value, list) and not array.kind:  # of words
                 value = np.empty(len(value), dtype=bool)  # noqa: PLW2901
             if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
-                fault = next(_faults(value, array, model, sizes), "")
+                fault = next(_find_faults(value, array, model, sizes), "")
             else:
                 fault = "" if array.optional or not fitted else f"is {value!r:.60}, but it must be an array"
             if fault:
                 raise ValueError(f"{name} {fault}")
 
 
-def _faults(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> Iterator[str]:
+def _find_faults(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> Iterator[str]:
     """Yield what is wrong with an array, its shape and type first."""
-    if not _fits(value, array, model, sizes):
+    if not _matches_shape(value, array, model, sizes):
         yield f"has shape {value.shape}, but it must be ({array.shape.replace(' ', ', ')}), where {sizes}"
     entries = value.data if is_sparse(value) else value
-    kind, end = entries.dtype.kind, _size(array.below, model, sizes) if array.below else 0
+    kind, end = entries.dtype.kind, _evaluate_size(array.below, model, sizes) if array.below else 0
     if array.kind and not (kind in array.kind and entries.dtype.itemsize <= MAX_ITEMSIZE):
         yield f"is of type {entries.dtype}, but it must be of kind {array.kind!r}, of at most 64 bits"
     if kind == "f" and not np.isfinite(entries if array.finite else entries[entries != -np.inf]).all():
@@ -58,19 +58,19 @@ def _faults(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> Iter
         yield f"holds probabilities, but their sums along axis {array.sums} are not 1"
 
 
-def _fits(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
+def _matches_shape(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
     """Report whether an array has its shape; a size that is seen for the first time is kept."""
     for shape in array.shape.split(";"):
         terms = shape.split()
         if len(terms) == value.ndim:
             alone = {
-                term: _length(model, term) if hasattr(model, term) else size
+                term: _get_length(model, term) if hasattr(model, term) else size
                 for term, size in zip(terms, value.shape, strict=True)
                 if term.isidentifier()
             }
             known = {**alone, **sizes}
             wanted = tuple(
-                size if term == "*" else _size(term, model, known)
+                size if term == "*" else _evaluate_size(term, model, known)
                 for term, size in zip(terms, value.shape, strict=True)
             )
             if wanted == value.shape:
@@ -79,7 +79,7 @@ def _fits(value: Any, array: Array, model: Any, sizes: dict[str, int]) -> bool:
     return False
 
 
-def _length(model: Any, name: str) -> int:
+def _get_length(model: Any, name: str) -> int:
     """Return an attribute that is an integer, or its length."""
     value = getattr(model, name)
     if isinstance(value, Integral):
@@ -89,11 +89,11 @@ def _length(model: Any, name: str) -> int:
     return len(value)
 
 
-def _size(term: str, model: Any, sizes: dict[str, int]) -> int:
+def _evaluate_size(term: str, model: Any, sizes: dict[str, int]) -> int:
     """Return the value of a sum such as ``2*n+k+1``."""
     total = 0
     for part in term.split("+"):
         *factor, name = part.split("*")
-        known = int(name) if name.isdigit() else sizes[name] if name in sizes else _length(model, name)
+        known = int(name) if name.isdigit() else sizes[name] if name in sizes else _get_length(model, name)
         total += known * int(factor[0] if factor else 1)
     return total

@@ -31,7 +31,7 @@ from dspectral.types import JSON, CSRRows, is_sparse
 
 FORMAT = 1
 KEY = "dspectral_model"
-_BEGUN = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK}|{HOLDER}"
+_UNFINISHED_FILES = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK}|{HOLDER}"
 WAIT_SECONDS = 60.0
 """Seconds that a save waits for another one at the same path."""
 MAX_READS = 100
@@ -99,8 +99,10 @@ def _check_replaceable(where: Location, *, overwrite: bool) -> None:
     there = read_record(where)
     ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
     # A first save that was killed leaves a group of nothing, a lock, or a file that was not renamed yet.
-    begun = there is None or not there.attributes
-    if not ours and not (begun and all(re.fullmatch(_BEGUN, name) for name in where.names())):
+    is_unfinished = there is None or not there.attributes
+    if not ours and not (
+        is_unfinished and all(re.fullmatch(_UNFINISHED_FILES, name) for name in where.names())
+    ):
         raise ValueError(f"something that is not a model is at {where.url}: choose another path")
     if there is not None and KEY in there.attributes and not overwrite:
         raise ValueError(f"there is a model at {where.url} already: overwrite=True replaces it")
@@ -156,7 +158,7 @@ def load(
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: save writes one")
         try:
-            return _decoded(record, where.url, given)
+            return _decode(record, where.url, given)
         except StoreError:
             # The arrays are gone once save(overwrite=True) has written newer ones: those are read instead.
             if (newer := read_record(where)) is None or newer.attributes == record.attributes:
@@ -166,7 +168,7 @@ def load(
     )
 
 
-def _decoded(record: Record, path: str, given: Sequence[type]) -> Any:
+def _decode(record: Record, path: str, given: Sequence[type]) -> Any:
     """Return the model of a record."""
     head = record.attributes[KEY]
     try:
@@ -179,8 +181,8 @@ def _decoded(record: Record, path: str, given: Sequence[type]) -> Any:
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         if isinstance(error, StoreError) or record.where.url in str(error):
             raise
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the model at {path} holds what save does not write ({said:.200})") from error
+        message = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the model at {path} holds what save does not write ({message:.200})") from error
 
 
 def _is_fitted(model: Any) -> bool:
@@ -208,7 +210,9 @@ def name_of(kind: type) -> str | None:
     for name, known in ESTIMATORS.items():
         if known is kind:
             return name
-    return _qualified(kind) if any(issubclass(kind, known) for known in _ours()) else None
+    return (
+        _get_qualified_name(kind) if any(issubclass(kind, known) for known in _get_own_estimators()) else None
+    )
 
 
 def named(name: str, given: Sequence[type], url: str) -> Any:
@@ -220,7 +224,7 @@ def named(name: str, given: Sequence[type], url: str) -> Any:
         known = ", ".join(ESTIMATORS)
         raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {known}")
     # The last one wins: a notebook's cell that was run again has defined the class again.
-    found = [kind for kind in _subclasses() if _qualified(kind) == name]
+    found = [kind for kind in _iter_subclasses() if _get_qualified_name(kind) == name]
     found += [kind for kind in given if kind.__name__ == short]
     if not found:
         raise ValueError(
@@ -230,18 +234,18 @@ def named(name: str, given: Sequence[type], url: str) -> Any:
     return found[-1]
 
 
-def _qualified(kind: type) -> str:
+def _get_qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _ours() -> list[type]:
+def _get_own_estimators() -> list[type]:
     """Return the estimators of dspectral: the register holds a few of scikit-learn too."""
     return [kind for kind in ESTIMATORS.values() if kind.__module__.startswith("dspectral.")]
 
 
-def _subclasses() -> Iterator[type]:
+def _iter_subclasses() -> Iterator[type]:
     """Yield the subclasses of dspectral's estimators that are imported, each after its bases."""
-    waiting = _ours()
+    waiting = _get_own_estimators()
     while waiting:
         kind = waiting.pop()
         below: list[type] = type.__subclasses__(kind)
@@ -257,32 +261,32 @@ def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
     if type(value) is float:
         return value if math.isfinite(value) else {"kind": "float", "value": repr(value)}
     if isinstance(value, np.ndarray | np.generic) or is_sparse(value):
-        return _encoded_array(value, name, arrays)
+        return _encode_array(value, name, arrays)
     if type(value) in (list, tuple, dict, slice, set, frozenset):
-        return _encoded_container(value, name, arrays)
+        return _encode_container(value, name, arrays)
     if type(value) in (np.random.RandomState, np.random.Generator):
-        return _encoded_random(value, name, arrays)
-    return _encoded_object(value, name, arrays)
+        return _encode_random(value, name, arrays)
+    return _encode_object(value, name, arrays)
 
 
-def _encoded_container(
+def _encode_container(
     value: list[Any] | tuple[Any, ...] | dict[Any, Any] | slice | set[Any] | frozenset[Any],
     name: str,
     arrays: list[Any],
 ) -> JSON:
     # Pairs in place of a JSON object, whose keys could be strings alone.
     if isinstance(value, dict):
-        pairs = [_encoded_container(list(pair), name, arrays) for pair in value.items()]
+        pairs = [_encode_container(list(pair), name, arrays) for pair in value.items()]
         return {"kind": "dict", "items": pairs}
     if isinstance(value, slice):
         parts = [value.start, value.stop, value.step]
-        return {"kind": "slice", "items": _encoded_container(parts, name, arrays)}
+        return {"kind": "slice", "items": _encode_container(parts, name, arrays)}
     listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
     items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(listed)]
     return items if isinstance(value, list) else {"kind": type(value).__name__, "items": items}
 
 
-def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
+def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
     if is_sparse(value):
         rows = sparse.csr_array(value)
         parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
@@ -300,7 +304,7 @@ def _encoded_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arra
     raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
 
 
-def _encoded_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
+def _encode_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
     """Return the state of a source of random numbers, so that it goes on where it was."""
     if legacy := isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=False)
@@ -309,7 +313,7 @@ def _encoded_random(value: np.random.RandomState | np.random.Generator, name: st
     return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
 
 
-def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
+def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
     if isinstance(value, Tokenizer) or (name.endswith(".tokenizer") and callable(value)):
         known = as_tokenizer(value, name)
@@ -318,8 +322,8 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         check_arrays(value)
         fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
         return {"kind": "record", "class": record, "fields": fields}
-    made_from = name_of(type(value))
-    if made_from is None:
+    class_name = name_of(type(value))
+    if class_name is None:
         raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
     parameters = value.get_params(deep=False)
     # scikit-learn adds its version to the attributes of its own estimators.
@@ -329,12 +333,12 @@ def _encoded_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     fitted = {key: of for key, of in state.items() if key not in parameters}
     if wrong := names_not_set(type(value), fitted, parameters):
         raise TypeError(
-            f"{name} has {wrong[0]!r}, which no method of {made_from} sets: remove it, or keep it elsewhere"
+            f"{name} has {wrong[0]!r}, which no method of {class_name} sets: remove it, or keep it elsewhere"
         )
     check_arrays(value, fitted=bool(fitted))  # what load would refuse is not written
     return {
         "kind": "estimator",
-        "class": made_from,
+        "class": class_name,
         "parameters": {key: encoded(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
         "attributes": {key: encoded(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
     }
@@ -361,7 +365,7 @@ class Decoder(NamedTuple):
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
 
-    def checked(self, made: Any, *, fitted: bool = True) -> Any:
+    def check(self, made: Any, *, fitted: bool = True) -> Any:
         """Return an object whose arrays fit each other."""
         try:
             check_arrays(made, fitted=fitted)
@@ -380,7 +384,7 @@ class Decoder(NamedTuple):
         return values
 
 
-def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
+def _decode_small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
     dtype, url = np.dtype(node["dtype"]), decoder.record.where.url
     if dtype.kind not in "biufUO" or any(size < 0 for size in node["shape"]):
@@ -390,7 +394,7 @@ def _small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
 
 
-def _sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
+def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     # Compiled loops trust indices, and whoever wrote the file may have sealed wrong ones.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
@@ -398,7 +402,7 @@ def _sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     return rows
 
 
-def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
+def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
     state = decoder.items(node)[0]
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
@@ -407,10 +411,11 @@ def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | n
         )
     bits = _BIT_GENERATORS[kind]()
     # NumPy reads at a position without looking whether it is inside.
-    place = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
-    if not (0 <= place[0] <= len(state["state"].get("key", ())) and 0 <= place[1] <= 4):
+    positions = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
+    if not (0 <= positions[0] <= len(state["state"].get("key", ())) and 0 <= positions[1] <= 4):
         raise ValueError(
-            f"the model at {decoder.record.where.url} has a random state at position {max(place)}, outside of its key"
+            f"the model at {decoder.record.where.url} has a random state at position {max(positions)}, "
+            "outside of its key: save the model again"
         )
     if node["legacy"]:
         made = np.random.RandomState(bits)
@@ -420,16 +425,16 @@ def _random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | n
     return np.random.Generator(bits)
 
 
-def _record(decoder: Decoder, node: dict[str, Any]) -> Any:
+def _decode_record(decoder: Decoder, node: dict[str, Any]) -> Any:
     if node["class"] not in RECORDS:
         raise ValueError(
             f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
             f"loaded: {', '.join(RECORDS)}"
         )
-    return decoder.checked(RECORDS[node["class"]](**decoder.values(node["fields"])))
+    return decoder.check(RECORDS[node["class"]](**decoder.values(node["fields"])))
 
 
-def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
+def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind, parameters = decoder.class_named(node["class"]), decoder.values(node["parameters"])
     if isinstance(parameters.get("memory"), str):
         parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
@@ -449,19 +454,26 @@ def _estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     made.set_params(**parameters)
     if hasattr(kind, "_parameter_constraints"):
         made._validate_params()  # noqa: SLF001  it has no public name
-    return decoder.checked(made, fitted=bool(attributes))
+    return decoder.check(made, fitted=bool(attributes))
 
 
 def names_not_set(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
     """Return the names of attributes that hide a parameter, method or property, or that no method of a class sets."""
     hidden = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
-    return [name for name in attributes if name in {*hidden, *parameters} or name not in _names_set(kind)]
+    return [
+        name
+        for name in attributes
+        if name in {*hidden, *parameters} or name not in _find_set_attributes(kind)
+    ]
 
 
 @cache
-def _names_set(kind: type) -> frozenset[str]:
+def _find_set_attributes(kind: type) -> frozenset[str]:
     """Return the attributes of self that the methods of a class and of its bases set, as their code says."""
-    found, waiting = set(_SET_BESIDE), [member for base in kind.__mro__ for member in vars(base).values()]
+    found, waiting = (
+        set(_SET_BY_FUNCTIONS),
+        [member for base in kind.__mro__ for member in vars(base).values()],
+    )
     while waiting:
         member = waiting.pop()
         if isinstance(member, CodeType):
@@ -480,7 +492,7 @@ def _names_set(kind: type) -> frozenset[str]:
     return frozenset(found)
 
 
-_SET_BESIDE = frozenset(
+_SET_BY_FUNCTIONS = frozenset(
     {"n_features_in_", "feature_names_in_", "column_identity_", "weighting_", "_sklearn_version"}
 )
 """Attributes that functions beside the classes set, ours and scikit-learn's."""
@@ -496,10 +508,10 @@ _DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "dict": lambda decoder, node: dict(decoder.items(node)),
     "slice": lambda decoder, node: slice(*decoder.items(node)),
     "array": lambda decoder, node: np.asarray(decoder.record.array(node["number"]), order=node["order"]),
-    "small array": _small_array,
-    "small scalar": _small_array,
-    "sparse": _sparse,
-    "random": _random,
-    "record": _record,
-    "estimator": _estimator,
+    "small array": _decode_small_array,
+    "small scalar": _decode_small_array,
+    "sparse": _decode_sparse,
+    "random": _decode_random,
+    "record": _decode_record,
+    "estimator": _decode_estimator,
 }

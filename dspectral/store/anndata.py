@@ -113,12 +113,12 @@ def open_anndata(
     with opened(where) as root:
         path = path or matrix_path(root, layer)
         if path is None:
-            raise StoreError(f"there is no layer {layer!r} in {where.url}: {_layers(root)}")
-        name = _named(where, path)
-        kind, (n_rows, n_columns) = _kind_and_shape(root, path, name)
+            raise StoreError(f"there is no layer {layer!r} in {where.url}: {_describe_layers(root)}")
+        name = _get_matrix_label(where, path)
+        kind, (n_rows, n_columns) = _read_kind_and_shape(root, path, name)
         by_column = kind == "csc_matrix"
         # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
-        indptr = np.asarray(_part(root, path, "indptr", name)[:])
+        indptr = np.asarray(_get_array(root, path, "indptr", name)[:])
         n_pointers = (n_columns if by_column else n_rows) + 1
         if len(indptr) != n_pointers or indptr[0] != 0 or (np.diff(indptr) < 0).any():
             raise StoreError(
@@ -127,7 +127,9 @@ def open_anndata(
         if not n_rows:
             raise StoreError(f"{name} has no rows")
         if by_column:
-            indptr = _row_pointers(_part(root, path, "indices", name), int(indptr[-1]), n_rows, name)
+            indptr = _count_row_pointers(
+                _get_array(root, path, "indices", name), int(indptr[-1]), n_rows, name
+            )
     block_bytes = block_bytes or (COLUMN_BLOCK_BYTES if by_column else BLOCK_BYTES)
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
@@ -142,7 +144,7 @@ def open_anndata(
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path, by_column)
 
 
-def _row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
+def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
     """Return the row pointers of a matrix that is stored by columns, shape (n_rows + 1,)."""
     lengths = np.zeros(n_rows, dtype=np.int64)
     for first in range(0, nnz, RUN):
@@ -155,13 +157,13 @@ def _row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
 
 def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows of a matrix that is stored by columns, as `read_slice` does, in a pass over all of its entries."""
-    rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
+    rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
     n_entries, filled = piece.last - piece.first, 0
     rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
     data = np.empty(n_entries, dtype=np.float32)
-    with _named_errors(rows_of), opened(where) as root:
-        indptr = np.asarray(_part(root, path, "indptr", rows_of)[:])
-        numbers, values = _part(root, path, "indices", rows_of), _part(root, path, "data", rows_of)
+    with _annotate_read_errors(rows_of), opened(where) as root:
+        indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[:])
+        numbers, values = _get_array(root, path, "indices", rows_of), _get_array(root, path, "data", rows_of)
         # Invariant: the entries of this block among the first `first` of the matrix fill the arrays up to `filled`.
         for first in range(0, int(indptr[-1]), RUN):
             run = slice(first, min(first + RUN, int(indptr[-1])))
@@ -171,7 +173,7 @@ def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> 
             if to.stop > n_entries or piece.n_columns + 1 != len(indptr):
                 raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
             rows[to] = of_run[chosen] - piece.start
-            data[to] = _in_single(np.asarray(values[run])[chosen], rows_of)
+            data[to] = _to_float32(np.asarray(values[run])[chosen], rows_of)
             columns[to] = np.searchsorted(indptr, first + chosen, side="right") - 1
             filled = to.stop
     if filled != n_entries:
@@ -191,13 +193,13 @@ def open_backed(X: Any) -> Any:
 
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows as float32, their columns sorted, duplicates summed and zeros dropped."""
-    rows_of = f"{_named(where, path)}, rows {piece.start} to {piece.stop}"
+    rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
     # The chunks that hold these entries are read and no others: a chunk that two blocks share is read twice.
-    with _named_errors(rows_of), opened(where) as root:
-        indptr = np.asarray(_part(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
-        indices = np.asarray(_part(root, path, "indices", rows_of)[entries])
-        data = _in_single(np.asarray(_part(root, path, "data", rows_of)[entries]), rows_of)
+    with _annotate_read_errors(rows_of), opened(where) as root:
+        indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
+        indices = np.asarray(_get_array(root, path, "indices", rows_of)[entries])
+        data = _to_float32(np.asarray(_get_array(root, path, "data", rows_of)[entries]), rows_of)
     # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
@@ -210,7 +212,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     return rows
 
 
-def _in_single(data: NDArray[Any], name: str) -> NDArray[Any]:
+def _to_float32(data: NDArray[Any], name: str) -> NDArray[Any]:
     """Return entries in single precision, as blocks of a file have them; refuse integers that it does not hold."""
     entries = stored_entries(data, name)
     if data.dtype.kind in "iu" and entries.dtype != np.float32:
@@ -223,7 +225,7 @@ def _in_single(data: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 @contextmanager
-def _named_errors(name: str) -> Iterator[None]:
+def _annotate_read_errors(name: str) -> Iterator[None]:
     """Name the rows that Zarr or HDF5 cannot read in the body."""
     try:
         yield
@@ -233,19 +235,19 @@ def _named_errors(name: str) -> Iterator[None]:
         raise StoreError(f"{name}: {error}") from error
 
 
-def _layers(root: Any) -> str:
+def _describe_layers(root: Any) -> str:
     """Name the layers of a file."""
     names = sorted(root["layers"].keys()) if "layers" in root else []
     return f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
 
 
-def _named(where: Location, path: str) -> str:
+def _get_matrix_label(where: Location, path: str) -> str:
     """Name a matrix as its owner does."""
     layer = path.removeprefix("layers/")
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
 
 
-def _kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
+def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
     """Return the encoding of a matrix, which must be sparse, and its shape."""
     found = element(root, path)
     attributes: dict[str, Any] = {} if found is None else dict(found.attrs)
@@ -257,20 +259,20 @@ def _kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, in
     kind = f"{kind}_matrix" if kind in ("csr", "csc") else kind
     if found is None:
         raise StoreError(
-            f"{name} is not there, but must be a csr_matrix, csc_matrix or dense array: {_layers(root)}"
+            f"{name} is not there, but must be a csr_matrix, csc_matrix or dense array: {_describe_layers(root)}"
         )
     if kind not in ("csr_matrix", "csc_matrix"):
         layer = path.removeprefix("layers/")
-        place = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"
+        expression = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"
         raise StoreError(
             f"{name} is {kind}, but must be a csr_matrix: "
-            f"set {place} = scipy.sparse.csr_matrix({place}) and write it again"
+            f"set {expression} = scipy.sparse.csr_matrix({expression}) and write it again"
         )
     n_rows, n_columns = map(int, attributes.get("shape", attributes.get("h5sparse_shape", ())))
     return kind, (n_rows, n_columns)
 
 
-def _part(root: Any, path: str, part: str, name: str) -> Any:
+def _get_array(root: Any, path: str, part: str, name: str) -> Any:
     """Return an array of the matrix, open."""
     found = element(root, f"{path}/{part}")
     if found is None:

@@ -47,7 +47,7 @@ def is_hdf5(where: Location) -> bool:
 def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
     """Open the root of a file of AnnData."""
     if is_hdf5(where):
-        with _opened_hdf5(where, write=write) as root:
+        with _open_hdf5(where, write=write) as root:
             yield root
         return
     try:
@@ -125,7 +125,7 @@ def reconsolidate(where: Location) -> None:
 
 
 @contextmanager
-def _opened_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
+def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
     h5py = optional_module("h5py")
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     local = is_local(system)
@@ -166,7 +166,7 @@ def write_whole(where: Location, adata: "AnnData") -> None:
     if hdf5:
         adata.write_h5ad(aside.url)
     else:
-        with _zarr_settings():
+        with _use_zarr_settings():
             adata.write_zarr(aside.open(read_only=False))
     if local:
         Path(aside.url).rename(path)
@@ -182,7 +182,7 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
             )
         if not has_axes(root):
             raise StoreError(f"{where.url} has no obs and var: it is not a file that AnnData wrote")
-        n_obs, n_vars = (_length(root[axis]) for axis in ("obs", "var"))
+        n_obs, n_vars = (_count_rows(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
 
 
@@ -214,13 +214,13 @@ def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> No
     if is_local(system) and system.exists(path):
         free = shutil.disk_usage(path).free
         if free < n_bytes:
-            said = (
+            message = (
                 f"{n_bytes} bytes of results do not fit the {free} that are free: free some and call it again"
             )
-            raise OSError(errno.ENOSPC, said, where.url)
+            raise OSError(errno.ENOSPC, message, where.url)
     with opened(where, write=True) as root:
         for name in groups:
-            group = _group(root, name)
+            group = _require_group(root, name)
             if not is_hdf5(where):
                 group.update_attributes({})  # writes its metadata again
 
@@ -233,7 +233,7 @@ def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
         else:
             with opened(where, write=True) as root:
                 write_into(root, {path: value})
-    with _zarr_settings():
+    with _use_zarr_settings():
         reconsolidate(where)
 
 
@@ -241,12 +241,12 @@ def write_into(root: Any, elements: Mapping[str, Any]) -> None:
     """Write elements that are in memory into an open file of AnnData."""
     for path, value in elements.items():
         group, _, name = path.rpartition("/")
-        with _zarr_settings():
-            optional_module("anndata").io.write_elem(_group(root, group), name, value)
+        with _use_zarr_settings():
+            optional_module("anndata").io.write_elem(_require_group(root, group), name, value)
 
 
 @contextmanager
-def _zarr_settings() -> Iterator[None]:
+def _use_zarr_settings() -> Iterator[None]:
     """Choose Zarr's format 3 without shards, as AnnData reads it; it warns of what will be its own choice."""
     settings = optional_module("anndata").settings
     with warnings.catch_warnings():
@@ -264,7 +264,7 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
     group, _, name = path.rpartition("/")
     n_rows, width = rows.shape
     with opened(where, write=True) as root:
-        parent = _group(root, group)
+        parent = _require_group(root, group)
         if name in parent:
             del parent[name]
         if is_hdf5(where):
@@ -277,12 +277,12 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
         array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
     # The rows may be read from this very file, and HDF5 does not write what is open for reading: it is open between
     # computations alone.
-    for start, stop, computed in _computed(rows):
+    for start, stop, computed in _compute_blocks(rows):
         with opened(where, write=True) as root:
             root[path][start:stop] = computed
 
 
-def _computed(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
+def _compute_blocks(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
     """Yield first row, the one behind the last, and values of some blocks at a time."""
     starts = [0, *accumulate(rows.chunks[0])]
     # Two blocks for each core: enough to keep all of them busy, few enough for memory.
@@ -290,7 +290,7 @@ def _computed(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
         yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
 
 
-def _group(root: Any, path: str) -> Any:
+def _require_group(root: Any, path: str) -> Any:
     """Return a group of elements, made if the file has none."""
     for name in path.split("/"):
         table: Any = element(root, name)
@@ -310,7 +310,7 @@ def has_axes(root: Any) -> bool:
     return "obs" in root and "var" in root
 
 
-def _length(frame: Any) -> int:
+def _count_rows(frame: Any) -> int:
     """Return the number of rows of a data frame in a file."""
     if hasattr(frame, "dtype"):  # a table of AnnData 0.6
         return int(frame.shape[0])

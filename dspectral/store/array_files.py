@@ -30,7 +30,7 @@ def compressors_of(dtype: np.dtype[Any]) -> list[Any]:
     """Return the codecs of an array: compression that suits its type, then a checksum of the compressed bytes."""
     # Measured on hashed n-grams of novels, one core (ratio, MB/s encoded, MB/s decoded): column indices, lz4 with
     # bytes shuffled 1.9, 1540, 2990, zstd 1.9, 530, 1080; values, lz4 with bits shuffled 8.5, 660, 2670.
-    return [BloscCodec(cname="lz4", clevel=5, shuffle=_shuffle(dtype)), Crc32cCodec()]
+    return [BloscCodec(cname="lz4", clevel=5, shuffle=_get_shuffle(dtype)), Crc32cCodec()]
 
 
 def absent(dtype: np.dtype[Any]) -> Any:
@@ -48,8 +48,8 @@ def files_of(values: NDArray[Any]) -> dict[str, bytes]:
     ['c/0', 'zarr.json']
     """
     dtype = values.dtype.newbyteorder("<")
-    codec = Blosc("lz4", 5, getattr(Blosc, _shuffle(dtype).upper()), typesize=dtype.itemsize)
-    files = {METADATA: _metadata(dtype, len(values))}
+    codec = Blosc("lz4", 5, getattr(Blosc, _get_shuffle(dtype).upper()), typesize=dtype.itemsize)
+    files = {METADATA: _format_metadata(dtype, len(values))}
     for number, start in enumerate(range(0, len(values), CHUNK)):
         chunk = np.ascontiguousarray(values[start : start + CHUNK], dtype=dtype)
         if len(chunk) < min(CHUNK, len(values)):  # Zarr fills the last of several chunks up
@@ -69,11 +69,11 @@ class Form(NamedTuple):
     def of(cls, metadata: bytes) -> Self | None:
         """Read metadata; None stands for those of another writer, which Zarr can read."""
         try:
-            found = json.loads(metadata)
-            form = cls(np.dtype(found["data_type"]).newbyteorder("<"), int(found["shape"][0]))
+            parsed = json.loads(metadata)
+            form = cls(np.dtype(parsed["data_type"]).newbyteorder("<"), int(parsed["shape"][0]))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
-        ours = form.dtype.kind in "iuf" and form.length >= 0 and _metadata(*form) == metadata
+        ours = form.dtype.kind in "iuf" and form.length >= 0 and _format_metadata(*form) == metadata
         return form if ours else None
 
     @property
@@ -89,29 +89,29 @@ class Form(NamedTuple):
         for number, chunk in enumerate(chunks):
             if chunk is None:
                 raise ValueError(f"chunk {number} is not there")
-            _unpack(chunk, values[number * size : (number + 1) * size])
+            _decode_chunk(chunk, values[number * size : (number + 1) * size])
         return values[: self.length]
 
 
-def _unpack(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
+def _decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
     """Verify the checksum of a chunk, and unpack it."""
     packed, checksum = chunk[:-4], int.from_bytes(chunk[-4:].tobytes(), "little")
-    if (found := google_crc32c.extend(0, packed)) != checksum:
-        raise ValueError(f"its checksum is {found:08x}, but {checksum:08x} was written")
+    if (parsed := google_crc32c.extend(0, packed)) != checksum:
+        raise ValueError(f"its checksum is {parsed:08x}, but {checksum:08x} was written")
     # Its header says how long a chunk is unpacked: another length would be read from or written to foreign memory.
     if len(packed) < BLOSC_HEADER or int.from_bytes(packed[4:8].tobytes(), "little") != values.nbytes:
         raise ValueError(f"a chunk of {len(packed)} bytes does not hold {values.nbytes}")
     Blosc().decode(packed, out=values)
 
 
-def _metadata(dtype: np.dtype[Any], length: int) -> bytes:
+def _format_metadata(dtype: np.dtype[Any], length: int) -> bytes:
     """Return the metadata of an array of so many numbers."""
     chunk = max(1, min(length, CHUNK))
-    return _of_any_length(dtype.str).replace(LENGTH, b"%d" % length).replace(CHUNK_LENGTH, b"%d" % chunk)
+    return _metadata_template(dtype.str).replace(LENGTH, b"%d" % length).replace(CHUNK_LENGTH, b"%d" % chunk)
 
 
 @cache
-def _of_any_length(dtype: str) -> bytes:
+def _metadata_template(dtype: str) -> bytes:
     """Return the metadata of an array of one type as Zarr writes them, two numbers in the place of its lengths."""
     store, form = MemoryStore(), np.dtype(dtype)
     zarr.create_array(
@@ -122,8 +122,8 @@ def _of_any_length(dtype: str) -> bytes:
         compressors=compressors_of(form),
         fill_value=absent(form),
     )
-    found = sync(store.get(METADATA, default_buffer_prototype()))
-    text = b"" if found is None else found.to_bytes()
+    parsed = sync(store.get(METADATA, default_buffer_prototype()))
+    text = b"" if parsed is None else parsed.to_bytes()
     if not text.count(LENGTH) == text.count(CHUNK_LENGTH) == 1:
         raise AssertionError(f"Zarr {zarr.__version__} writes other metadata than were known: {text!r}")
     return text
@@ -134,11 +134,11 @@ def group_metadata() -> bytes:
     """Return the metadata of a group above an array, as Zarr writes them."""
     store = MemoryStore()
     zarr.create_array(store, name="group/array", shape=(1,), dtype="int8")
-    found = sync(store.get(f"group/{METADATA}", default_buffer_prototype()))
-    if found is None:
+    parsed = sync(store.get(f"group/{METADATA}", default_buffer_prototype()))
+    if parsed is None:
         raise AssertionError(f"Zarr {zarr.__version__} makes no group above an array")
-    return found.to_bytes()
+    return parsed.to_bytes()
 
 
-def _shuffle(dtype: np.dtype[Any]) -> Any:
+def _get_shuffle(dtype: np.dtype[Any]) -> Any:
     return "bitshuffle" if dtype.kind == "f" else "shuffle"

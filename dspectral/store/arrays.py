@@ -25,14 +25,14 @@ from dspectral.store.location import Files, LocalFiles, Location, StoreError, na
 from dspectral.types import JSON
 
 R = TypeVar("R")
-SMALL = 256 << 10
+BLOSC_THREAD_BYTES = 256 << 10
 """Bytes that Blosc packs in one piece, without threads."""
-AT_ONCE = 4
+CHUNKS_PER_READ = 4
 """Chunks of a large array that are asked for at once."""
 
 SEAL = "seal"
 """Attribute beside sealed content."""
-FOLDER = "arrays-"
+ARRAYS_PREFIX = "arrays-"
 """Beginning of the name of the group with a record's arrays; its generation follows."""
 UNFINISHED = "dspectral_unfinished"
 """Attribute of a group that a save has begun, and of its folders of arrays: they are of this library."""
@@ -41,20 +41,20 @@ UNFINISHED = "dspectral_unfinished"
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk. Shapes: `values` (n,)."""
     with named_when_full(f"{store}/{path}"):
-        retried(_write, store, path, values, what=f"writing {path} of {store}")
+        retried(_write_array, store, path, values, what=f"writing {path} of {store}")
 
 
-def _write(store: Files, path: str, values: NDArray[Any]) -> None:
-    files = _not_in_main_thread(files_of, values, n_bytes=values.nbytes)
+def _write_array(store: Files, path: str, values: NDArray[Any]) -> None:
+    files = _call_off_main_thread(files_of, values, n_bytes=values.nbytes)
     store.make_groups(path)
     if store.is_there(f"{path}/{METADATA}"):  # a write was cut short
         sync(store.delete_dir(path))
     store.write_files({f"{path}/{name}": content for name, content in files.items()})
 
 
-def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: int) -> R:
+def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: int) -> R:
     """Call a function that packs or unpacks: in the main thread Blosc would start threads of its own for many bytes."""
-    if n_bytes < SMALL or threading.current_thread() is not threading.main_thread():
+    if n_bytes < BLOSC_THREAD_BYTES or threading.current_thread() is not threading.main_thread():
         return function(*arguments)
     return sync(asyncio.to_thread(function, *arguments))
 
@@ -62,14 +62,14 @@ def _not_in_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: in
 def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
     """Read an array of :func:`write_array`, checksums verified. Shapes: returns (n,)."""
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
-    return retried(_load_whole, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
+    return retried(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
 
 
-def _load_whole(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
-    if (written := _get(store, path)) is not None:
+def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
+    if (written := _read_directly(store, path)) is not None:
         return written
     # Zarr says what is wrong, and reads what other programs have written.
-    array, values = _load(store, path, name, remedy)
+    array, values = _read_with_zarr(store, path, name, remedy)
     # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first entry
     # costs nothing; asking the store which chunks it has would list files, for each array of each block.
     first = values[:: array.chunks[0]]
@@ -78,14 +78,14 @@ def _load_whole(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]
     return values
 
 
-def _get(store: Files, path: str) -> NDArray[Any] | None:
+def _read_directly(store: Files, path: str) -> NDArray[Any] | None:
     """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
     try:
         metadata, first = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
         if metadata is None or (form := Form.of(metadata.tobytes())) is None:
             return None
-        chunks = _chunks(store, path, first, form.n_chunks)
-        return _not_in_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
+        chunks = _read_chunks(store, path, first, form.n_chunks)
+        return _call_off_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
     except (
         FileNotFoundError,
         ValueError,
@@ -94,22 +94,24 @@ def _get(store: Files, path: str) -> NDArray[Any] | None:
         return None
 
 
-def _chunks(
+def _read_chunks(
     store: Files, path: str, first: NDArray[np.uint8] | None, n_chunks: int
 ) -> Iterator[NDArray[np.uint8] | None]:
     """Read the chunks of an array, the first of which is known, a few at a time: all of them may be large."""
     yield from [first][:n_chunks]
-    for start in range(1, n_chunks, AT_ONCE):
-        numbers = range(start, min(start + AT_ONCE, n_chunks))
+    for start in range(1, n_chunks, CHUNKS_PER_READ):
+        numbers = range(start, min(start + CHUNKS_PER_READ, n_chunks))
         yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
 def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape, and name what is missing or damaged."""
-    return retried(_load, store, path, name, remedy, what=f"reading {name}")
+    return retried(_read_with_zarr, store, path, name, remedy, what=f"reading {name}")
 
 
-def _load(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def _read_with_zarr(
+    store: Store, path: str, name: str, remedy: str
+) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         if isinstance(store, LocalFiles):
@@ -166,7 +168,7 @@ class Record(NamedTuple):
 
     def array(self, number: int) -> NDArray[Any]:
         """Read an array, its checksums verified."""
-        path = f"{_folder(self.attributes['generation'])}/{number}"
+        path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
         array, values = load_array(self.where.open(), path, name, remedy)
         # Any number may stand in a record, NaN too: only the store knows which chunks are there.
@@ -196,15 +198,15 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
     """Write arrays, then the attributes that make them count, then remove the arrays of the record that was read."""
     earlier = read_record(where)
     replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
-    generation = _free_generation(where, replaced + 1)
+    generation = _find_free_generation(where, replaced + 1)
     if earlier is None:
         where.mark("", sealed({UNFINISHED: True}))
-    store, folder = where.open(read_only=False), _folder(generation)
+    store, folder = where.open(read_only=False), _get_arrays_path(generation)
     where.mark(folder, sealed({UNFINISHED: True}))
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
         with named_when_full(f"{where.url}/{path}"):
-            retried(_write_rows, store, path, values, what=f"writing {path} of {where.url}")
+            retried(_write_row_chunks, store, path, values, what=f"writing {path} of {where.url}")
     # The attributes name the generation of the arrays that count: before this one write they are the old ones, after
     # it the new ones. Only then are the old ones in nobody's way.
     # Digests of the arrays and a seal of everything: a shape or a number that was edited makes another model.
@@ -216,13 +218,13 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
     with named_when_full(where.url):
         retried(finish, what=f"writing the metadata of {where.url}")
     if replaced >= 0:
-        where.clear(_folder(replaced))
+        where.clear(_get_arrays_path(replaced))
 
 
-def _free_generation(where: Location, generation: int) -> int:
+def _find_free_generation(where: Location, generation: int) -> int:
     """Return the first generation from this one on without a folder of others; remove what a killed save left."""
     names = where.names()
-    while (folder := _folder(generation)) in names:
+    while (folder := _get_arrays_path(generation)) in names:
         with suppress(StoreError):  # an array of another program, for example
             attributes = where.attributes(folder) or {}
             if UNFINISHED in attributes and is_sealed(attributes):
@@ -232,11 +234,11 @@ def _free_generation(where: Location, generation: int) -> int:
     return generation
 
 
-def _folder(generation: int) -> str:
-    return f"{FOLDER}{generation:04d}"
+def _get_arrays_path(generation: int) -> str:
+    return f"{ARRAYS_PREFIX}{generation:04d}"
 
 
-def _write_rows(store: Store, path: str, values: NDArray[Any]) -> None:
+def _write_row_chunks(store: Store, path: str, values: NDArray[Any]) -> None:
     """Write an array of any shape in chunks of whole rows, chunks of zeros too."""
     # Zarr skips chunks of zeros unless told otherwise; then a missing chunk could not be told from them.
     of_row = max(1, values[:1].size)

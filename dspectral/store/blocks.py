@@ -77,7 +77,7 @@ def write_block(
     sums = digest_of(parts["column_sums"], parts["document_frequency"])
     # The mark repeats the sizes: an opened store knows its shape without looking at any block.
     attributes = {
-        **_encoding(n_rows, n_columns),
+        **_get_csr_attributes(n_rows, n_columns),
         "nnz": info.nnz,
         "bytes": info.n_bytes,
         "energy": info.energy,
@@ -123,11 +123,11 @@ def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRow
     parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
     for part, values in parts.items():
         write_array(store, f"{info.name}/labels/{part}", values)
-    where.mark(f"{info.name}/labels", _encoding(*labels.shape))
+    where.mark(f"{info.name}/labels", _get_csr_attributes(*labels.shape))
     return digest_of(*parts.values())
 
 
-def _encoding(n_rows: int, n_columns: int) -> dict[str, Any]:
+def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_rows, n_columns]}
 
 
@@ -150,7 +150,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
     mark = where.attributes(info.name) or {}
     if digest_of(*sums) != mark.get("digests", [None, None])[1]:
-        raise StoreError(_not_as_written(where, info.name, "its sums are not those that were written"))
+        raise StoreError(_damage_message(where, info.name, "its sums are not those that were written"))
 
 
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
@@ -176,20 +176,20 @@ def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, dige
     # Each part has its checksums; that they are parts of one block is what the sizes in the mark tell.
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
-        raise StoreError(_not_as_written(where, name, "its parts do not fit together"))
+        raise StoreError(_damage_message(where, name, "its parts do not fit together"))
     if digest_of(data, indices, indptr) != digest:
-        raise StoreError(_not_as_written(where, name, "its content is not what was written here"))
+        raise StoreError(_damage_message(where, name, "its content is not what was written here"))
     # A digest can be edited, and compiled loops need right indices. That they were written in order is not looked at
     # again: it would cost as much as all else together.
     if fault := csr_fault(indices, indptr, shape[1]):
-        raise StoreError(_not_as_written(where, name, fault))
+        raise StoreError(_damage_message(where, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # seen above: SciPy need not look
     rows.has_canonical_format = True
     return rows
 
 
-def _not_as_written(where: Location, name: str, why: str) -> str:
+def _damage_message(where: Location, name: str, why: str) -> str:
     return f"store {where.url}, block {name}: {why}; remove the block and build the store again"
 
 
@@ -216,12 +216,12 @@ def documents_at(where: Location, blocks: Sequence[BlockInfo], rows: Iterable[in
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
     if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
         raise IndexError(f"row {wrong[0]} is not among the {starts[-1]} rows of store {where.url}")
-    found = [""] * len(wanted)
+    documents_of_rows = [""] * len(wanted)
     numbers = np.searchsorted(starts, wanted, side="right") - 1
     order = np.argsort(numbers, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
-        number = numbers[places[0]]
+    for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+        number = numbers[positions[0]]
         documents = read_documents(where, f"{blocks[number].name}/{part}")
-        for place in places.tolist():
-            found[place] = documents.text(int(wanted[place] - starts[number])).decode()
-    return found
+        for position in positions.tolist():
+            documents_of_rows[position] = documents.text(int(wanted[position] - starts[number])).decode()
+    return documents_of_rows

@@ -18,9 +18,9 @@ _REMEDIES = {
     FRAME: "X[list(model.feature_names_in_)] has the columns of the fit",
 }
 """How rows with names of each kind get the columns of a model."""
-_KEEPING = ("astype-", "rechunk-merge-", "rechunk-split-")
+COLUMN_PRESERVING_LAYERS = ("astype-", "rechunk-merge-", "rechunk-split-")
 """Names of Dask's layers whose arrays have the columns of those below, if they have as many."""
-_CHOOSING = ("blocks-", "concatenate-", "getitem-")
+SELECTING_LAYERS = ("blocks-", "concatenate-", "getitem-")
 """Names of those that choose or join rows, or columns."""
 
 
@@ -63,28 +63,30 @@ def columns_of(X: Any) -> Known:
     if not hasattr(X, "dask"):
         known: Known = getattr(X, COLUMNS, None) if hasattr(X, "counts") else None
         return known
-    found = _columns_in(X.dask, X.name) if hasattr(X.dask, "layers") else None
+    found = _get_layer_columns(X.dask, X.name) if hasattr(X.dask, "layers") else None
     return found if found is not None and found.n_columns == X.shape[1] else None
 
 
-def _columns_in(graph: Any, name: str) -> Known:
+def _get_layer_columns(graph: Any, name: str) -> Known:
     """Return the columns of the array behind a layer, which it says itself or has from the layers below."""
-    said = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
-    if said is not None:
-        return said if isinstance(said, Columns) else columns_of(said)
-    if not name.startswith(_KEEPING) and not (name.startswith(_CHOOSING) and _takes_rows(graph.layers[name])):
+    annotated = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
+    if annotated is not None:
+        return annotated if isinstance(annotated, Columns) else columns_of(annotated)
+    if not name.startswith(COLUMN_PRESERVING_LAYERS) and not (
+        name.startswith(SELECTING_LAYERS) and _selects_whole_rows(graph.layers[name])
+    ):
         return None
-    below = [_columns_in(graph, one) for one in graph.dependencies[name]]
+    below = [_get_layer_columns(graph, one) for one in graph.dependencies[name]]
     known = [one for one in below if one is not None]
     for other in known[1:]:
-        if difference := _difference(known[0], other):
+        if difference := _describe_difference(known[0], other):
             raise ValueError(
                 f"X joins rows of different columns: {difference[0]} in some, {difference[1]} in others"
             )
     return known[0] if below and len(known) == len(below) else None
 
 
-def _takes_rows(layer: Any) -> bool:
+def _selects_whole_rows(layer: Any) -> bool:
     """Report whether a layer of Dask's chooses or joins whole rows, in the form that is known here."""
 
     def found(part: Any) -> Any:
@@ -129,7 +131,7 @@ def check_columns(owner: Any, found: Known, what: str = "X") -> None:
     if found is None:
         return
     known, name = columns_of(owner) or fitted_columns(owner), type(owner).__name__
-    if known is None or (difference := _difference(found, known)) is None:
+    if known is None or (difference := _describe_difference(found, known)) is None:
         return
     remedy = _REMEDIES.get(found.kind, "give rows of the same columns")
     if known.hashing is not None:
@@ -147,7 +149,7 @@ def check_columns(owner: Any, found: Known, what: str = "X") -> None:
     )
 
 
-def _difference(found: Columns, known: Columns) -> tuple[str, str] | None:
+def _describe_difference(found: Columns, known: Columns) -> tuple[str, str] | None:
     """Return the first difference between columns as two phrases, None if they are the same."""
     if found.hashing is not None and known.hashing is not None:
         pairs = zip(found.hashing._asdict().items(), known.hashing, strict=True)

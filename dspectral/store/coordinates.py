@@ -90,7 +90,7 @@ class Coordinates:
         """Dask array of the coordinates, shape (n_rows, n_coordinates), nothing read yet."""
         sizes = tuple(len(self.rows(chunk)) for chunk in range(self.n_chunks))
         read: da.Array = da.map_blocks(
-            partial(_read_block, place=self),
+            partial(_read_block, coordinates=self),
             chunks=(sizes, self.shape[1:]),
             dtype=self.head["dtype"],
             meta=np.empty((0, 0), dtype=self.head["dtype"]),
@@ -106,8 +106,12 @@ class Coordinates:
     @cached_property
     def store(self) -> OpenedCounts | None:
         """The store that the rows are from; None where there is none, or no caller of this process has named it."""
-        place = GIVEN.get(str(self.head["store"]))
-        return None if place is None else open_store(place.url, storage_options=dict(place.options))
+        coordinates = GIVEN.get(str(self.head["store"]))
+        return (
+            None
+            if coordinates is None
+            else open_store(coordinates.url, storage_options=dict(coordinates.options))
+        )
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows, None where none were kept."""
@@ -135,17 +139,17 @@ class Coordinates:
 
     def _read(self, chunk: int, ids: bool) -> Any:
         if self.is_parquet:
-            (content,) = self.where.open().read_files(_part(chunk))
+            (content,) = self.where.open().read_files(_get_file_name(chunk))
             if content is None:
-                raise FileNotFoundError(_part(chunk))
+                raise FileNotFoundError(_get_file_name(chunk))
             table = optional_module("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
-            head = _unsealed(json.loads((table.schema.metadata or {})[KEY.encode()]))
+            head = _verify_header(json.loads((table.schema.metadata or {})[KEY.encode()]))
             (known,) = head.pop("digests")
             if head != {**self.head, "chunk": chunk, "finished": False}:
                 raise ValueError("it is the file of other rows")
             column = table.column("id" if ids else "coordinates").combine_chunks()
             values = column.to_pylist() if ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
-            return _same(values, known)
+            return _check_digest(values, known)
         rows = self.rows(chunk)
         found = zarr.open_array(
             self.where.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
@@ -154,18 +158,26 @@ class Coordinates:
         if not ids and np.isnan(values[0]).any():  # what Zarr fills up with
             raise ValueError("the chunk is not there")
         values = list(map(str, values)) if ids else values
-        return _same(values, self.digests[chunk]) if self.digests else values
+        return _check_digest(values, self.digests[chunk]) if self.digests else values
 
     def digests_of(self, chunk: int) -> list[Any]:
         """Return the digests of a chunk of Zarr that an earlier call has written."""
-        return [_digest(self.read(chunk)), _digest(self.read(chunk, ids=True)) if self.head["ids"] else None]
+        return [
+            _compute_content_digest(self.read(chunk)),
+            _compute_content_digest(self.read(chunk, ids=True)) if self.head["ids"] else None,
+        ]
 
     def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
         """Write a chunk, its coordinates last: where they are, the chunk is whole. Return its digests."""
-        rows, digests = self.rows(chunk), [_digest(values), None if ids is None else _digest(ids)]
+        rows, digests = (
+            self.rows(chunk),
+            [_compute_content_digest(values), None if ids is None else _compute_content_digest(ids)],
+        )
         if self.is_parquet:
             head = sealed({**self.head, "chunk": chunk, "digests": [digests]})
-            self.where.open(read_only=False).write_files({_part(chunk): _parquet(head, rows, values, ids)})
+            self.where.open(read_only=False).write_files(
+                {_get_file_name(chunk): _encode_parquet(head, rows, values, ids)}
+            )
             return digests
         for path, content in ((IDS, ids), ("coordinates", values)):
             if content is not None:
@@ -175,7 +187,7 @@ class Coordinates:
 
     def has_chunk(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
-        key = _part(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
+        key = _get_file_name(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
         return self.where.open().is_there(key)
 
     def begin(self) -> None:
@@ -204,9 +216,9 @@ def write_rows(
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out is {str(out)!r}, but it must end in .zarr or .parquet")
     rows, where = lazy_rows(Z), Location.of(out, storage_options)
-    saved = Coordinates(where, _head_of(rows))
+    saved = Coordinates(where, _make_header(rows))
     with locked(where):
-        found = _find(where)
+        found = _open_if_exists(where)
         if found is not None and {**found.head, "finished": False} != saved.head:
             raise StoreError(
                 f"there are coordinates of other rows or of another model at {out}: remove them, or choose another "
@@ -218,7 +230,7 @@ def write_rows(
         # Only where an earlier call was stopped: to look for what it has written takes a request for each chunk.
         numbers = range(saved.n_chunks)
         there = run_tasks(saved.has_chunk, numbers, name="find-block") if found else [False] * len(numbers)
-        digests = _write_chunks(saved, rows, [number for number in numbers if not there[number]])
+        digests = _write_missing_chunks(saved, rows, [number for number in numbers if not there[number]])
         done = replace(saved, head={**saved.head, "finished": True})
         if saved.is_parquet:
             return done
@@ -229,35 +241,39 @@ def write_rows(
     return done
 
 
-def _head_of(rows: da.Array) -> dict[str, Any]:
+def _make_header(rows: da.Array) -> dict[str, Any]:
     """Return the head of coordinates of which nothing is written yet."""
     (n, k), dtype, known = rows.shape, rows.dtype, annotation(rows, ROWS_OF)
     return {
-        "token": _token(rows),
+        "token": _compute_token(rows),
         "shape": [n, k],
         "dtype": dtype.str,
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": known is not None and known.documents([0], IDS) is not None,
         "made_by": pass_of_layer(str(rows.name)),
-        "store": without_secrets(place.url) if (place := getattr(known, "where", None)) else None,
+        "store": without_secrets(coordinates.url) if (coordinates := getattr(known, "where", None)) else None,
         "finished": False,
     }
 
 
-def _write_chunks(place: Coordinates, rows: da.Array, left: list[int]) -> dict[int, list[Any]]:
+def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[int]) -> dict[int, list[Any]]:
     """Write some chunks, and return the digests of each."""
     if not left:
         return {}
     written = da.map_blocks(
-        partial(_write_block, place=place, of=annotation(rows, ROWS_OF) if place.head["ids"] else None),
-        rows.rechunk({0: place.head["chunk_rows"]}, method="tasks"),
-        chunks=((1,) * place.n_chunks, (1,)),
+        partial(
+            _write_block,
+            coordinates=coordinates,
+            of=annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
+        ),
+        rows.rechunk({0: coordinates.head["chunk_rows"]}, method="tasks"),
+        chunks=((1,) * coordinates.n_chunks, (1,)),
         dtype=object,
         meta=np.empty((0, 0), dtype=object),
         name=f"write-coordinates-{uuid4().hex}",
     )
     with waiting_threads() as threads, dask.config.set(threads):
-        made = collect_rows(written if len(left) == place.n_chunks else written.blocks[left])
+        made = collect_rows(written if len(left) == coordinates.n_chunks else written.blocks[left])
     return dict(zip(left, made[:, 0], strict=True))
 
 
@@ -290,7 +306,7 @@ def open_coordinates(
     >>> np.array_equal(open_coordinates("memory://opened-again.zarr").array.compute(), saved.array.compute())
     True
     """
-    found = _find(Location.of(url, storage_options))
+    found = _open_if_exists(Location.of(url, storage_options))
     if found is None:
         raise StoreError(f"there are no coordinates at {url}: transform(X, out=...) writes them")
     if not found.head["finished"]:
@@ -298,16 +314,16 @@ def open_coordinates(
     return found
 
 
-def _find(where: Location) -> Coordinates | None:
+def _open_if_exists(where: Location) -> Coordinates | None:
     """Return the coordinates at a place, finished or not; refuse a place where something else is."""
-    place = Coordinates(where, {})
-    if not place.is_parquet:
+    coordinates = Coordinates(where, {})
+    if not coordinates.is_parquet:
         attributes = where.attributes(zarr_format=None)
         if attributes and KEY not in attributes:
             raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
         if not attributes:
             return None
-        head = _unsealed(attributes[KEY], where)
+        head = _verify_header(attributes[KEY], where)
         digests = head.pop("digests", [])
         return Coordinates(where, head, digests)
     names = [name for name in where.names() if name.endswith(".parquet")]
@@ -322,12 +338,12 @@ def _find(where: Location) -> Coordinates | None:
         raise StoreError(f"{where.url}: {names[0]} is damaged; remove it and write it again") from error
     if metadata is None:
         raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
-    head = _unsealed(said, where)
+    head = _verify_header(said, where)
     found = Coordinates(where, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
     return replace(found, head={**found.head, "finished": len(names) == found.n_chunks})
 
 
-def _token(rows: da.Array) -> str:
+def _compute_token(rows: da.Array) -> str:
     """Return a digest of what rows are made of; where that is not known, a name of its own."""
     recipes = Recipes(nodes_of(rows), digest)
     try:
@@ -336,7 +352,7 @@ def _token(rows: da.Array) -> str:
         return uuid4().hex
 
 
-def _unsealed(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
+def _verify_header(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
     """Return what was sealed, without its seal."""
     if not isinstance(head, dict) or not is_sealed(head):
         what = "its metadata" if where is None else f"the attributes of {where.url}"
@@ -344,38 +360,38 @@ def _unsealed(head: dict[str, Any], where: Location | None = None) -> dict[str, 
     return {name: value for name, value in head.items() if name != SEAL}
 
 
-def _digest(values: FloatArray | list[str]) -> Any:
+def _compute_content_digest(values: FloatArray | list[str]) -> Any:
     return seal_of(values) if isinstance(values, list) else digest_of(values)
 
 
-def _same(values: Any, known: list[Any]) -> Any:
+def _check_digest(values: Any, known: list[Any]) -> Any:
     """Return coordinates or ids of a chunk, which must be those that were written."""
-    if _digest(values) != known[isinstance(values, list)]:
+    if _compute_content_digest(values) != known[isinstance(values, list)]:
         raise ValueError("it is not what was written")
     return values
 
 
-def _read_block(*, place: Coordinates, block_id: tuple[int, int]) -> FloatArray:
-    return cast(FloatArray, place.read(block_id[0]))
+def _read_block(*, coordinates: Coordinates, block_id: tuple[int, int]) -> FloatArray:
+    return cast(FloatArray, coordinates.read(block_id[0]))
 
 
 def _write_block(
-    block: FloatArray, *, place: Coordinates, of: OpenedCounts | None, block_id: tuple[int, int]
+    block: FloatArray, *, coordinates: Coordinates, of: OpenedCounts | None, block_id: tuple[int, int]
 ) -> Any:
-    rows = place.rows(block_id[0])
+    rows = coordinates.rows(block_id[0])
     ids = None if of is None else of.documents(rows, IDS)
-    name = f"{place.where.url}, rows {rows.start} to {rows.stop - 1}"
+    name = f"{coordinates.where.url}, rows {rows.start} to {rows.stop - 1}"
     digests = np.empty((1, 1), dtype=object)
     with named_when_full(name):
-        digests[0, 0] = retried(place.write, block_id[0], block, ids, what=f"writing {name}")
+        digests[0, 0] = retried(coordinates.write, block_id[0], block, ids, what=f"writing {name}")
     return digests
 
 
-def _part(chunk: int) -> str:
+def _get_file_name(chunk: int) -> str:
     return f"part-{chunk:06d}.parquet"
 
 
-def _parquet(head: dict[str, Any], rows: range, values: FloatArray, ids: list[str] | None) -> bytes:
+def _encode_parquet(head: dict[str, Any], rows: range, values: FloatArray, ids: list[str] | None) -> bytes:
     """Return the file of a chunk: a file is whole or not there, which one file for all rows would not be."""
     arrow, file = optional_module("pyarrow"), io.BytesIO()
     flat = arrow.array(np.ascontiguousarray(values).reshape(-1))

@@ -88,7 +88,9 @@ class Corpus:
         """
         # Read, and so verified; what was read before would not be read again.
         _ = self.words
-        run_tasks(partial(_verify, self.where, n_types=len(self.counts)), self.blocks, name="check-block")
+        run_tasks(
+            partial(_verify_block, self.where, n_types=len(self.counts)), self.blocks, name="check-block"
+        )
 
     @property
     def n_sentences(self) -> int:
@@ -155,7 +157,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
     return Sentences(ids, offsets)
 
 
-def _verify(where: Location, block: SentenceBlock, *, n_types: int) -> None:
+def _verify_block(where: Location, block: SentenceBlock, *, n_types: int) -> None:
     if find_sentences(where, block.name) != block:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "

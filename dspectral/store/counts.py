@@ -158,14 +158,14 @@ class CountStore(OpenedCounts):
     @property
     def column_sums(self) -> Doubles:
         """Sum of each column, shape (n_columns,)."""
-        return self._total("column_sums")
+        return self._read_total("column_sums")
 
     @property
     def document_frequency(self) -> Int64s:
         """Number of rows in which each column is not zero, shape (n_columns,)."""
-        return self._total("document_frequency")
+        return self._read_total("document_frequency")
 
-    def _total(self, part: str) -> NDArray[Any]:
+    def _read_total(self, part: str) -> NDArray[Any]:
         # The sums of the root are those of all blocks: without some, each block's own are read, and no row.
         store, path = self.where.open(), totals_path(self.generation)
         if self.left_out:
@@ -238,10 +238,10 @@ class CountStore(OpenedCounts):
         """
         # From the fewest bytes to the most, so that what can be told at once is told at once.
         for part in TOTALS:
-            self._total(part)
+            self._read_total(part)
         _ = self.vocabulary  # read, and held against its own digest
         parts = [part for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
-        run_tasks(partial(_verify, self.where, parts), self.blocks, name="check-block")
+        run_tasks(partial(_verify_block, self.where, parts), self.blocks, name="check-block")
 
 
 def open_store(
@@ -388,7 +388,7 @@ def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -
     return left
 
 
-def _verify(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
+def _verify_block(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
     for part in parts:
         if read_documents(where, f"{block.name}/{part}").n_documents != block.n_rows:
             raise StoreError(f"store {where.url}, block {block.name}: its {part} are not those of its rows")

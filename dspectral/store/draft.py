@@ -64,7 +64,7 @@ class Draft(NamedTuple):
         """Remove what an earlier call has written of the same plan."""
         path = f"plans/{self.generation:04d}"
         plan = self.where.attributes(path) or {}
-        _discard(self.where)
+        _remove_unfinished(self.where)
         self.where.mark(path, plan)
         return self._replace(resumed=False)
 
@@ -95,12 +95,12 @@ def begin(
     where = Location.of(store, storage_options)
     # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
     provenance = as_json(without_secrets(provenance))
-    _admit(where, append=append)  # nothing is written where nothing can be
+    _check_target(where, append=append)  # nothing is written where nothing can be
     try:
         with locked(where):
             # Asked again: what was there may be what another writer was about to finish.
-            finished = _admit(where, append=append)
-            draft = _planned(where, finished, provenance, n_columns, stamps)
+            finished = _check_target(where, append=append)
+            draft = _create_or_resume(where, finished, provenance, n_columns, stamps)
             # Sizes alone do not say whether a text is still the one that an earlier call has read.
             if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
                 draft = draft.afresh()
@@ -114,7 +114,7 @@ def begin(
         ) from error
 
 
-def _admit(where: Location, *, append: bool) -> CountStore | None:
+def _check_target(where: Location, *, append: bool) -> CountStore | None:
     """Return the finished store to append to; refuse a place where there is something else than what is needed."""
     finished, store = open_finished(where), where.url
     if finished is None and append:
@@ -130,11 +130,11 @@ def _admit(where: Location, *, append: bool) -> CountStore | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def _get_versions() -> dict[str, str]:
     return {name: version(name) for name in ("dspectral", "numpy", "zarr")}
 
 
-def _planned(
+def _create_or_resume(
     where: Location,
     finished: CountStore | None,
     provenance: dict[str, Any],
@@ -142,7 +142,7 @@ def _planned(
     stamps: dict[str, str] | None,
 ) -> Draft:
     # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
-    made = {**provenance, "versions": _versions()}
+    made = {**provenance, "versions": _get_versions()}
     if finished is None:
         resumed = write_plan(where, 0, provenance, stamps)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
@@ -188,7 +188,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
         ours, theirs = as_json(provenance.get(key)), as_json(store.provenance.get(key))
         if ours != theirs:
-            ours, theirs = _what_differs(ours, theirs)
+            ours, theirs = _describe_difference(ours, theirs)
             raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
     if n_columns is not None and n_columns != store.n_columns:
         raise StoreError(
@@ -219,7 +219,7 @@ def as_json(value: "JSON | tuple[Any, ...]") -> Any:
     return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _what_differs(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
+def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
     """Return the differing fields of two settings as text; where one side has none, both as they are."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return ours, theirs
@@ -296,27 +296,27 @@ def discard_unfinished(
         unlock(where)
     if _is_unfinished(where):
         with locked(where):
-            _discard(where)
+            _remove_unfinished(where)
 
 
-def _next_generation(where: Location) -> tuple[str, bool]:
+def _get_next_generation(where: Location) -> tuple[str, bool]:
     """Return the generation that is written next, and whether it is the first."""
     finished = open_finished(where)
     return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
 
 
 def _is_unfinished(where: Location) -> bool:
-    generation, _ = _next_generation(where)
+    generation, _ = _get_next_generation(where)
     # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
     return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
         where.attributes() or {}
     )
 
 
-def _discard(where: Location) -> None:
+def _remove_unfinished(where: Location) -> None:
     if not _is_unfinished(where):
         return
-    generation, is_first = _next_generation(where)
+    generation, is_first = _get_next_generation(where)
     written = ["vocabulary", "blocks", "totals"]  # of a first build, all that is there
     if not is_first:
         names = (name for name in where.names("blocks") if name.startswith(f"{generation}-"))

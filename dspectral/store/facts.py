@@ -16,12 +16,12 @@ def count_store_card(store: Any) -> str:
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
         ("place", without_secrets(store.where.url)),
-        *_of_matrix(store.shape, store.nnz),
+        *_describe_matrix(store.shape, store.nnz),
         ("in memory", f"{size_of(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
-        ("columns are", _columns(store.provenance)),
+        ("columns are", _describe_columns(store.provenance)),
         ("labels", labels),
         ("weighting", store.provenance.get("weighting")),
-        ("made from", _sources(store.provenance)),
+        ("made from", _describe_sources(store.provenance)),
         ("appended", f"{appended} time(s)" if appended else None),
         ("left out", ", ".join(store.left_out) or None),
     ]
@@ -32,7 +32,7 @@ def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> s
     """Return the card of a matrix that AnnData wrote; nothing is read."""
     facts = [
         ("place", without_secrets(url)),
-        *_of_matrix(shape, nnz),
+        *_describe_matrix(shape, nnz),
         ("in memory", f"{size_of(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
     ]
     return card("AnnDataCounts", facts)
@@ -47,7 +47,7 @@ def corpus_card(corpus: Any) -> str:
         ("tokens", f"{corpus.n_tokens:,} in {number(corpus.n_blocks)} block(s)"),
         ("word types", None if words is None else names(words)),
         ("lowercase", corpus.provenance.get("lowercase")),
-        ("made from", _sources(corpus.provenance)),
+        ("made from", _describe_sources(corpus.provenance)),
     ]
     return card("Corpus", facts)
 
@@ -84,7 +84,7 @@ def vocabulary_card(documents: Documents, counts: IntArray) -> str:
     return card("Vocabulary", facts)
 
 
-def _of_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object]]:
+def _describe_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object]]:
     n_rows, n_columns = shape
     return [
         ("rows x columns", f"{n_rows:,} x {n_columns:,}"),
@@ -92,7 +92,7 @@ def _of_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object]]:
     ]
 
 
-def _columns(provenance: dict[str, Any]) -> str | None:
+def _describe_columns(provenance: dict[str, Any]) -> str | None:
     for key, what in (("hashing", "hashed"), ("vocabulary", "of an exact vocabulary")):
         settings = provenance.get(key)
         if settings:
@@ -105,7 +105,7 @@ def _columns(provenance: dict[str, Any]) -> str | None:
     return None
 
 
-def _sources(provenance: dict[str, Any]) -> str | None:
+def _describe_sources(provenance: dict[str, Any]) -> str | None:
     """Return the files that the text came from: spans of a file, or of several small ones."""
     sources = provenance.get("sources")
     if not isinstance(sources, list):  # what a user has recorded

@@ -45,7 +45,7 @@ _QUERY = re.compile(
 
 
 @atexit.register  # later than Zarr's own, and therefore called before it
-def _end_loop() -> None:
+def _stop_zarr_loop() -> None:
     """Stop Zarr's event loop before Zarr closes it: Zarr waits .2 s, too short on a busy machine, and then fails."""
     if loop[0] is not None and iothread[0] is not None:
         loop[0].call_soon_threadsafe(loop[0].stop)
@@ -56,7 +56,7 @@ class StoreError(ValueError):
     """A store, or a block of one, is missing, unfinished or damaged; the message names it."""
 
 
-class _Groups:
+class _CheckedKeys:
     """Refuses keys outside of the store, and makes the groups above an array in one round of requests."""
 
     _system: Any = None
@@ -70,7 +70,7 @@ class _Groups:
         """Let Zarr read a key that is within the store."""
         self.place(key)
         found: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
-        if found is not None and key.endswith(".zarray") and _names_pickle(json.loads(found.to_bytes())):
+        if found is not None and key.endswith(".zarray") and _uses_pickle_codec(json.loads(found.to_bytes())):
             raise ValueError(f"{key} names the codec pickle, which runs what is in a file")
         return found
 
@@ -106,7 +106,7 @@ class _Groups:
         self._made |= keys
 
 
-class LocalFiles(_Groups, LocalStore):
+class LocalFiles(_CheckedKeys, LocalStore):
     """A folder, whose files are read and written in the calling thread, and not through Zarr's one loop."""
 
     most: float = math.inf
@@ -147,16 +147,16 @@ class LocalFiles(_Groups, LocalStore):
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
         """Read whole files; None stands for one that is not there."""
-        return [self._content(key) for key in keys]
+        return [self._read_file(key) for key in keys]
 
-    def _content(self, key: str) -> NDArray[np.uint8] | None:
+    def _read_file(self, key: str) -> NDArray[np.uint8] | None:
         try:
             return np.fromfile(self.place(key, LARGEST), dtype=np.uint8)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
 
-class RemoteFiles(_Groups, FsspecStore):
+class RemoteFiles(_CheckedKeys, FsspecStore):
     """A place that fsspec knows."""
 
     @property
@@ -240,11 +240,11 @@ class Location(NamedTuple):
     def attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
-        return retried(self._attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
+        return retried(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
 
-    def _attributes(self, path: str, zarr_format: Literal[3] | None, at: str) -> dict[str, Any] | None:
+    def _read_attributes(self, path: str, zarr_format: Literal[3] | None, at: str) -> dict[str, Any] | None:
         store = self.open()
-        written = _plain_attributes(store, f"{path}/{METADATA}" if path else METADATA)
+        written = _read_local_attributes(store, f"{path}/{METADATA}" if path else METADATA)
         if written is not None:
             return written
         # Zarr says what is wrong, and reads what other programs have written.
@@ -271,7 +271,7 @@ class Location(NamedTuple):
         def write() -> None:
             with named_when_full(f"{self.url}/{path}"):
                 # One write, where attrs.update is one for each key.
-                self._group(path).update_attributes(attributes)
+                self._require_group(path).update_attributes(attributes)
 
         retried(write, what=f"writing the metadata of {self.url}, {path}")
 
@@ -279,9 +279,9 @@ class Location(NamedTuple):
         """List the files and folders directly under a path in alphabetical order; none where there is nothing."""
         # Zarr's own listing opens every member and warns of whatever is none, such as the ".partial" files that its
         # writers leave when they are killed.
-        return retried(self._names, path, what=f"listing {self.url}/{path}")
+        return retried(self._list_dir, path, what=f"listing {self.url}/{path}")
 
-    def _names(self, path: str) -> list[str]:
+    def _list_dir(self, path: str) -> list[str]:
         system, folder = self.path(path)
         system.invalidate_cache()  # Zarr writes through another instance
         try:
@@ -293,19 +293,21 @@ class Location(NamedTuple):
     def remove(self, *paths: str) -> None:
         """Remove groups or arrays, one after the other, with all that is in them; what is not there is left out."""
         for path in paths:
-            retried(lambda path=path: self._group().__delitem__(path), what=f"removing {self.url}/{path}")
+            retried(
+                lambda path=path: self._require_group().__delitem__(path), what=f"removing {self.url}/{path}"
+            )
 
     def clear(self, *paths: str) -> None:
         """Remove what only takes room: what it lay beside is finished, and an error would have it written again."""
         with suppress(OSError):
             self.remove(*paths)
 
-    def _group(self, path: str = "") -> zarr.Group:
+    def _require_group(self, path: str = "") -> zarr.Group:
         """Open a group to write to it; it is made if need be."""
         return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
 
 
-def _plain_attributes(store: Files, key: str) -> dict[str, Any] | None:
+def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
     """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
     if not isinstance(store, LocalFiles):
         return None
@@ -378,12 +380,12 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
-def _names_pickle(metadata: Any) -> bool:
+def _uses_pickle_codec(metadata: Any) -> bool:
     """Report whether a codec that runs code is anywhere in the metadata of an array."""
     parts = (
         metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()
     )
-    return metadata == "pickle" or any(map(_names_pickle, parts))
+    return metadata == "pickle" or any(map(_uses_pickle_codec, parts))
 
 
 def _replace(file: Path, content: bytes, *, new: bool = False) -> None:

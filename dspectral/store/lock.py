@@ -46,11 +46,11 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
     ).encode()
     if not is_local(system):
         deadline = time.monotonic() + wait
-        while not (created := _create(system, holder, content)) and time.monotonic() < deadline:
+        while not (created := _try_create(system, holder, content)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         if not created:
             helps = f"; if it was killed, remove {holder} to go on where it was, or discard_unfinished(force=True)"
-            raise _at_work(where, system, holder, helps)
+            raise _make_locked_error(where, system, holder, helps)
         try:
             yield
         finally:
@@ -61,7 +61,7 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         with named_when_full(holder):
             lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
-        raise _at_work(where, system, holder) from None
+        raise _make_locked_error(where, system, holder) from None
     try:
         with named_when_full(holder):
             Path(holder).unlink(missing_ok=True)  # a pipe would be written to for ever
@@ -88,7 +88,7 @@ def unlock(where: Location) -> None:
         LOGGER.warning("%s of %s could not be removed", HOLDER, where.url, exc_info=True)
 
 
-def _create(system: Any, holder: str, content: bytes) -> bool:
+def _try_create(system: Any, holder: str, content: bytes) -> bool:
     """Create the object of a writer, unless there is one; return whether it is this one's."""
     try:
         with _CREATING:  # file systems in memory look, then write
@@ -118,7 +118,7 @@ def _read(system: Any, holder: str) -> bytes | None:
         return None
 
 
-def _at_work(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
+def _make_locked_error(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
     content = _read(system, holder)  # none, or nothing yet, where it is about to be written
     who = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just begun"
     return StoreError(

@@ -102,12 +102,12 @@ def write_counts(
         made[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
-        parts.append(_labels_of(rows, labels))
+        parts.append(_align_labels(rows, labels))
         made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
     if append and (earlier := open_finished(Location.of(store, storage_options))) is not None:
         check_columns(earlier, columns_of(X))
-    rows_are = " ".join(map(_token, (X, labels), parts))
+    rows_are = " ".join(map(_compute_token, (X, labels), parts))
     with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
         # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the
         # rows are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
@@ -121,7 +121,7 @@ def write_counts(
         return finish(draft, blocks)
 
 
-def _token(X: RowsLike, rows: da.Array) -> str:
+def _compute_token(X: RowsLike, rows: da.Array) -> str:
     """Return a name that tells rows from others: a hash of those in memory, else the name that Dask gave them."""
     if is_lazy(X):
         return str(rows.name)
@@ -131,7 +131,7 @@ def _token(X: RowsLike, rows: da.Array) -> str:
     return str((digest_of(csr.data), digest_of(csr.indices), digest_of(csr.indptr), rows.shape))
 
 
-def _labels_of(rows: da.Array, labels: RowsLike) -> da.Array:
+def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
     """Return labels cut as the rows are."""
     array = lazy_rows(labels)
     if array.shape[0] != rows.shape[0]:
@@ -148,7 +148,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
         there = run_tasks(partial(find_block, draft.where), names, name="find-block")
     # One block of each part goes into a task, which returns an array of one object: the block's mark.
     written = da.map_blocks(
-        partial(_write_rows, draft=draft.for_tasks(), signed=signed),
+        partial(_write_block, draft=draft.for_tasks(), signed=signed),
         *parts,
         chunks=((1,) * n_blocks, (1,)),
         dtype=object,
@@ -164,7 +164,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
     return [next(new) if info is None else info for info in there]
 
 
-def _write_rows(
+def _write_block(
     block: Rows, labels: "Rows | None" = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
 ) -> BlockInfo:
     number = block_id[0]
@@ -190,7 +190,7 @@ def _write_rows(
         entries = stored_entries(rows.data[: rows.indptr[-1]], name)
         rows = sparse.csr_array((entries, rows.indices[: len(entries)], rows.indptr), shape=rows.shape)
         rows.has_canonical_format = True
-    _check_entries(rows, number, signed=signed)
+    _check_signs(rows, number, signed=signed)
     if not rows.data.all():
         rows = rows.copy()
         rows.eliminate_zeros()
@@ -203,7 +203,7 @@ def _write_rows(
     return write_block(draft.where, draft.name(number), rows, labels=labels)
 
 
-def _check_entries(rows: CSRRows, number: int, *, signed: bool) -> None:
+def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:
     # No array of bool in the usual case: NaN is neither smaller nor larger than anything.
     low, high = rows.data.min(initial=0), rows.data.max(initial=0)
     if (low > -np.inf if signed else low >= 0) and high < np.inf:

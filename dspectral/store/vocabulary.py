@@ -27,7 +27,7 @@ PATH = "vocabulary"
 KEEP_TERMS = "keep_terms"
 """Entry of a store's provenance: how many terms of hashed columns have names, missing where none do."""
 _INDEX_LOCK = Lock()
-_INDEXES: dict[str, TermIndex] = {}
+_TERM_INDEXES: dict[str, TermIndex] = {}
 """Per-process cache of the vocabulary index, keyed by build call; only the latest is kept.
 
 Read from the store once per process instead of being pickled into every task.
@@ -271,8 +271,8 @@ def unpack_terms(packed: Int64s) -> TermTable:
 def index_for_call(where: Location, call: str) -> TermIndex:
     """Return the look-up table of a store's vocabulary; a process reads it once for each build."""
     with _INDEX_LOCK:  # the other threads wait for the first one's
-        if call not in _INDEXES:
+        if call not in _TERM_INDEXES:
             # A long-lived worker meets many builds: without this it would hold the vocabulary of each of them.
-            _INDEXES.clear()
-            _INDEXES[call] = read_vocabulary(where).term_index()
-        return _INDEXES[call]
+            _TERM_INDEXES.clear()
+            _TERM_INDEXES[call] = read_vocabulary(where).term_index()
+        return _TERM_INDEXES[call]

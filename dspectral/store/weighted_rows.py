@@ -12,7 +12,7 @@ from dspectral.store.columns import mark_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
-_WEIGHING = "weigh-block-"
+_WEIGH_PREFIX = "weigh-block-"
 """Beginning of the name of the pass that weighs; its end is the digest of the weighting."""
 KEY = "weighting"
 """Entry of a store's provenance: the digest of the weighting that its rows have already."""
@@ -20,7 +20,7 @@ KEY = "weighting"
 
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
     """Apply a weighting to CSR rows. Shapes: `X` (n, d); returns (n, n_columns)."""
-    name = f"{_WEIGHING}{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
+    name = f"{_WEIGH_PREFIX}{weighting.digest}"  # Dask's dashboard shows the group "weigh-block"
     rows = engine.map_rows(
         X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
     )
@@ -33,8 +33,8 @@ def weightings_of(X: RowsLike) -> set[str]:
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [one for one in map(engine.pass_of_layer, layers) if one.startswith(_WEIGHING)]
-    return {one.removeprefix(_WEIGHING) for one in passes} | ({stored} if stored else set())
+    passes = [one for one in map(engine.pass_of_layer, layers) if one.startswith(_WEIGH_PREFIX)]
+    return {one.removeprefix(_WEIGH_PREFIX) for one in passes} | ({stored} if stored else set())
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:

@@ -92,7 +92,7 @@ def test_a_changed_chunk_is_damaged(change, tmp_path):
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     file = tmp_path / "group/array/c/0"
     file.write_bytes(change(file.read_bytes()))
-    assert arrays._get(where.open(), "group/array") is None
+    assert arrays._read_directly(where.open(), "group/array") is None
     with pytest.raises(StoreError, match=r"block group: array.*damaged"):
         read_array(where, where.open(), "group", "array")
 
@@ -108,7 +108,7 @@ def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
         read_array(where, where.open(), "group", "array")
 
 
-LESS = array_files._metadata(np.dtype("<i8"), -5)
+LESS = array_files._format_metadata(np.dtype("<i8"), -5)
 
 
 @pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}', LESS])

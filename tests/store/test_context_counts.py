@@ -57,13 +57,13 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
 
 @pytest.mark.parametrize("most", [30, 100, 250])
 def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeypatch):
-    held, groups, read, add = [0], [], context_counts._read_group, context_counts.sum_of_packed
+    held, groups, read, add = [0], [], context_counts._read_block_group, context_counts.sum_of_packed
 
     def reading(draft, first, places):
         groups.append(len(places))
         pieces, starts = read(draft, first, places)
         held[0] = pieces.nbytes
-        assert len(places) == 1 or pieces.nbytes <= context_counts.PIECE_BYTES * most
+        assert len(places) == 1 or pieces.nbytes <= context_counts.PACKED_BYTES_PER_ENTRY * most
         return pieces, starts
 
     def adding(before, *arguments):
@@ -72,7 +72,7 @@ def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeyp
         assert sums + held[0] <= 36 * most
         return total
 
-    monkeypatch.setattr(context_counts, "_read_group", reading)
+    monkeypatch.setattr(context_counts, "_read_block_group", reading)
     monkeypatch.setattr(context_counts, "sum_of_packed", adding)
     spilled(tmp_path, len(TEXT), most)
     assert 1 < max(groups) < len(TEXT)

@@ -146,15 +146,15 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     >>> build_store("memory://docs.txt", "memory://docs.zarr").shape
     (2, 131072)
     """
-    settings = _settings(hashing, vocabulary)
+    settings = _resolve_settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
-    keep = _terms_to_keep(keep_terms, store, storage_options, hashed=hashed, append=append)
+    keep = _resolve_keep_terms(keep_terms, store, storage_options, hashed=hashed, append=append)
     longest = Longest.checked(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
     text = plan_text(sources, reading, id_field=id_field)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
-    plan = _provenance(text, settings, keep)
+    plan = _make_provenance(text, settings, keep)
     ids = None
     if id_field is not None:
         plan["id_field"] = id_field
@@ -171,12 +171,12 @@ def _build(
 ) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
     spans, read = text.opened(draft)
-    draft, encode = _encoder(draft, spans, read, settings)
+    draft, encode = _make_encoder(draft, spans, read, settings)
     sample = None
     if keep and isinstance(settings, HashingSettings):
         sample = partial(TermSample.of, settings=settings, size=keep)
     texts, find = bool(draft.provenance.get("keep_texts")), partial(find_block, draft.where)
-    write = partial(_write_rows, encode=encode, draft=draft.for_tasks(), sample=sample, texts=texts)
+    write = partial(_write_document_block, encode=encode, draft=draft.for_tasks(), sample=sample, texts=texts)
     name = "hash-block" if hashed else "encode-block"
     blocks = build_spans(spans, draft, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
@@ -193,7 +193,7 @@ def _build(
     return finish(draft, blocks)
 
 
-def _settings(
+def _resolve_settings(
     hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
 ) -> Settings:
     if vocabulary is not None and hashing is not None:
@@ -206,7 +206,7 @@ def _settings(
     return settings._replace(tokenizer=known and known.resolved())
 
 
-def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:
+def _make_provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:
     """Return what a store records of its making."""
     hashed = isinstance(settings, HashingSettings)
     return {
@@ -221,7 +221,7 @@ def _provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict
     }
 
 
-def _encoder(
+def _make_encoder(
     draft: Draft, spans: Sequence[Any], read: Read, settings: Settings
 ) -> tuple[Draft, Callable[[Documents], CSRRows]]:
     """Return the draft with its columns known, and the function that makes rows of documents."""
@@ -239,7 +239,7 @@ def _encode(documents: Documents, *, where: Location, call: str, settings: Vocab
     return encode_documents(documents, index, *rule)
 
 
-def _write_rows(
+def _write_document_block(
     name: str,
     documents: Documents,
     *,
@@ -253,11 +253,11 @@ def _write_rows(
     if texts:
         write_documents(draft.where, f"{name}/{TEXTS}", documents)
     if sample is not None:
-        write_sample(draft.where, _scratch(draft, name), sample(documents))
+        write_sample(draft.where, _get_sample_path(draft, name), sample(documents))
     return write_block(draft.where, name, encode(documents), last=last)
 
 
-def _terms_to_keep(
+def _resolve_keep_terms(
     keep_terms: int | None,
     store: str | PathLike[str],
     storage_options: dict[str, Any] | None,
@@ -296,11 +296,11 @@ def _write_ids(
         read = partial(read_span, reading=ids.reading._replace(block_bytes=MOST_BYTES, longest=LONGEST))
         spans, named = ids.spans, ids.named
     runs = [sizes.get(number, []) for number in range(len(spans))]
-    work = partial(_write_ids_of_span, read=read, where=draft.where, named=named)
+    work = partial(_write_range_ids, read=read, where=draft.where, named=named)
     run_tasks(work, list(zip(spans, runs, strict=True)), name="write-ids")
 
 
-def _write_ids_of_span(
+def _write_range_ids(
     item: tuple[Any, list[tuple[str, int]]], *, read: Read, where: Location, named: str
 ) -> None:
     """Write the ids of one span of text into the blocks that it became."""
@@ -321,11 +321,11 @@ def _write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], size: int) -> N
     where = draft.where
     earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
     # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
-    paths = [*earlier, *(_scratch(draft, block.name) for block in blocks if block.n_rows)]
+    paths = [*earlier, *(_get_sample_path(draft, block.name) for block in blocks if block.n_rows)]
     merged = merged_samples(read_sample(where, path, size) for path in paths)
     # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
     write_sample(where, totals_path(draft.generation), merged)
 
 
-def _scratch(draft: Draft, name: str) -> str:
+def _get_sample_path(draft: Draft, name: str) -> str:
     return f"{draft.scratch}/kept-terms/{name}"

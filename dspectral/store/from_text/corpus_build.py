@@ -30,7 +30,7 @@ from dspectral.types import Documents
 
 RARE = "<?>"
 """Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
-PAIRS: Cut = "characters"
+CHARACTERS: Cut = "characters"
 """Rule for text whose words would be whole clauses."""
 N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
@@ -121,7 +121,7 @@ def build_corpus(
     (['<?>', 'the'], array([3, 2]))
     """
     min_count = check_size("min_count", min_count)
-    cut_by = _cut_by(tokens)
+    cut_by = _resolve_token_rule(tokens)
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
@@ -145,18 +145,18 @@ def _build(draft: Draft, text: PlannedText, cut: "partial[Tokens]", min_count: i
     spans, read = text.opened(draft)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None and not _count_types(draft, spans, read, cut, min_count):
-        _count_types(draft, spans, read, partial(cut, cut=PAIRS), min_count, pairs=True)
-    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == PAIRS:
-        settings = {**draft.provenance["corpus"], "tokens": PAIRS}
+        _count_types(draft, spans, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
+    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
+        settings = {**draft.provenance["corpus"], "tokens": CHARACTERS}
         draft = draft._replace(provenance={**draft.provenance, "corpus": settings})
-        cut = partial(cut, cut=PAIRS)
+        cut = partial(cut, cut=CHARACTERS)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
     return _finish(text.read_whole(draft), blocks)
 
 
-def _cut_by(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
+def _resolve_token_rule(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
     if isinstance(tokens, str) and ":" not in tokens:
         check_name("tokens", tokens, get_args(Cut))
         return cast(Cut, tokens)
@@ -173,10 +173,12 @@ def _count_types(
     cut: "partial[Tokens]",
     min_count: int,
     *,
-    pairs: bool = False,
+    use_characters: bool = False,
 ) -> bool:
     """Pass one: write the vocabulary, and report whether the rule does for the scripts of the text."""
-    names, _ = count_spans(draft, spans, read, partial(_table_of, cut=cut), N_PARTITIONS, again=pairs)
+    names, _ = count_spans(
+        draft, spans, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
+    )
     merge = partial(_merge_types, where=draft.where, names=names, min_count=min_count)
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
     if cut.keywords["cut"] in ("words", "language") and are_clauses([letters for *_, letters in parts]):
@@ -197,11 +199,11 @@ def _count_types(
     # In how many sentences the rare words are together is not known: it is written as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
-    write_vocabulary(draft.where, vocabulary, **({"tokens": PAIRS} if pairs else {}))
+    write_vocabulary(draft.where, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
     return True
 
 
-def _table_of(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
+def _count_block_words(documents: Documents, *, cut: Callable[[Documents], Tokens]) -> TermTable:
     return count_words(cut(documents))
 
 

@@ -53,10 +53,10 @@ def count_spans(
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
     *,
-    again: bool = False,
+    second_rule: bool = False,
 ) -> tuple[list[str], int]:
-    """Write the terms of each block to scratch, cut by a hash, one task a span; ``again`` by another rule."""
-    scratch = f"{draft.scratch}/again" if again else draft.scratch
+    """Write the terms of each block to scratch, cut by a hash, one task a span; ``second_rule`` by another rule."""
+    scratch = f"{draft.scratch}/again" if second_rule else draft.scratch
     facts: dict[str, Any] = {"where": draft.where, "scratch": scratch, "n_partitions": n_partitions}
     count = partial(_count_span, read=read, table_of=table_of, **facts)
     expect_passes(2)  # this one, and one that writes what was counted

@@ -16,7 +16,7 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block, unless a caller says otherwise."""
 PIECE_BYTES = 1 << 20
 """Bytes that are read and checked at once."""
-_FEW = 1 << 14
+TAIL_READ_BYTES = 1 << 14
 MOST_BYTES = 16 << 20
 """Bytes of the longest document, unless a caller says otherwise."""
 RECORD_BYTES = 4 << 20
@@ -237,22 +237,22 @@ def whole_lines(
     >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
     [b'cd\n']
     """
-    lines = _LineEnds(file, keep_returns)
-    begins, line = _first_line(lines, start, stop), None if start else 1
+    lines = _LineEndReader(file, keep_returns)
+    begins, line = _seek_first_line(lines, start, stop), None if start else 1
     most = longest.n_bytes + 2  # one byte more than a line and its end of two bytes shows that it is too long
     # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
-    for data, size in _cut_at_lines(lines, begins, stop, piece_bytes, most):
+    for data, size in _split_at_lines(lines, begins, stop, piece_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = Piece(text, url, begins + len(data) - len(text), line)
         if len(text) > longest.n_bytes:
-            yield from _without_long_lines(piece, longest, encoding, empty)
+            yield from _limit_line_sizes(piece, longest, encoding, empty)
         elif text:
             yield piece
         begins += size
         line = None if line is None else line + _count_line_ends(data)
 
 
-class _LineEnds:
+class _LineEndReader:
     """A file whose line ends are LF or CR LF: CR alone becomes LF, and no CR LF is cut in two."""
 
     def __init__(self, file: IO[bytes], keep_returns: bool) -> None:
@@ -306,9 +306,7 @@ def whole_file(file: IO[bytes], url: str, longest: Longest, encoding: str | None
     return Piece(text, url, 0, 1)
 
 
-def _without_long_lines(
-    piece: Piece, longest: Longest, encoding: str | None, empty: bytes
-) -> Iterator[Piece]:
+def _limit_line_sizes(piece: Piece, longest: Longest, encoding: str | None, empty: bytes) -> Iterator[Piece]:
     """Yield the lines of a piece, each that is too long as a piece of its own, skipped or truncated."""
     ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == 10)
     stops = ends if piece.data.endswith(b"\n") else np.append(ends, len(piece.data))
@@ -321,20 +319,20 @@ def _without_long_lines(
         if len(text) <= longest.n_bytes:
             continue
         if a > done:
-            yield _part(piece, done, a)
+            yield _slice_chunk(piece, done, a)
         data = longest.treated(text, piece.place(a), "a line", encoding, empty)
-        yield _part(piece, a, b)._replace(data=data + b"\n", replaced=True)
+        yield _slice_chunk(piece, a, b)._replace(data=data + b"\n", replaced=True)
         done = b + 1
     if done < len(piece.data):
-        yield _part(piece, done, len(piece.data))
+        yield _slice_chunk(piece, done, len(piece.data))
 
 
-def _part(piece: Piece, a: int, b: int) -> Piece:
+def _slice_chunk(piece: Piece, a: int, b: int) -> Piece:
     line = None if piece.line is None else piece.line + piece.data.count(10, 0, a)
     return piece._replace(data=piece.data[a:b], byte=piece.byte + a, line=line)
 
 
-def _first_line(file: _LineEnds, start: int, stop: int) -> int:
+def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
     """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
     if not start:
         return 0
@@ -342,7 +340,7 @@ def _first_line(file: _LineEnds, start: int, stop: int) -> int:
     # begins at start. No further than `stop` is looked: else each span of a long line would read all of its rest.
     at = start - 1
     file.seek(at)
-    while (stop < 0 or at < stop) and (data := file.read(_FEW)):
+    while (stop < 0 or at < stop) and (data := file.read(TAIL_READ_BYTES)):
         if (found := data.find(b"\n")) >= 0:
             file.seek(at + found + 1)
             return at + found + 1
@@ -350,8 +348,8 @@ def _first_line(file: _LineEnds, start: int, stop: int) -> int:
     return at
 
 
-def _cut_at_lines(
-    file: _LineEnds, at: int, stop: int, piece_bytes: int, most: int
+def _split_at_lines(
+    file: _LineEndReader, at: int, stop: int, piece_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
     """Yield whole lines from ``at`` to ``stop``'s in parts, with their bytes; of long ones beginning and end."""
     # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
@@ -360,7 +358,7 @@ def _cut_at_lines(
     held: list[bytes] = []
     n_held = n_read = 0
     while stop < 0 or at < stop or held:
-        data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(_FEW, stop - at)))
+        data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(TAIL_READ_BYTES, stop - at)))
         if not data:
             break
         # The line end that closes the span's last line is the first one at stop - 1 or behind it.

@@ -33,7 +33,7 @@ def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool =
         if schema.names.count(field) != 1:
             raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
         kind = schema.field(field).type
-        if not (_holds_strings(kind) or (numbers and _arrow().types.is_integer(kind))):
+        if not (_holds_strings(kind) or (numbers and _import_arrow().types.is_integer(kind))):
             raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
         return int(file.num_row_groups)
 
@@ -54,27 +54,29 @@ def parquet_records(
 
 def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time."""
-    row, place = 0, f"{url}, row group {group}, row"
+    row, position = 0, f"{url}, row group {group}, row"
     text_field = reading.text_field or field  # a row without a text has no id either
     with _open(url, reading.options) as file:
-        n_rows = _rows_at_once(file, group, field, reading.longest, f"{url}, row group {group}")
+        n_rows = _get_batch_rows(file, group, field, reading.longest, f"{url}, row group {group}")
         # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
         fields = list(dict.fromkeys((field, text_field)))
         for batch in file.iter_batches(row_groups=[group], columns=fields, batch_size=n_rows):
             numbers = np.arange(row, row + batch.num_rows)
             row += batch.num_rows
-            strings = _as_strings(batch.column(field))
-            if (given := _as_strings(batch.column(text_field)).is_valid()).false_count:
+            strings = _cast_to_strings(batch.column(field))
+            if (given := _cast_to_strings(batch.column(text_field)).is_valid()).false_count:
                 what = f"column {text_field!r} holds a null, not a string; {MISSING}"
-                strings, numbers = _without_missing(strings, numbers, given, reading, f"{place} {{}}: {what}")
+                strings, numbers = _handle_missing(
+                    strings, numbers, given, reading, f"{position} {{}}: {what}"
+                )
             if strings.null_count:
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
-                raise ValueError(f"{place} {numbers[null]}: column {field!r} holds a null, not a string")
-            checked = _documents(_checked(strings, place, numbers, reading.errors))
-            yield reading.longest.apply(checked, lambda i, numbers=numbers: f"{place} {numbers[i]}")  # type: ignore[misc]
+                raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
+            checked = _wrap_buffers(_validate_utf8(strings, position, numbers, reading.errors))
+            yield reading.longest.apply(checked, lambda i, numbers=numbers: f"{position} {numbers[i]}")  # type: ignore[misc]
 
 
-def _without_missing(
+def _handle_missing(
     strings: "pa.Array", numbers: IntArray, given: "pa.Array", reading: Reading, error: str
 ) -> tuple["pa.Array", IntArray]:
     """Return strings and row numbers where a text is given; a missing one is left out, or empty, or an error."""
@@ -87,11 +89,11 @@ def _without_missing(
     return strings if reading.text_field else strings.fill_null(""), numbers
 
 
-def _as_strings(column: "pa.Array") -> "pa.Array":
-    return column.cast(_arrow().large_string(), safe=False)
+def _cast_to_strings(column: "pa.Array") -> "pa.Array":
+    return column.cast(_import_arrow().large_string(), safe=False)
 
 
-def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest, place: str) -> int:
+def _get_batch_rows(file: "ParquetFile", group: int, field: str, longest: Longest, position: str) -> int:
     """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
@@ -101,12 +103,12 @@ def _rows_at_once(file: "ParquetFile", group: int, field: str, longest: Longest,
     of_row = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
     if longest.treatment == "error" and of_row > longest.n_bytes + _PAGE_HEADERS:
         raise longest.error(
-            place, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
+            position, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
         )
     return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
 
 
-def _documents(strings: "pa.Array") -> Documents:
+def _wrap_buffers(strings: "pa.Array") -> Documents:
     """Take the buffers of large strings as they are."""
     # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
     # its buffers, so that its first offset need not be 0.
@@ -118,9 +120,9 @@ def _documents(strings: "pa.Array") -> Documents:
     return Documents(text, bounds - bounds[0])
 
 
-def _checked(strings: "pa.Array", place: str, rows: IntArray, errors: str) -> "pa.Array":
+def _validate_utf8(strings: "pa.Array", position: str, rows: IntArray, errors: str) -> "pa.Array":
     """Return large strings that are UTF-8, mended with U+FFFD where ``errors`` is "replace"."""
-    arrow = _arrow()
+    arrow = _import_arrow()
     try:
         strings.validate(full=True)
     except arrow.ArrowInvalid:
@@ -128,13 +130,13 @@ def _checked(strings: "pa.Array", place: str, rows: IntArray, errors: str) -> "p
         if errors == "replace":
             return arrow.array([text.decode(errors="replace") for text in texts], arrow.large_string())
         wrong = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
-        raise ValueError(f"{place} {rows[wrong]}: not UTF-8; errors='replace' reads on") from None
+        raise ValueError(f"{position} {rows[wrong]}: not UTF-8; errors='replace' reads on") from None
     return strings
 
 
 @contextmanager
 def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
-    arrow = _arrow()
+    arrow = _import_arrow()
     with open_raw(url, options) as file:
         try:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
@@ -146,10 +148,10 @@ def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
 
 
 def _holds_strings(kind: "pa.DataType") -> bool:
-    arrow = _arrow()
+    arrow = _import_arrow()
     values = kind.value_type if arrow.types.is_dictionary(kind) else kind
     return values in (arrow.string(), arrow.large_string(), arrow.string_view(), arrow.null())
 
 
-def _arrow() -> Any:
+def _import_arrow() -> Any:
     return import_extra("pyarrow.parquet", "Parquet files need")

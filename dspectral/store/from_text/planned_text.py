@@ -155,9 +155,9 @@ def with_counts(draft: Draft, longest: Longest) -> Draft:
         return draft
     of_call: dict[str, Any] = dict(sorted(totals.items()))
     if count:
-        places = sorted(place for mark in marks if mark for place in mark["places"])[:SHOWN]
-        warn_of(longest, count, places, stacklevel=4)
-        of_call |= {"n_long_documents": count, "long_documents_at": places}
+        positions = sorted(position for mark in marks if mark for position in mark["places"])[:SHOWN]
+        warn_of(longest, count, positions, stacklevel=4)
+        of_call |= {"n_long_documents": count, "long_documents_at": positions}
     # What an append skipped belongs to that append, and not to the store as it was.
     if draft.generation:
         *earlier, made = draft.provenance["appended"]
@@ -175,14 +175,14 @@ def build_spans(
     name: str,
 ) -> list[B]:
     """Write the blocks of all spans of text, one task a span, but for those that are finished."""
-    work = partial(_build_span, draft=draft.for_tasks(), read=read, write=write, find=find)
+    work = partial(_build_range, draft=draft.for_tasks(), read=read, write=write, find=find)
     expect_passes(1)
     with numbered(is_pass=True), waiting_threads() as threads:
         done = run_tasks(work, list(enumerate(spans)), name=name, n_bytes=size_of(spans), **threads)
     return [block for of_span in done for block in of_span]
 
 
-def _build_span(
+def _build_range(
     item: tuple[int, S],
     *,
     draft: Draft,
@@ -200,7 +200,7 @@ def _build_span(
         return done
     blocks: list[B] = []
     # Invariant: `blocks` holds the marks of parts 0 to len(blocks) - 1, whoever wrote them.
-    for content, last in _with_last(read(span)):
+    for content, last in _mark_last(read(span)):
         part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
         known = done[part] if part < len(done) else None
         if known is None:
@@ -210,7 +210,7 @@ def _build_span(
     return blocks
 
 
-def _with_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
+def _mark_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
     """Yield contents one behind, and whether each is the last."""
     waiting: list[C] = []
     for content in contents:

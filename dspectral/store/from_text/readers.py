@@ -33,7 +33,7 @@ from dspectral.store.from_text.sources import Span, format_of, plan_spans
 from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
 from dspectral.types import Documents, IntArray
 
-_WHOLE = 1 << 60
+UNLIMITED_BYTES = 1 << 60
 OFFSET_BYTES = 8
 """Bytes of the offset of a document."""
 
@@ -50,10 +50,12 @@ def read_span(span: Span, reading: Reading = DEFAULTS) -> Iterator[Documents]:
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """
-    return pack((part for file in span.files() for part in _parts(file, reading)), reading.block_bytes)
+    return pack(
+        (part for file in span.files() for part in _read_documents(file, reading)), reading.block_bytes
+    )
 
 
-def _parts(span: Span, reading: Reading) -> Iterator[Documents]:
+def _read_documents(span: Span, reading: Reading) -> Iterator[Documents]:
     """Yield the documents of a span, in parts of some size."""
     longest, errors = reading.longest, reading.errors
     if span.format == "parquet":
@@ -89,7 +91,7 @@ def _parts(span: Span, reading: Reading) -> Iterator[Documents]:
             yield from csv_texts(texts, span.url, span.column, span.delimiter, reading, text_column)
             return
         for piece in past_header(texts, reading) if span.format == "tsv" and not span.start else texts:
-            yield _of_lines(piece, span, reading, text_column)
+            yield _parse_lines(piece, span, reading, text_column)
 
 
 def _empty_record(span: Span, encoding: str | None) -> bytes:
@@ -99,7 +101,7 @@ def _empty_record(span: Span, encoding: str | None) -> bytes:
     return b"\t" * (span.n_columns - 1) if span.format == "tsv" else b""
 
 
-def _of_lines(piece: Piece, span: Span, reading: Reading, text_column: int) -> Documents:
+def _parse_lines(piece: Piece, span: Span, reading: Reading, text_column: int) -> Documents:
     if span.format == "txt":
         return split_lines(piece.data)
     numbers: Sequence[int] | IntArray
@@ -115,19 +117,19 @@ def numbered_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
     path = expand_path(path)
-    yield from _numbered(path, format_of(path)[1], storage_options or {})
+    yield from _iter_lines(path, format_of(path)[1], storage_options or {})
 
 
-def _numbered(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[tuple[int, str]]:
+def _iter_lines(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[tuple[int, str]]:
     with open_bytes(url, compression, options) as file:
         number = 1
         for piece in whole_lines(file, url):
-            for line in _decoded(piece).removesuffix("\n").split("\n"):
+            for line in _decode(piece).removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
 
 
-def _decoded(piece: Piece) -> str:
+def _decode(piece: Piece) -> str:
     try:
         return piece.data.decode()
     except UnicodeDecodeError as error:
@@ -139,53 +141,57 @@ def read_records(
     path: str | PathLike[str], fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and some fields of each record of files of any format, in their order."""
-    reading = Reading(field=fields[0], text_field=fields[-1], storage_options=options, block_bytes=_WHOLE)
+    reading = Reading(
+        field=fields[0], text_field=fields[-1], storage_options=options, block_bytes=UNLIMITED_BYTES
+    )
     for span in (file for whole in plan_spans(path, reading) for file in whole.files()):
         if span.format == "parquet":
             records = parquet_records(span.url, span.start, fields, options)
         else:
-            records = _records_of_text(span, options)
-        for place, record in records:
+            records = _iter_text_records(span, options)
+        for position, record in records:
             if lacking := [field for field in fields if field not in record]:
-                raise ValueError(f"{place}: no field {lacking[0]!r}, but {', '.join(map(str, record))}")
-            yield place, record
+                raise ValueError(f"{position}: no field {lacking[0]!r}, but {', '.join(map(str, record))}")
+            yield position, record
 
 
-def _records_of_text(span: Span, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _iter_text_records(span: Span, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     if span.format == "csv":
         with open_bytes(span.url, span.compression, options) as file:
             pieces = whole_lines(file, span.url, keep_returns=True)
             rows = csv_records(pieces, span.url, span.delimiter, Longest().of_records)
-            yield from _named((f"{span.url}, line {line}", row) for line, row in rows if not is_blank(row, 0))
+            yield from _rows_to_dicts(
+                (f"{span.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
+            )
         return
     lines = (
         (f"{span.url}, line {number}", line)
-        for number, line in _numbered(span.url, span.compression, options)
+        for number, line in _iter_lines(span.url, span.compression, options)
         if line.strip(" ")
     )
     if span.format == "tsv":
-        yield from _named((place, line.split("\t")) for place, line in lines)
+        yield from _rows_to_dicts((position, line.split("\t")) for position, line in lines)
         return
-    for place, line in lines:
+    for position, line in lines:
         try:
             record = parse_json(line)
             if not isinstance(record, dict):
                 raise ValueError(f"expected a JSON object, not {line[:60]}")  # noqa: TRY004, TRY301
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}: {error}") from error
-        yield place, record
+            raise ValueError(f"{position}: {error}") from error
+        yield position, record
 
 
-def _named(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows behind the header by its names."""
     header: list[str] = []
-    for place, row in rows:
+    for position, row in rows:
         if not header:
             header = row
         elif len(row) != len(header):
-            raise ValueError(f"{place}: {len(row)} column(s), but the header has {len(header)}")
+            raise ValueError(f"{position}: {len(row)} column(s), but the header has {len(header)}")
         else:
-            yield place, dict(zip(header, row, strict=True))
+            yield position, dict(zip(header, row, strict=True))
 
 
 def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
@@ -199,7 +205,7 @@ def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
     for part in parts:
         first = 0
         while first < part.n_documents:
-            stop = _fitting(part, first, block_bytes - n_bytes, most - n_documents)
+            stop = _find_fitting_stop(part, first, block_bytes - n_bytes, most - n_documents)
             if stop == first and not held:
                 stop = first + 1  # too long for any block
             if stop > first:
@@ -215,7 +221,7 @@ def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
         yield join_documents(held)
 
 
-def _fitting(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
+def _find_fitting_stop(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
     """Return where the documents from ``first`` on stop to fit."""
     # Offsets are sorted: the last one within the limit is the end of the last document that fits.
     limit = part.offsets[first] + n_bytes

@@ -39,7 +39,7 @@ def json_texts(
     texts: list[bytes | None] = []
     for number, line in enumerate(lines):
         try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
-            texts.append(_json_text(line, field, reading, numbers=numbers))
+            texts.append(_extract_json_text(line, field, reading, numbers=numbers))
         except (ValueError, RecursionError) as error:
             if line.strip():
                 raise ValueError(f"{piece.place_of_line(number)}: {error}") from error
@@ -59,37 +59,37 @@ def parse_json(line: str) -> Any:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
 
 
-def _json_text(line: str, field: str, reading: Reading, *, numbers: bool) -> bytes | None:
+def _extract_json_text(line: str, field: str, reading: Reading, *, numbers: bool) -> bytes | None:
     record = parse_json(line)
     if isinstance(record, dict):
         text, given = record.get(field), reading.text_field
         if given is not None and reading.if_missing == "skip" and is_missing(record.get(given)):
             return None
         if isinstance(text, str):
-            return _encode(text, reading.errors)
+            return _encode_text(text, reading.errors)
         if numbers and type(text) is int:
             return str(text).encode()
         if is_missing(text) and given is None and reading.if_missing != "error":
             return reading.count_missing()
-    raise ValueError(_why_no_text(record, field, numbers=numbers))
+    raise ValueError(_no_text_message(record, field, numbers=numbers))
 
 
-def _why_no_text(record: object, field: str, *, numbers: bool) -> str:
+def _no_text_message(record: object, field: str, *, numbers: bool) -> str:
     if not isinstance(record, dict):
-        return f"expected a JSON object with a string in {field!r}, not {_shown(record)}"
+        return f"expected a JSON object with a string in {field!r}, not {_abbreviate(record)}"
     remedy = f"; {MISSING}" if is_missing(record.get(field)) and not numbers else ""
     if field not in record:
-        return f"no field {field!r} in the record, but {_shown(list(record))}{remedy}"
-    return f"field {field!r} holds {_shown(record[field])}, not a string{remedy}"
+        return f"no field {field!r} in the record, but {_abbreviate(list(record))}{remedy}"
+    return f"field {field!r} holds {_abbreviate(record[field])}, not a string{remedy}"
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     """Return the beginning of a value as JSON."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _encode(text: str, errors: str) -> bytes:
+def _encode_text(text: str, errors: str) -> bytes:
     """Encode a text that may have half a surrogate pair, which JSON can escape and UTF-8 cannot hold."""
     try:
         return text.encode()
@@ -131,7 +131,7 @@ def tsv_texts(
         given = np.less(*cells(text_column))
         reading.count_missing(int(np.sum(~given)))
         starts, stops, numbers = starts[given], stops[given], numbers[given]
-    return _slices(lines.data, starts, stops), numbers
+    return _take_slices(lines.data, starts, stops), numbers
 
 
 def past_header(pieces: Iterable[Piece], reading: Reading) -> Iterator[Piece]:
@@ -148,7 +148,7 @@ def past_header(pieces: Iterable[Piece], reading: Reading) -> Iterator[Piece]:
             yield piece._replace(data=data, byte=piece.byte + n_bytes, line=(piece.line or 0) + n_lines)
 
 
-def _slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
+def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
     """Return ``data[start:stop]`` of each pair; each begins where the one before stops, or behind it."""
     # The running sum of `steps` is 1 on the bytes to keep: +1 where a slice starts, -1 where one stops.
     # Empty slices are left out: one that starts where its neighbor does would repeat an index, and an array of indices
@@ -167,7 +167,7 @@ def csv_records(
     """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
     # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
-    lines = _Lines(pieces, longest)
+    lines = _RecordLines(pieces, longest)
     records = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         line = records.line_num + 1
@@ -200,7 +200,7 @@ def csv_texts(
     texts: list[bytes] = []
     lines: list[int] = []
 
-    def taken() -> Documents:
+    def concatenate_texts() -> Documents:
         return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}")
 
     for line, record in csv_records(pieces, url, delimiter, longest.of_records):
@@ -221,9 +221,9 @@ def csv_texts(
         lines.append(line)
         n_bytes += len(texts[-1])
         if n_bytes >= PIECE_BYTES or len(texts) == _RECORDS:
-            yield taken()
+            yield concatenate_texts()
             texts, lines, n_bytes = [], [], 0
-    yield taken()
+    yield concatenate_texts()
 
 
 def is_blank(record: list[str], n_columns: int) -> bool:
@@ -231,23 +231,23 @@ def is_blank(record: list[str], n_columns: int) -> bool:
     return not record or (n_columns != 1 and len(record) == 1 and not record[0].strip())
 
 
-def _lines_of(data: bytes) -> io.StringIO:
+def _split_csv_lines(data: bytes) -> io.StringIO:
     """Return the lines of a piece, which to look for CR alone takes twice as long."""
     return io.StringIO(data.decode(), newline="" if count_lone_returns(data) else "\n")
 
 
-class _Lines:
+class _RecordLines:
     """Lines of pieces, as long as those of one record are not too many."""
 
     def __init__(self, pieces: Iterable[Piece], longest: Longest) -> None:
-        self._lines = (line for piece in pieces for line in _lines_of(piece.data))
+        self._lines = (line for piece in pieces for line in _split_csv_lines(piece.data))
         self._longest = longest
-        self._place = ""
+        self._position = ""
         self._left = 0
 
-    def begin_record(self, place: str) -> None:
-        """Count from here; ``place`` is where the record begins."""
-        self._place, self._left = place, self._longest.n_bytes
+    def begin_record(self, position: str) -> None:
+        """Count from here; ``position`` is where the record begins."""
+        self._position, self._left = position, self._longest.n_bytes
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -256,5 +256,5 @@ class _Lines:
         line = next(self._lines)
         self._left -= len(line)
         if self._left < 0:
-            raise self._longest.error(self._place, "a record (is a quote never closed?)")
+            raise self._longest.error(self._position, "a record (is a quote never closed?)")
         return line

@@ -61,25 +61,25 @@ def files_of(
         if system.isfile(path):
             found = {path: system.info(path)}
         elif system.isdir(path):
-            listed = {info["name"]: _followed(system, info) for info in system.ls(path, detail=True)}
-            found = _in_folder(source, listed, records=records, any_ending=any_ending)
+            listed = {info["name"]: _follow_link(system, info) for info in system.ls(path, detail=True)}
+            found = _select_in_folder(source, listed, records=records, any_ending=any_ending)
         else:
             refuse_if_there(system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
     else:
-        listed = {name: _followed(system, info) for name, info in _matching(system, path).items()}
+        listed = {name: _follow_link(system, info) for name, info in _glob(system, path).items()}
         found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
         if not found:
             raise FileNotFoundError(f"no file matches {source!s:.300}")
     return [
-        (_url(system, name, source), name, info["size"], stamp_of(system, name, info))
+        (_make_url(system, name, source), name, info["size"], stamp_of(system, name, info))
         for name, info in found.items()
     ]
 
 
-def _matching(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
+def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
     """Return what is listed of all that a pattern names, links to folders followed on this machine."""
     if is_local(system):
         names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  that of Path names hidden files
@@ -91,7 +91,7 @@ def _matching(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]
     return {name: info for name, info in listed.items() if name in shown}
 
 
-def _followed(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
+def _follow_link(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
     """Return what is listed of a file, of a link what it leads to."""
     if not info.get("islink"):
         return info
@@ -114,7 +114,7 @@ def format_of(path: str) -> tuple[str | None, str | None]:
     return (ENDINGS.get(ending) if parts else None), compression
 
 
-def _in_folder(
+def _select_in_folder(
     source: str, listed: dict[str, dict[str, Any]], *, records: bool, any_ending: bool
 ) -> dict[str, Any]:
     """Return what is listed of the files of a folder that are read, in the order of their names."""
@@ -136,14 +136,14 @@ def _in_folder(
     kind = (
         "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt or .log"
     )
-    place = source.rstrip("/")
+    folder = source.rstrip("/")
     raise FileNotFoundError(
         f"no file in the folder {source} is {kind}: {inside}; field= reads records, unit='line' with the pattern "
-        f"{place}/* any text, format= says what all its files are, and {place}/**/*.txt names files in its folders"
+        f"{folder}/* any text, format= says what all its files are, and {folder}/**/*.txt names files in its folders"
     )
 
 
-def _url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
+def _make_url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
     """Return what opens a file from any directory."""
     if "::" in source:
         return source
@@ -233,14 +233,14 @@ def plan_spans(
     reading = reading.checked()
     encoding, spans = known_encoding(reading.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
-        for url, path, size, stamp in _found(sources, expand_path(source), reading):
+        for url, path, size, stamp in _find_source_files(sources, expand_path(source), reading):
             file = Span(url, "", None, "id" if ids else "", reading.field, encoding=encoding, stamps=(stamp,))
-            cut = partial(_spans, file, path, size, reading)
+            cut = partial(_split_file, file, path, size, reading)
             spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
-    return list(_together(spans, reading.block_bytes))
+    return list(_coalesce_small_files(spans, reading.block_bytes))
 
 
-def _found(sources: Any, source: str, reading: Reading) -> list[Any]:
+def _find_source_files(sources: Any, source: str, reading: Reading) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
         records, any_ending = reading.field is not None, reading.format is not None
@@ -254,7 +254,7 @@ def _found(sources: Any, source: str, reading: Reading) -> list[Any]:
         ) from error
 
 
-def _whole(file: Span, path: str, reading: Reading) -> Span:
+def _detect_format(file: Span, path: str, reading: Reading) -> Span:
     """Return the whole of a file as a span with its format, if unit and field fit that."""
     url, unit, field = file.url, reading.unit, reading.field
     named, compression = format_of(path)
@@ -262,7 +262,7 @@ def _whole(file: Span, path: str, reading: Reading) -> Span:
     # Where the ending says nothing of records, the content does; any file is text where a unit says so.
     is_open = named is None and unit is None
     looked = is_open or (named in (None, "txt") and field is not None)
-    file_format = reading.format or (_look_into(file, reading, named) if looked else None) or named
+    file_format = reading.format or (_sniff_format(file, reading, named) if looked else None) or named
     file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
         known = ", ".join(f".{name}" for name in ENDINGS)
@@ -275,7 +275,7 @@ def _whole(file: Span, path: str, reading: Reading) -> Span:
         raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
-        shown = f" ({', '.join(map(str, names))})" if (names := _names_in(file, reading)) else ""
+        shown = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, reading)) else ""
         raise ValueError(f"{url} holds records: field= must name the one with the text{shown}{more}")
     if reading.delimiter is not None and file_format != "csv":
         raise ValueError(f"delimiter is {reading.delimiter!r}, but {url} is no csv file")
@@ -284,7 +284,7 @@ def _whole(file: Span, path: str, reading: Reading) -> Span:
     return file._replace(unit=file.unit or unit)
 
 
-def _look_into(file: Span, reading: Reading, named: str | None) -> str | None:
+def _sniff_format(file: Span, reading: Reading, named: str | None) -> str | None:
     """Return the format of a file by its first bytes, None where they are not those of records."""
     with (
         open_bytes(file.url, file.compression, reading.options) as raw,
@@ -309,7 +309,7 @@ def _look_into(file: Span, reading: Reading, named: str | None) -> str | None:
     # Quotes stand for themselves in TSV: a file with tabs and quotes is CSV that is cut by tabs.
     file_format = "tsv" if b"\t" in line and b'"' not in head and reading.delimiter is None else "csv"
     try:
-        _with_column(file._replace(format=file_format, delimiter=","), reading)
+        _locate_columns(file._replace(format=file_format, delimiter=","), reading)
     except ValueError:
         if named is None:
             raise
@@ -317,28 +317,28 @@ def _look_into(file: Span, reading: Reading, named: str | None) -> str | None:
     return file_format
 
 
-def _names_in(file: Span, reading: Reading) -> list[Any]:
+def _list_fields(file: Span, reading: Reading) -> list[Any]:
     """Return the names of the fields of a file for a message, none where they cannot be read."""
     with suppress(Exception):
         if file.format == "parquet":
             return column_names(file.url, reading.options)
         if file.format != "jsonl":
-            return _header(file, reading.options)[0]
+            return _read_header(file, reading.options)[0]
         with open_bytes(file.url, file.compression, reading.options) as raw:
             first = next(whole_lines(raw, file.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER))
             return list(json.loads(first.data.lstrip().partition(b"\n")[0]))
     return []
 
 
-def _spans(file: Span, path: str, size: int | None, reading: Reading) -> list[Span]:
-    whole = _whole(file, path, reading)
+def _split_file(file: Span, path: str, size: int | None, reading: Reading) -> list[Span]:
+    whole = _detect_format(file, path, reading)
     # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
         groups = range(row_groups(whole.url, reading.options, str(whole.field), numbers=whole.unit == "id"))
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     line = 1
     if whole.format in ("csv", "tsv"):
-        whole, line = _with_column(whole, reading)
+        whole, line = _locate_columns(whole, reading)
     # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
     # that do not hold line ends, as those of CSV may.
     wide = is_wide(whole.encoding)
@@ -349,7 +349,7 @@ def _spans(file: Span, path: str, size: int | None, reading: Reading) -> list[Sp
     return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
 
 
-def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
+def _coalesce_small_files(spans: list[Span], span_bytes: int) -> Iterator[Span]:
     """Yield spans, small files together: each would be a task and a block, however small."""
     # Neighbors of one format, unit and column, whole files of known sizes: `held` is the span so far, which the next
     # file joins if it fits.
@@ -367,7 +367,7 @@ def _together(spans: list[Span], span_bytes: int) -> Iterator[Span]:
         yield held
 
 
-def _with_column(whole: Span, reading: Reading) -> tuple[Span, int]:
+def _locate_columns(whole: Span, reading: Reading) -> tuple[Span, int]:
     """Return the span with its columns, cut by the delimiter under which the header has them, and the header's line."""
     wanted = [str(whole.field), *([] if reading.text_field is None else [reading.text_field])]
     given = reading.delimiter
@@ -376,7 +376,7 @@ def _with_column(whole: Span, reading: Reading) -> tuple[Span, int]:
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names, line = _header(whole._replace(delimiter=cut), reading.options)
+            names, line = _read_header(whole._replace(delimiter=cut), reading.options)
         except ValueError as error:  # quotes that stand where they may not under another delimiter
             errors.append(error)
             continue
@@ -400,7 +400,7 @@ def _with_column(whole: Span, reading: Reading) -> tuple[Span, int]:
     raise ValueError(f"{whole.url} has no column {lacking!r}, or several, but {', '.join(names)}{remedy}")
 
 
-def _header(whole: Span, options: dict[str, Any]) -> tuple[list[str], int]:
+def _read_header(whole: Span, options: dict[str, Any]) -> tuple[list[str], int]:
     """Return the names of the columns of a CSV or TSV file, none if it is empty, and the line where they are."""
     # Bytes that cannot be decoded are for the reader to refuse.
     with (

@@ -19,8 +19,8 @@ from dspectral.paths import refuse_endless
 from dspectral.store.location import is_local, without_secrets
 
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.
-_ETAGS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
-_TIMES = (
+ETAG_KEYS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
+TIME_KEYS = (
     "LastModified", "last_modified", "Last-Modified", "mtime", "modified", "updated", "created", "date_time"
 )  # fmt: skip
 
@@ -34,10 +34,10 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
         return f"file {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
     info = system.info(path) if info is None else info
     size = info.get("size")
-    etag = next((str(info[key]).strip('"') for key in _ETAGS if info.get(key)), None)
+    etag = next((str(info[key]).strip('"') for key in ETAG_KEYS if info.get(key)), None)
     if etag is not None:
         return f"etag {size} {etag}"
-    times = [str(info[key]).replace(" ", "T") for key in _TIMES if info.get(key)]
+    times = [str(info[key]).replace(" ", "T") for key in TIME_KEYS if info.get(key)]
     if isinstance(system, MemoryFileSystem):  # its listing does not know when a file was written in place
         times.append(str(system.modified(path)).replace(" ", "T"))
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
@@ -45,10 +45,10 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
 
 def fresh_stamp(url: str, options: dict[str, Any]) -> str:
     """Return the stamp that a file has now, whatever was listed before."""
-    return retried(_fresh_stamp, url, options, what=f"looking at {without_secrets(url)}")
+    return retried(_get_current_fingerprint, url, options, what=f"looking at {without_secrets(url)}")
 
 
-def _fresh_stamp(url: str, options: dict[str, Any]) -> str:
+def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     system, path = fsspec.url_to_fs(url, **options)
     system.invalidate_cache()
     try:
@@ -68,9 +68,9 @@ def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Excepti
         raise OSError(f"{path} is there, but was not found") from error
 
 
-_FEW = 256
+ZSTD_INPUT_BYTES = 256
 """Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
-_WINDOW = 1 << 31
+ZSTD_MAX_WINDOW = 1 << 31
 """Largest window of zstandard, that of ``--long=31``; a frame takes the memory of its own window."""
 
 
@@ -78,7 +78,7 @@ _WINDOW = 1 << 31
 def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed."""
     with open_raw(url, options) as raw, name_damage(url, compression):
-        yield _decompress(raw, compression)
+        yield _open_decompressor(raw, compression)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def name_damage(url: str, compression: str | None) -> Iterator[None]:
         yield
     except EOFError as error:
         raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
-    except (zlib.error, gzip.BadGzipFile, _zstd_error()) as error:
+    except (zlib.error, gzip.BadGzipFile, _get_zstd_error()) as error:
         raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
     # bz2 reports damaged data as an OSError without a number; with one it is an error of the file system.
     except OSError as error:
@@ -115,15 +115,15 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
         yield raw
 
 
-def _decompress(raw: IO[bytes], compression: str | None) -> Any:
+def _open_decompressor(raw: IO[bytes], compression: str | None) -> Any:
     if compression == "gz":
         return gzip.GzipFile(fileobj=raw)
     if compression == "bz2":
         return bz2.BZ2File(raw)
-    return io.BufferedReader(_Chunks(_unpacked(raw))) if compression == "zst" else raw
+    return io.BufferedReader(_IteratorIO(_decompress_zstd(raw))) if compression == "zst" else raw
 
 
-class _Chunks(io.RawIOBase):
+class _IteratorIO(io.RawIOBase):
     """Chunks of bytes, made as they are asked for, as a file."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -145,15 +145,17 @@ class _Chunks(io.RawIOBase):
         return size
 
 
-def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
+def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
     """Yield what frames of zstandard hold; the library's own reader takes a truncated frame for a whole one."""
     # A frame is open while `frame` is not None: the end of the file is truncation then.
     frame: Any = None
     while compressed := memoryview(raw.read(1 << 17)):
         while compressed:
-            frame = frame or _zstandard().ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+            frame = (
+                frame or _import_zstandard().ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
+            )
             # The decompressor returns all the text that its input stands for: little input bounds the memory.
-            few = compressed[:_FEW]
+            few = compressed[:ZSTD_INPUT_BYTES]
             yield frame.decompress(few)
             # What is unused is of the next frame.
             compressed = compressed[len(few) - len(frame.unused_data) :]
@@ -172,21 +174,21 @@ def import_extra(name: str, what: str) -> Any:
     return import_module(package)
 
 
-def _zstandard() -> Any:
+def _import_zstandard() -> Any:
     return import_extra("zstandard", ".zst files need")
 
 
-def _zstd_error() -> type[Exception]:
+def _get_zstd_error() -> type[Exception]:
     try:
-        error: type[Exception] = _zstandard().ZstdError
+        error: type[Exception] = _import_zstandard().ZstdError
     except ImportError:
         return zlib.error
     return error
 
 
-_WIDE = ("utf-16", "utf-32")
+WIDE_ENCODINGS = ("utf-16", "utf-32")
 """Beginnings of the names of encodings in which a line end is more than one byte."""
-_READ = 1 << 18
+TRANSCODE_BYTES = 1 << 18
 
 
 def known_encoding(encoding: str | None) -> str | None:
@@ -203,7 +205,7 @@ def known_encoding(encoding: str | None) -> str | None:
         ) from error
     if name in ("utf-8", "utf-8-sig"):
         return None
-    if line_end != b"\n" and not name.startswith(_WIDE):
+    if line_end != b"\n" and not name.startswith(WIDE_ENCODINGS):
         raise ValueError(
             f"encoding is {encoding!r}, but its lines do not end in one known way: convert the files"
         )
@@ -212,7 +214,7 @@ def known_encoding(encoding: str | None) -> str | None:
 
 def is_wide(encoding: str | None) -> bool:
     """Report whether files of an encoding cannot be cut at bytes that are line ends."""
-    return encoding is not None and encoding.startswith(_WIDE)
+    return encoding is not None and encoding.startswith(WIDE_ENCODINGS)
 
 
 def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
@@ -230,21 +232,21 @@ def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Ite
     if encoding is None or not is_wide(encoding):
         yield file
     else:
-        yield io.BufferedReader(_Chunks(_transcoded(file, url, encoding, errors)))
+        yield io.BufferedReader(_IteratorIO(_transcode(file, url, encoding, errors)))
 
 
-def _transcoded(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterator[bytes]:
+def _transcode(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterator[bytes]:
     """Yield a file of another encoding as UTF-8."""
     decoder, at, data = codecs.getincrementaldecoder(encoding)(errors), 0, b" "
     # A read may end within a letter, whose first bytes wait in the decoder; `at` are the bytes that were read before.
     while data:
-        data = file.read(_READ)
+        data = file.read(TRANSCODE_BYTES)
         waiting = len(decoder.getstate()[0])
         try:
             yield decoder.decode(data, final=not data).encode("utf-8", "replace")
         except UnicodeDecodeError as error:
-            place = at - waiting + error.start
-            raise ValueError(f"{url}, byte {place}: {not_decoded(encoding, error)}") from error
+            position = at - waiting + error.start
+            raise ValueError(f"{url}, byte {position}: {not_decoded(encoding, error)}") from error
         except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
             raise ValueError(f"{url} is not {encoding}: {error}") from error
         at += len(data)

@@ -110,11 +110,11 @@ class TextFiles:
     def blocks(self) -> tuple[TextBlock, ...]:
         """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
         spans = plan_spans(self.sources, self.reading)
-        counted = run_tasks(partial(_count, reading=self.reading), spans, name="count-documents")
+        counted = run_tasks(partial(_count_documents, reading=self.reading), spans, name="count-documents")
         self._n_long = sum(found.count for _, found in counted)
         if self._n_long:
-            places = [place for _, found in counted for place in found.places]
-            warn_of(self.reading.longest, self._n_long, places[:SHOWN], stacklevel=3)
+            positions = [position for _, found in counted for position in found.places]
+            warn_of(self.reading.longest, self._n_long, positions[:SHOWN], stacklevel=3)
         return tuple(
             TextBlock(span, number, *block)
             for span, (of_span, _) in zip(spans, counted, strict=True)
@@ -172,12 +172,12 @@ class TextFiles:
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
         # A span has several blocks, and is read once: distinct ones, in the order of the files.
         spans = list(dict.fromkeys(block.span for block in self.blocks))
-        sample = partial(_sample_span, reading=self.reading, hashing=settings, size=size)
+        sample = partial(_sample_range, reading=self.reading, hashing=settings, size=size)
         of_spans = run_tasks(sample, spans, name="sample-terms")
         return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
 
 
-def _count(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], ReadCounts]:
+def _count_documents(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], ReadCounts]:
     """Return the number of documents of each block of a span with the digest of their text, and those too long."""
     found = ReadCounts()
     # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
@@ -185,7 +185,7 @@ def _count(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], Read
     return [(documents.n_documents, digest_of(*documents)) for documents in blocks], found
 
 
-def _sample_span(span: Span, *, reading: Reading, hashing: HashingSettings, size: int) -> list[TermSample]:
+def _sample_range(span: Span, *, reading: Reading, hashing: HashingSettings, size: int) -> list[TermSample]:
     """Return the most frequent terms of each block of a span."""
     return [TermSample.of(documents, hashing, size) for documents in read_span(span, reading)]
 

@@ -80,7 +80,7 @@ class Texts:
         TypeError
             If it is a table and no field is named.
         """
-        return self.texts if self.field is None else _column(self.texts, self.field)
+        return self.texts if self.field is None else _select_column(self.texts, self.field)
 
 
 def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
@@ -136,7 +136,7 @@ def numbered_partitions(collection: Any) -> da.Array:
     """Return the partitions of a Dask collection as a stream of blocks, each with its number."""
     # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
     # where it stands.
-    number = dask.delayed(_numbered, pure=False)
+    number = dask.delayed(_number_partition, pure=False)
     parts = [
         number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))
     ]
@@ -158,14 +158,14 @@ def each_partition(
     partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
 ) -> tuple[Any, ...]:
     """Call a function of the number and texts of each partition, one task each."""
-    return summarize(partitions, of=partial(_of_partition, function=function), name=name).found
+    return summarize(partitions, of=partial(_apply_to_partition, function=function), name=name).found
 
 
 def hashed_partitions(
     partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int
 ) -> da.Array:
     """Return the rows of each partition, made as they are read. Shapes: returns (n_documents, n_columns)."""
-    sizes = each_partition(partitions, _count, name="count-documents")
+    sizes = each_partition(partitions, _count_documents, name="count-documents")
     if not sum(sizes):
         raise ValueError("no document at all in the texts given")
     rows_of = partial(_hash_partition, hash_block=hash_block)
@@ -173,7 +173,7 @@ def hashed_partitions(
     return da.map_blocks(rows_of, partitions, dtype=np.float32, chunks=chunks, meta=meta)
 
 
-def _of_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> OfPartitions:
+def _apply_to_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> OfPartitions:
     return OfPartitions((function(*block),))
 
 
@@ -181,21 +181,21 @@ def _hash_partition(block: tuple[int, Any], *, hash_block: Callable[[Documents],
     return hash_block(next(text_blocks(block[1], block_bytes=sys.maxsize), Documents.of([])))
 
 
-def _count(_number: int, texts: Iterable[Any]) -> int:
+def _count_documents(_number: int, texts: Iterable[Any]) -> int:
     return sum(block.n_documents for block in text_blocks(texts))
 
 
-def _numbered(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
+def _number_partition(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
     return number, texts
 
 
-def _column(table: Any, field: str) -> Any:
+def _select_column(table: Any, field: str) -> Any:
     """Return a column of a table, or a field of records, without reading what is lazy."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
     if _is_table(table):
-        return _named_column(table, field)
-    return (row[0] for row in _rows(table, (field,)))
+        return _get_column(table, field)
+    return (row[0] for row in _iter_rows(table, (field,)))
 
 
 def _is_table(table: Any) -> bool:
@@ -205,7 +205,7 @@ def _is_table(table: Any) -> bool:
     return (getattr(table, "column_names", None) or getattr(table, "columns", None)) is not None
 
 
-def _named_column(table: Any, field: str) -> Any:
+def _get_column(table: Any, field: str) -> Any:
     names = getattr(table, "column_names", None) or table.columns
     if field not in list(names):
         raise ValueError(f"the table has no column {field!r}, but {', '.join(map(str, names))}")
@@ -218,13 +218,13 @@ def _is_stream(table: Any) -> bool:
     )
 
 
-def _rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield some fields of each row of a table or each record, which are read once."""
     if _is_stream(table):
-        yield from _streamed(table, fields)
+        yield from _iter_stream_rows(table, fields)
         return
     if _is_table(table):
-        yield from zip(*(values_of(_named_column(table, field)) for field in fields), strict=True)
+        yield from zip(*(values_of(_get_column(table, field)) for field in fields), strict=True)
         return
     if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
         raise TypeError(f"field is {fields[0]!r}, but the texts are a {type(table).__name__} without columns")
@@ -239,7 +239,7 @@ def _rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
         yield tuple(record[field] for field in fields)
 
 
-def _streamed(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield some columns of a table that is read in batches, through the stream interface of Arrow."""
     pa = import_extra("pyarrow", f"a {type(table).__name__} needs")
     # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the columns alone are
@@ -278,10 +278,12 @@ def keep_texts(draft: Draft, texts: Texts, reading: Reading, id_field: str | Non
     known = where.attributes(path)
     place = None if known else where
     try:
-        keep = partial(_keep, where=place, path=path, reading=reading, fields=_fields(texts, id_field))
+        save = partial(
+            _save_partition, where=place, path=path, reading=reading, fields=_get_fields(texts, id_field)
+        )
         # Threads that write have ended before an error goes on, as what they write into is removed.
         with waiting_threads() as threads, dask.config.set(threads):
-            blocks = _keep_all(texts, keep, id_field)
+            blocks = _save_all(texts, save, id_field)
     except Exception:
         if not known:  # nothing that is of use to a later call: the next one may be of other text
             with suppress(OSError):  # workers of a cluster may still write; the reason is what counts
@@ -299,7 +301,7 @@ def keep_texts(draft: Draft, texts: Texts, reading: Reading, id_field: str | Non
     return blocks
 
 
-def _fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
+def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
     """Return the fields of the text and of the id, none where there are no ids."""
     if id_field is None:
         return ()
@@ -311,8 +313,8 @@ def _fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
     return texts.field, id_field
 
 
-def _keep_all(
-    texts: Texts, keep: Callable[[int, Any], list[KeptBlock]], id_field: str | None
+def _save_all(
+    texts: Texts, save: Callable[[int, Any], list[KeptBlock]], id_field: str | None
 ) -> list[KeptBlock]:
     column: Any = texts.column
     partitions = partitions_of(column)
@@ -320,13 +322,13 @@ def _keep_all(
         column = texts.texts
         if partitions is not None:
             if _is_table(column):
-                _named_column(column, id_field)
+                _get_column(column, id_field)
                 column = column[[texts.field, id_field]]
             partitions = numbered_partitions(column)
     if partitions is None:
-        blocks = keep(0, column)
+        blocks = save(0, column)
     else:
-        blocks = [block for found in each_partition(partitions, keep, name="keep-texts") for block in found]
+        blocks = [block for found in each_partition(partitions, save, name="keep-texts") for block in found]
     if not blocks:
         raise ValueError(f"no document at all in {texts!r}")
     return blocks
@@ -345,7 +347,7 @@ def read_kept_ids(block: KeptBlock, *, where: Location) -> Iterator[Documents]:
     yield read_documents(where, f"{block.name}/{IDS}")
 
 
-def _keep(
+def _save_partition(
     number: int,
     texts: Iterable[Any],
     *,
@@ -363,12 +365,12 @@ def _keep(
     named = f"partition {number}, document" if number else "document"
     # `ids` are those of the texts that were read and are in no block yet.
     ids: list[str] = []
-    rows = _noting_ids(_rows(texts, fields), ids, reading) if fields else texts
-    stand_in = partial(_stand_in, reading=reading)
+    rows = _collect_ids(_iter_rows(texts, fields), ids, reading) if fields else texts
+    stand_in = partial(_replace_missing, reading=reading)
     piece_bytes = min(reading.block_bytes, PIECE_BYTES)
     whole = text_blocks(rows, block_bytes=piece_bytes, named=named, stand_in=stand_in)
     n_before = 0
-    for part, documents in enumerate(pack(_not_too_long(whole, named, reading.longest), reading.block_bytes)):
+    for part, documents in enumerate(pack(_limit_sizes(whole, named, reading.longest), reading.block_bytes)):
         name = f"{path}/{number:06d}-{part:06d}"
         own = Documents.of(ids[: documents.n_documents])
         del ids[: documents.n_documents]
@@ -386,14 +388,14 @@ def _keep(
     return blocks
 
 
-def _stand_in(place: str, *, reading: Reading) -> bytes | None:
+def _replace_missing(place: str, *, reading: Reading) -> bytes | None:
     """Return what a missing text is read as, None where it is left out."""
     if reading.if_missing == "error":
         raise TypeError(f"{place}, but it must be a string; {MISSING}")
     return reading.count_missing()
 
 
-def _noting_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Reading) -> Iterator[Any]:
+def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Reading) -> Iterator[Any]:
     """Yield the text of each row, and note the id of each that is not left out."""
     for number, (text, own) in enumerate(rows):
         if reading.if_missing != "skip" or not is_missing(text):
@@ -405,12 +407,12 @@ def _noting_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Readin
         yield text
 
 
-def _not_too_long(parts: Iterable[Documents], named: str, longest: Longest) -> Iterator[Documents]:
+def _limit_sizes(parts: Iterable[Documents], named: str, longest: Longest) -> Iterator[Documents]:
     first = 0
 
-    def place_of(i: int) -> str:
+    def describe_position(i: int) -> str:
         return f"{named} {first + i}"
 
     for part in parts:
-        yield longest.apply(part, place_of)
+        yield longest.apply(part, describe_position)
         first += part.n_documents

@@ -129,7 +129,7 @@ def test_counts_in_the_store_give_the_same_vectors_as_counts_in_memory(corpus, s
 def test_counts_in_the_store_are_made_once(corpus, monkeypatch):
     with memory(1):
         first = WordEmbedding(3, window=3).fit(corpus)
-        monkeypatch.setattr("dspectral.store.context_counts._count", None)
+        monkeypatch.setattr("dspectral.store.context_counts._spill_block", None)
         again = WordEmbedding(3, window=3, scaling="ppmi", recipe=EmbeddingRecipe(n_skipped=0)).fit(corpus)
     assert again.vectors_.shape == first.vectors_.shape
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dspectral.store.from_text.lines import Piece, Reading, split_lines, whole_lines
-from dspectral.store.from_text.parquet import _documents
+from dspectral.store.from_text.parquet import _wrap_buffers
 from dspectral.store.from_text.readers import read_span
 from dspectral.store.from_text.records import csv_texts
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
@@ -196,7 +196,10 @@ def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
 
 
 def test_buffers_of_columns_lines_and_csv_parts_are_what_they_say():
-    assert texts([[_documents(pa.array(["a", "bc", "", "d"], pa.large_string()).slice(1, 2))]]) == ["bc", ""]
+    assert texts([[_wrap_buffers(pa.array(["a", "bc", "", "d"], pa.large_string()).slice(1, 2))]]) == [
+        "bc",
+        "",
+    ]
     assert split_lines(b"").n_documents == 0
     piece = Piece(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
     parts = [part.n_documents for part in csv_texts([piece], "a.csv", 0, ",")]
