@@ -1,6 +1,6 @@
-"""Arrays of a store and of models, compressed, each chunk with a checksum; and digests of their content.
+"""Compressed arrays of stores and models: checksums per chunk, digests and content hashes.
 
-A block that was exchanged for another one has right checksums everywhere: its mark repeats a digest of its arrays.
+Chunk checksums do not detect a block that was replaced by another valid block; digests in its marker do.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ from dspectral.types import JSON
 
 R = TypeVar("R")
 BLOSC_THREAD_BYTES = 256 << 10
-"""Bytes that Blosc packs in one piece, without threads."""
+"""Smallest array, in bytes, for which Blosc starts threads."""
 CHUNKS_PER_READ = 4
-"""Chunks of a large array that are asked for at once."""
+"""Number of chunks of a large array that are read concurrently."""
 
 SEAL = "seal"
-"""Attribute beside sealed content."""
+"""Attribute that holds the content hash of the other attributes."""
 ARRAYS_PREFIX = "arrays-"
-"""Beginning of the name of the group with a record's arrays; its generation follows."""
+"""Prefix of the name of the group with a model's arrays; the generation follows."""
 UNFINISHED = "dspectral_unfinished"
-"""Attribute of a group that a save has begun, and of its folders of arrays: they are of this library."""
+"""Attribute of a group, and of its array folders, whose save is not complete."""
 
 
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
-    """Write a one-dimensional array, compressed, with a crc32c checksum for each chunk. Shapes: `values` (n,)."""
+    """Write a one-dimensional array, compressed, with a CRC-32C checksum per chunk. Shapes: `values` (n,)."""
     with named_when_full(f"{store}/{path}"):
         retried(_write_array, store, path, values, what=f"writing {path} of {store}")
 
@@ -47,20 +47,20 @@ def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
 def _write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     files = _call_off_main_thread(files_of, values, n_bytes=values.nbytes)
     store.make_groups(path)
-    if store.is_there(f"{path}/{METADATA}"):  # a write was cut short
+    if store.is_there(f"{path}/{METADATA}"):  # left by an interrupted write
         sync(store.delete_dir(path))
     store.write_files({f"{path}/{name}": content for name, content in files.items()})
 
 
 def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: int) -> R:
-    """Call a function that packs or unpacks: in the main thread Blosc would start threads of its own for many bytes."""
+    """Call a compression function; outside the main thread for large arrays, so that Blosc starts no threads."""
     if n_bytes < BLOSC_THREAD_BYTES or threading.current_thread() is not threading.main_thread():
         return function(*arguments)
     return sync(asyncio.to_thread(function, *arguments))
 
 
 def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
-    """Read an array of :func:`write_array`, checksums verified. Shapes: returns (n,)."""
+    """Read an array of :func:`write_array` and verify its checksums. Shapes: returns (n,)."""
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
     return retried(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
 
@@ -68,10 +68,10 @@ def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[
 def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
     if (written := _read_directly(store, path)) is not None:
         return written
-    # Zarr says what is wrong, and reads what other programs have written.
+    # Zarr reads arrays of other programs and raises specific errors.
     array, values = _read_with_zarr(store, path, name, remedy)
-    # Zarr fills a chunk that is not there with a value that no chunk begins with. One look at each chunk's first entry
-    # costs nothing; asking the store which chunks it has would list files, for each array of each block.
+    # Zarr fills a missing chunk with the fill value, which starts no written chunk. Checking the first entry of each
+    # chunk avoids listing the files of each array.
     first = values[:: array.chunks[0]]
     if (np.isnan(first) if first.dtype.kind == "f" else first == absent(first.dtype)).any():
         raise StoreError(f"{name} lacks a chunk; {remedy}")
@@ -79,7 +79,7 @@ def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]
 
 
 def _read_directly(store: Files, path: str) -> NDArray[Any] | None:
-    """Return an array that is there, whole and as :func:`write_array` writes it; None for every other one."""
+    """Return a complete array in the form of :func:`write_array`; None for every other array."""
     try:
         metadata, first = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
         if metadata is None or (form := Form.of(metadata.tobytes())) is None:
@@ -90,14 +90,14 @@ def _read_directly(store: Files, path: str) -> NDArray[Any] | None:
         FileNotFoundError,
         ValueError,
         RuntimeError,
-    ):  # a store, a chunk or a checksum is missing or wrong
+    ):  # the store, a chunk or a checksum is missing or wrong
         return None
 
 
 def _read_chunks(
     store: Files, path: str, first: NDArray[np.uint8] | None, n_chunks: int
 ) -> Iterator[NDArray[np.uint8] | None]:
-    """Read the chunks of an array, the first of which is known, a few at a time: all of them may be large."""
+    """Yield the chunks of an array, a few in memory at a time; the first one is given."""
     yield from [first][:n_chunks]
     for start in range(1, n_chunks, CHUNKS_PER_READ):
         numbers = range(start, min(start + CHUNKS_PER_READ, n_chunks))
@@ -105,7 +105,7 @@ def _read_chunks(
 
 
 def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
-    """Read an array of any shape, and name what is missing or damaged."""
+    """Read an array of any shape; raise StoreError if it is missing or damaged."""
     return retried(_read_with_zarr, store, path, name, remedy, what=f"reading {name}")
 
 
@@ -130,72 +130,74 @@ def _read_with_zarr(
         ArithmeticError,
         MemoryError,
     ) as error:
-        # Zarr raises the last five for metadata that are JSON, but of no array. RecursionError is a RuntimeError.
+        # Zarr raises the last five for JSON that does not describe an array. RecursionError is a RuntimeError.
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 
 def digest_of(*arrays: NDArray[Any]) -> int:
-    """Return the CRC-32C of arrays, their types and lengths, at 9 GB a second; it is no protection against deceit."""
+    """Return the CRC-32C of arrays, their types and shapes; it detects damage, not forgery."""
     crc = 0
     for array in arrays:
-        # Type and shape first: the same bytes as another type, or cut otherwise, are other content.
+        # Type and shape are part of the content: the same bytes can be other numbers.
         crc = google_crc32c.extend(crc, f"{array.dtype.str}{array.shape}".encode())
         crc = google_crc32c.extend(crc, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return int(crc)
 
 
 def seal_of(content: JSON) -> str:
-    """Return a digest of content that JSON knows."""
+    """Return the BLAKE2b hash of a JSON value."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def is_sealed(content: dict[str, Any]) -> bool:
-    """Report whether content is as it was sealed."""
+    """Report whether attributes match their content hash."""
     return content.get(SEAL) == seal_of({key: value for key, value in content.items() if key != SEAL})
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return content with its seal."""
+    """Return attributes with their content hash added."""
     return {**content, SEAL: seal_of(content)}
 
 
 class Record(NamedTuple):
-    """The content of a Zarr group: its place, and its attributes as JSON gives them back."""
+    """A Zarr group: its location and its attributes."""
 
     where: Location
     attributes: dict[str, Any]
 
     def array(self, number: int) -> NDArray[Any]:
-        """Read an array, its checksums verified."""
+        """Read an array by its number and verify its checksums and digest."""
         path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
         array, values = load_array(self.where.open(), path, name, remedy)
-        # Any number may stand in a record, NaN too: only the store knows which chunks are there.
+        # Models may hold any number, NaN included, so missing chunks are found by listing them.
         try:
             lacks = array.nchunks - array.nchunks_initialized
-        except FileNotFoundError as error:  # the folder is gone between two files
+        except FileNotFoundError as error:  # the folder was removed during the read
             raise StoreError(f"{name} is missing; {remedy}") from error
         if lacks:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
         if self.attributes["digests"][number] != digest_of(values):
-            raise StoreError(f"{name} is not what was written; {remedy}")
+            raise StoreError(f"{name} does not match its digest; {remedy}")
         return values
 
 
 def read_record(where: Location) -> Record | None:
-    """Return the attributes of the group at a place, or None where there is no group."""
+    """Return the group at a location; None if there is no group."""
     attributes = where.attributes()
     if attributes is None:
         return None
-    # A group of another library has neither of these, and no seal.
+    # Groups of other libraries have neither key and no content hash.
     if attributes.keys() & {"generation", UNFINISHED} and not is_sealed(attributes):
-        raise StoreError(f"the attributes of {where.url} were changed after they were written; save it again")
+        raise StoreError(
+            f"the attributes of {where.url} do not match their content hash; save the model again"
+        )
     return Record(where, attributes)
 
 
 def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
-    """Write arrays, then the attributes that make them count, then remove the arrays of the record that was read."""
+    """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
     earlier = read_record(where)
     replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
     generation = _find_free_generation(where, replaced + 1)
@@ -207,9 +209,8 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
         path = f"{folder}/{number}"
         with named_when_full(f"{where.url}/{path}"):
             retried(_write_row_chunks, store, path, values, what=f"writing {path} of {where.url}")
-    # The attributes name the generation of the arrays that count: before this one write they are the old ones, after
-    # it the new ones. Only then are the old ones in nobody's way.
-    # Digests of the arrays and a seal of everything: a shape or a number that was edited makes another model.
+    # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
+    # Digests and the content hash detect edited shapes and numbers.
     content = {**attributes, "generation": generation, "digests": [digest_of(values) for values in arrays]}
 
     def finish() -> None:
@@ -222,10 +223,10 @@ def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[N
 
 
 def _find_free_generation(where: Location, generation: int) -> int:
-    """Return the first generation from this one on without a folder of others; remove what a killed save left."""
+    """Return the first unused generation from this one on; remove folders of an interrupted save."""
     names = where.names()
     while (folder := _get_arrays_path(generation)) in names:
-        with suppress(StoreError):  # an array of another program, for example
+        with suppress(StoreError):  # for example, an array of another program
             attributes = where.attributes(folder) or {}
             if UNFINISHED in attributes and is_sealed(attributes):
                 where.remove(folder)
@@ -239,8 +240,8 @@ def _get_arrays_path(generation: int) -> str:
 
 
 def _write_row_chunks(store: Store, path: str, values: NDArray[Any]) -> None:
-    """Write an array of any shape in chunks of whole rows, chunks of zeros too."""
-    # Zarr skips chunks of zeros unless told otherwise; then a missing chunk could not be told from them.
+    """Write an array of any shape in chunks of whole rows."""
+    # By default Zarr skips chunks of zeros; these could not be distinguished from missing chunks.
     of_row = max(1, values[:1].size)
     rows = max(1, min(len(values), CHUNK // of_row))
     zarr.create_array(

@@ -1,6 +1,6 @@
-"""The protocol of every write: a plan first, blocks with marks, the root's metadata last; nothing is written twice.
+"""Protocol of every write: first a manifest, then blocks with completion markers, at last the root metadata.
 
-Until the root is written a new store does not open, and one that is being appended to opens as it was.
+Until the root is written, a new store does not open, and an existing store opens without the appended rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,14 @@ from dspectral.text.tokenizers import is_record, wrap_names
 from dspectral.types import JSON
 
 STAMPS = "stamps"
-"""Group in the scratch of a store, and its attribute, that keeps the stamps of the files that it is built of."""
+"""Temporary group, and its attribute, with the fingerprints of the source files."""
 
 
 class Draft(NamedTuple):
-    """A store being built or appended to.
+    """A store that is being built or appended to.
 
-    `generation, provenance`: of the store once this is finished; `earlier`: blocks of the store that is appended to;
-    `resumed`: whether an earlier call with the same plan may have written some blocks already.
+    `generation, provenance`: values of the finished store; `earlier`: blocks before the append;
+    `resumed`: whether an interrupted call with the same manifest may have written some blocks.
     """
 
     where: Location
@@ -45,23 +45,23 @@ class Draft(NamedTuple):
 
     @property
     def scratch(self) -> str:
-        """Path of the group that is removed once the store is finished."""
+        """Path of the group of temporary data, removed when the store is finished."""
         return f"scratch/{self.generation:04d}"
 
     def name(self, *numbers: int) -> str:
-        """Return the path of a block: paths sort in the order of the rows."""
+        """Return the path of a block; paths sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
     def forget(self) -> None:
-        """Remove the plan and the scratch, where nothing was written yet that another call could go on with."""
+        """Remove the manifest and the temporary data of a write without complete blocks."""
         self.where.remove(self.scratch, f"plans/{self.generation:04d}")
 
     def for_tasks(self) -> Self:
-        """Return the part of it that a task needs: the rest grows with the store, and would travel with every task."""
+        """Return a copy for tasks, without the fields that grow with the store."""
         return self._replace(provenance={}, earlier=())
 
     def afresh(self) -> Self:
-        """Remove what an earlier call has written of the same plan."""
+        """Remove everything that an interrupted call has written; keep the manifest."""
         path = f"plans/{self.generation:04d}"
         plan = self.where.attributes(path) or {}
         _remove_unfinished(self.where)
@@ -71,9 +71,9 @@ class Draft(NamedTuple):
 
 @contextmanager
 def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
-    """Give options of ``dask.compute`` under which tasks in threads have ended before an error leaves the context."""
+    """Yield options of ``dask.compute`` with a thread pool; on exit, also by an error, its tasks have ended."""
     if not always and dask.base.get_scheduler() not in (None, dask.threaded.get):
-        yield {}  # one thread, processes, or a cluster
+        yield {}  # a single-threaded, process or distributed scheduler
         return
     with ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT) as pool:
         yield {"pool": pool, **({"scheduler": "threads"} if always else {})}
@@ -89,19 +89,19 @@ def begin(
     n_columns: int | None = None,
     stamps: dict[str, str] | None = None,
 ) -> Iterator[Draft]:
-    """Write the plan, or find the same plan half done; no other writer is at work while the context lasts."""
+    """Lock a store and yield its draft: a new one, or one that resumes an interrupted write with the same manifest."""
     if is_dry_run():
         store, storage_options, append = dry_run_folder(), None, False
     where = Location.of(store, storage_options)
-    # Plan and root are read by everybody who reads the store: what opens its sources stays out of them.
+    # Manifest and root are visible to all readers of the store: they contain no credentials.
     provenance = as_json(without_secrets(provenance))
-    _check_target(where, append=append)  # nothing is written where nothing can be
+    _check_target(where, append=append)  # before anything is written
     try:
         with locked(where):
-            # Asked again: what was there may be what another writer was about to finish.
+            # Checked again: another writer may have finished the store before the lock was acquired.
             finished = _check_target(where, append=append)
             draft = _create_or_resume(where, finished, provenance, n_columns, stamps)
-            # Sizes alone do not say whether a text is still the one that an earlier call has read.
+            # A fingerprint that is only a size does not detect changed text.
             if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
                 draft = draft.afresh()
             yield draft
@@ -109,23 +109,23 @@ def begin(
         if not str(error.filename).startswith(where.url):
             raise
         raise StoreError(
-            f"{error.filename} is not yours to write ({error.strerror}): a build at {where.url} that another user "
-            "began is finished, or removed, by that user"
+            f"no permission to write {error.filename} ({error.strerror}): the user who started the build at "
+            f"{where.url} must finish or remove it"
         ) from error
 
 
 def _check_target(where: Location, *, append: bool) -> CountStore | None:
-    """Return the finished store to append to; refuse a place where there is something else than what is needed."""
+    """Return the finished store to append to, None for a new one; raise StoreError if the location does not fit."""
     finished, store = open_finished(where), where.url
     if finished is None and append:
-        raise StoreError(f"no finished store at {store} to append to")
+        raise StoreError(f"append=True needs a finished store, but there is none at {store}: build it first")
     if finished is not None and not append:
-        raise StoreError(f"there is a finished store at {store} already: append=True adds to it")
+        raise StoreError(f"there is already a finished store at {store}: append=True adds rows to it")
     if finished is None:
         if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
-            raise StoreError(f"there is a finished corpus at {store} already: open_corpus opens it")
+            raise StoreError(f"there is already a finished corpus at {store}: open it with open_corpus")
         if there:
-            raise StoreError(f"there is something else at {store}: choose another place, or remove it")
+            raise StoreError(f"{store} is not a store of dspectral: choose another path, or remove it")
     return finished
 
 
@@ -141,12 +141,12 @@ def _create_or_resume(
     n_columns: int | None,
     stamps: dict[str, str] | None,
 ) -> Draft:
-    # Versions are recorded but are no part of the plan: a newer version may finish what an older one began.
+    # Versions are not part of the manifest: a newer version may finish the build of an older one.
     made = {**provenance, "versions": _get_versions()}
     if finished is None:
         resumed = write_plan(where, 0, provenance, stamps)
         return Draft(where, 0, n_columns or 0, made, (), resumed)
-    # An append is a plan of its own beside the finished root, which stays as it is until `finish`.
+    # An append has its own manifest; the finished root stays unchanged until `finish`.
     check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
     resumed = write_plan(where, generation, provenance, stamps)
@@ -157,58 +157,60 @@ def _create_or_resume(
 def write_plan(
     where: Location, generation: int, provenance: dict[str, Any], stamps: dict[str, str] | None = None
 ) -> bool:
-    """Write the plan, unless the same one is there."""
+    """Write the manifest; return True if an interrupted call has written the same one."""
     path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
     found = where.attributes(path)
-    if not found:  # no group, or one without attributes, whose writing was cut short
+    if not found:  # no group, or one without attributes after an interrupted write
         if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(where.names()):
-            raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
+            raise StoreError(f"{where.url} is not a store of dspectral: choose another path, or remove it")
         if stamps:
             where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})
         where.mark(path, plan)
         return False
     known = (where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}).get(STAMPS, {}) if stamps else {}
-    # Either side may have fields that the other lacks, as those of a later version do.
+    # Manifests of different versions may have different fields.
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
     changed = [url for url, stamp in (stamps or {}).items() if known.get(url, stamp) != stamp]
-    if changed and different in ([], ["sources"]):  # files that grew are cut otherwise
+    if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
         raise changed_text(where, changed)
     if different:
         verb = "differs" if len(different) == 1 else "differ"
         raise StoreError(
-            f"an unfinished write of another plan is at {where.url} (its {', '.join(different)} {verb}): "
+            f"an unfinished write with other arguments is at {where.url} (its {', '.join(different)} {verb}): "
             "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
         )
     return True
 
 
 def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
-    """Refuse rows that were made otherwise than those of a store."""
+    """Raise StoreError if the settings of new rows differ from those of the store."""
     url = store.where.url
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
         ours, theirs = as_json(provenance.get(key)), as_json(store.provenance.get(key))
         if ours != theirs:
             ours, theirs = _describe_difference(ours, theirs)
-            raise StoreError(f"the {key} to append with is {ours}, but store {url} was built with {theirs}")
+            raise StoreError(
+                f"append with {key} {ours} must use {theirs}, the setting of store {url}: repeat the call with it"
+            )
     if n_columns is not None and n_columns != store.n_columns:
         raise StoreError(
-            f"the rows to append have {n_columns} columns, but store {url} has {store.n_columns}"
+            f"the rows to append have {n_columns} columns, but must have {store.n_columns}, as store {url}"
         )
 
 
 def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
-    """Return the error that names files whose text is no longer the one that a build began with."""
+    """Return an error that names source files which have changed during a build."""
     named = ", ".join(map(without_secrets, urls[:3])) + (
         f" and {len(urls) - 3} more" if len(urls) > 3 else ""
     )
     return StoreError(
-        f"{named} changed since the build at {where.url} began: remove what it has written with "
-        "dspectral.store.discard_unfinished, and call again"
+        f"{named} changed since the start of the build at {where.url}: remove the unfinished build with "
+        "dspectral.store.discard_unfinished, and build again"
     )
 
 
 def as_json(value: "JSON | tuple[Any, ...]") -> Any:
-    """Return a value as JSON gives it back."""
+    """Return a value in the form that a JSON round trip gives."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
@@ -220,7 +222,7 @@ def as_json(value: "JSON | tuple[Any, ...]") -> Any:
 
 
 def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
-    """Return the differing fields of two settings as text; where one side has none, both as they are."""
+    """Return the different fields of two settings as text; the values themselves if they are not dicts."""
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return ours, theirs
     names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
@@ -229,10 +231,10 @@ def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
 
 
 def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
-    """Add up the blocks' sums, in order, and write the root: from then on the store opens."""
+    """Add the column sums of all blocks and write the root, which makes the store complete."""
     store = draft.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
-    # In the order of the rows, one block at a time: the sums of float64 have the same bits whoever wrote the blocks.
+    # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
     digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(draft.n_columns, dtype=dtype)
@@ -251,7 +253,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
         "provenance": as_json(draft.provenance),
         "totals": digests,
     }
-    # This one write makes the store a finished one; what is left behind if scratch stays is only space.
+    # This single write finishes the store; leftover temporary data would only use space.
     draft.where.mark("", {KEY: sealed(head)})
     draft.where.clear("scratch")
     sums = digests[0], digests[1]
@@ -262,7 +264,7 @@ def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
 def discard_unfinished(
     store: str | PathLike[str], *, storage_options: dict[str, Any] | None = None, force: bool = False
 ) -> None:
-    """Remove what an unfinished build or append has written; a finished store is as it was before the append.
+    """Remove the data of an unfinished build or append; the rows of a finished store are kept.
 
     Parameters
     ----------
@@ -271,16 +273,16 @@ def discard_unfinished(
     storage_options : dict, optional
         Options of its file system.
     force : bool, default=False
-        Whether a writer that seems to be at work in a bucket is known to be dead: nothing there ends with its process.
+        Whether to ignore the lock of another writer. In a bucket, the lock of a killed process remains.
 
     Raises
     ------
     StoreError
-        If a writer is at work.
+        If another writer holds the lock.
 
     Notes
     -----
-    Its tasks on a cluster must have ended: blocks that they finish later would be taken for those of the next build.
+    No task of the build may still run on a cluster: its blocks would be mistaken for those of the next build.
 
     Examples
     --------
@@ -300,14 +302,14 @@ def discard_unfinished(
 
 
 def _get_next_generation(where: Location) -> tuple[str, bool]:
-    """Return the generation that is written next, and whether it is the first."""
+    """Return the next generation, and whether it is the first one."""
     finished = open_finished(where)
     return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
 
 
 def _is_unfinished(where: Location) -> bool:
     generation, _ = _get_next_generation(where)
-    # Without a plan nothing of this generation was written, and a corpus counts as finished by a key of its own.
+    # The manifest is written first. A finished corpus has its own key in the root.
     return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
         where.attributes() or {}
     )
@@ -317,9 +319,9 @@ def _remove_unfinished(where: Location) -> None:
     if not _is_unfinished(where):
         return
     generation, is_first = _get_next_generation(where)
-    written = ["vocabulary", "blocks", "totals"]  # of a first build, all that is there
+    written = ["vocabulary", "blocks", "totals"]  # all groups of a first build
     if not is_first:
         names = (name for name in where.names("blocks") if name.startswith(f"{generation}-"))
         written = [*(f"blocks/{name}" for name in names), f"totals/{generation}"]
-    # The plan goes last: cut short, this call can be made again.
+    # The manifest is removed last, so that an interrupted call can be repeated.
     where.remove(*written, "scratch", f"plans/{generation}")

@@ -1,4 +1,4 @@
-"""Where a store is: its groups, attributes, listings and files; addresses without secrets, and checks of arguments."""
+"""Locations of Zarr stores: groups, attributes, listings and files; redacted URLs and checks of arguments."""
 
 import asyncio
 import atexit
@@ -31,69 +31,71 @@ from dspectral.store.array_files import LARGEST, METADATA, group_metadata
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """Keys that the metadata of a group may hold."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of the system: no space left, a quota used up, a file as long as it may be."""
+"""Error numbers for a full disk, an exceeded quota and a file at its size limit."""
 FULL_ADVICE = ", free some and call it again"
-"""End of the message of such an error."""
+"""Suffix of the message of such an error."""
 MOST = 2**62
-"""Largest size: sums of such still fit 64 bits."""
+"""Largest accepted size; sums of two such sizes fit in 64 bits."""
 ERRORS = ("strict", "replace")
-"""Names of the ways to treat bytes that are not UTF-8."""
+"""Options for bytes that are not UTF-8."""
 _USER = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY = re.compile(
     r"(?i)([?&;](?:[\w.-]*(?:key|secret|token|password|passwd|pwd|credential|signature)[\w.-]*|sig|sas|auth)=)[^&;#\s]+"
 )
 
 
-@atexit.register  # later than Zarr's own, and therefore called before it
+@atexit.register  # registered after Zarr's own handler, so it runs first
 def _stop_zarr_loop() -> None:
-    """Stop Zarr's event loop before Zarr closes it: Zarr waits .2 s, too short on a busy machine, and then fails."""
+    """Stop Zarr's event loop at exit; Zarr's own handler waits 0.2 s for it and then fails."""
     if loop[0] is not None and iothread[0] is not None:
         loop[0].call_soon_threadsafe(loop[0].stop)
         iothread[0].join(timeout=10)
 
 
 class StoreError(ValueError):
-    """A store, or a block of one, is missing, unfinished or damaged; the message names it."""
+    """Raised when a store or one of its blocks is missing, unfinished or damaged."""
 
 
 class _CheckedKeys:
-    """Refuses keys outside of the store, and makes the groups above an array in one round of requests."""
+    """Mixin that rejects keys outside the store and creates all parent groups of an array concurrently."""
 
     _system: Any = None
-    """File system of fsspec, None for the disks of this machine."""
+    """fsspec file system; None for a local folder."""
 
     def place(self, key: str) -> str:
-        """Return the path of a key."""
+        """Return the path of a key; raise if it is outside the store."""
         return inner_path(self._system, str(cast(Any, self).root), key)
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
-        """Let Zarr read a key that is within the store."""
+        """Read a key for Zarr; reject array metadata that name the pickle codec."""
         self.place(key)
         found: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
         if found is not None and key.endswith(".zarray") and _uses_pickle_codec(json.loads(found.to_bytes())):
-            raise ValueError(f"{key} names the codec pickle, which runs what is in a file")
+            raise ValueError(
+                f"{key} uses the pickle codec, which can run code from the file: remove the array"
+            )
         return found
 
     async def exists(self, key: str) -> bool:
-        """Let Zarr look for a key that is within the store."""
+        """Report for Zarr whether a key exists."""
         self.place(key)
         return bool(await cast(Any, super()).exists(key))
 
     async def delete(self, key: str) -> None:
-        """Let Zarr remove a key that is within the store."""
+        """Delete a key for Zarr."""
         self.place(key)
         await cast(Any, super()).delete(key)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Let Zarr remove a folder that is within the store."""
+        """Delete a folder for Zarr."""
         self.place(prefix.removesuffix("/"))
         await cast(Any, super()).delete_dir(prefix)
 
-    # A store is opened for one block or one table: nobody removes a group between two of its arrays.
+    # A store object lives for one block or table, and no group is removed while its arrays are written.
     _made: frozenset[str] = frozenset()
 
     def make_groups(self, path: str) -> None:
-        """Make the groups above a path that are not there."""
+        """Create the missing parent groups of a path."""
         folders = path.split("/")[:-1]
         keys = {"/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)} - self._made
         write, content = cast(Any, self).set_if_not_exists, group_metadata()
@@ -107,29 +109,29 @@ class _CheckedKeys:
 
 
 class LocalFiles(_CheckedKeys, LocalStore):
-    """A folder, whose files are read and written in the calling thread, and not through Zarr's one loop."""
+    """Local folder whose files are read and written in the calling thread, not in Zarr's event loop."""
 
     most: float = math.inf
-    """Bytes that a chunk has at most which Zarr reads, once metadata have said so."""
+    """Largest chunk file that Zarr may read, in bytes; set once the array's metadata are known."""
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
-        """Let Zarr read a file that ends."""
+        """Read a file for Zarr; reject pipes, devices and files above the size limit."""
         self.place(key, LARGEST if key.endswith(METADATA) else self.most)
         return await super().get(key, *arguments, **options)
 
     def place(self, key: str, most: float = math.inf) -> str:
-        """Return the path of a key; refuse one of another store, of no end, or of more bytes than it may have."""
+        """Return the path of a key; raise if it is outside the store, endless or larger than ``most`` bytes."""
         with suppress(FileNotFoundError, NotADirectoryError):
             refuse_endless(f"{self.root}/{key}", most)
         return super().place(key)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Let Zarr write a file, a mark among them, as arrays are written."""
+        """Write a file for Zarr, atomically."""
         self._check_writable()
         await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes())
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Let Zarr write the metadata of a new group."""
+        """Write a file for Zarr unless it exists."""
         if not self.is_there(key):
             with suppress(FileExistsError):
                 await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes(), new=True)
@@ -139,14 +141,14 @@ class LocalFiles(_CheckedKeys, LocalStore):
         return Path(self.place(key)).exists()
 
     def write_files(self, files: dict[str, bytes]) -> None:
-        """Write files, each aside and then renamed, so that a writer who is killed leaves no half one."""
+        """Write files, each to a temporary name and then renamed, so that a killed writer leaves no partial file."""
         self._check_writable()
         for key, content in files.items():
             with named_when_full(f"{self}/{key}"):
                 _replace(Path(self.place(key)), content)
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
-        """Read whole files; None stands for one that is not there."""
+        """Read whole files; None for a missing file."""
         return [self._read_file(key) for key in keys]
 
     def _read_file(self, key: str) -> NDArray[np.uint8] | None:
@@ -157,7 +159,7 @@ class LocalFiles(_CheckedKeys, LocalStore):
 
 
 class RemoteFiles(_CheckedKeys, FsspecStore):
-    """A place that fsspec knows."""
+    """Store on a file system of fsspec."""
 
     @property
     def _system(self) -> Any:
@@ -169,7 +171,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         return self.path.rstrip("/")
 
     async def set(self, key: str, value: Buffer, *arguments: Any) -> None:
-        """Let Zarr write a key that is within the store."""
+        """Write a key for Zarr."""
         self.place(key)
         await super().set(key, value, *arguments)
 
@@ -178,7 +180,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         return sync(self.exists(key))
 
     def write_files(self, files: dict[str, bytes]) -> None:
-        """Write files at once."""
+        """Write files concurrently."""
 
         async def write() -> None:
             await asyncio.gather(*(self.set(key, as_buffer(content)) for key, content in files.items()))
@@ -186,7 +188,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         sync(write())
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
-        """Read whole files at once; None stands for one that is not there."""
+        """Read whole files concurrently; None for a missing file."""
 
         async def read() -> list[Any]:
             return await asyncio.gather(*(self.get(key, default_buffer_prototype()) for key in keys))
@@ -195,28 +197,28 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
 
 
 GIVEN: dict[str, "Location"] = {}
-"""Places that callers of this process have named, by addresses without secrets: the only ones that a file can name."""
+"""Locations that callers in this process have opened, by redacted URL; files can refer to no others."""
 Files: TypeAlias = LocalFiles | RemoteFiles
-"""A store of Zarr that is open."""
+"""An open Zarr store."""
 
 
 class Location(NamedTuple):
-    """The place of a Zarr store: a local path or a URL that fsspec knows, and storage options as pairs."""
+    """Location of a Zarr store: a local path or fsspec URL, and storage options as pairs."""
 
     url: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
-        """Return the place that a user named; a local path is made absolute, as workers have folders of their own."""
+        """Return the location of a path or URL; local paths become absolute, since workers have other folders."""
         place = cls(*place_of(url, storage_options))
         GIVEN[without_secrets(place.url)] = place
         return place
 
     def known_content(self) -> object:
-        """Raise an error: a place may hold other content tomorrow."""
+        """Raise UnknownContentError: the content of a location can change."""
         raise UnknownContentError(
-            f"they are read from {without_secrets(self.url)}, which keeps no digests of what it holds"
+            f"they are read from {without_secrets(self.url)}, which stores no content hashes"
         )
 
     def system(self) -> tuple[Any, str]:
@@ -234,7 +236,7 @@ class Location(NamedTuple):
         if "://" in self.url or "::" in self.url:
             options = dict(self.options)
             opened = RemoteFiles.from_url(self.url, storage_options=options, read_only=read_only)
-            return cast(RemoteFiles, opened)  # Zarr says that it is one of its own
+            return cast(RemoteFiles, opened)  # Zarr's annotation names the parent class
         return LocalFiles(self.url, read_only=read_only)
 
     def attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
@@ -247,9 +249,9 @@ class Location(NamedTuple):
         written = _read_local_attributes(store, f"{path}/{METADATA}" if path else METADATA)
         if written is not None:
             return written
-        # Zarr says what is wrong, and reads what other programs have written.
+        # Zarr reads groups of other programs and raises specific errors.
         try:
-            # Consolidated metadata is a copy of an earlier moment, in which a mark that was written since is missing.
+            # Consolidated metadata may be older than the latest completion marker.
             group = zarr.open_group(
                 store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False
             )
@@ -266,19 +268,18 @@ class Location(NamedTuple):
         return dict(group.attrs.asdict())
 
     def mark(self, path: str, attributes: dict[str, Any]) -> None:
-        """Add attributes, as JSON knows them, to a group in one write; the group is made if need be."""
+        """Add attributes to a group in one write; create the group if it is missing."""
 
         def write() -> None:
             with named_when_full(f"{self.url}/{path}"):
-                # One write, where attrs.update is one for each key.
+                # attrs.update would write once for each key.
                 self._require_group(path).update_attributes(attributes)
 
         retried(write, what=f"writing the metadata of {self.url}, {path}")
 
     def names(self, path: str = "") -> list[str]:
-        """List the files and folders directly under a path in alphabetical order; none where there is nothing."""
-        # Zarr's own listing opens every member and warns of whatever is none, such as the ".partial" files that its
-        # writers leave when they are killed.
+        """Return the sorted names of the files and folders in a folder; empty if it does not exist."""
+        # Zarr's own listing opens each member and warns about other files, such as ".partial" files.
         return retried(self._list_dir, path, what=f"listing {self.url}/{path}")
 
     def _list_dir(self, path: str) -> list[str]:
@@ -291,24 +292,24 @@ class Location(NamedTuple):
         return sorted(one.rstrip("/").rsplit("/", 1)[-1] for one in found)
 
     def remove(self, *paths: str) -> None:
-        """Remove groups or arrays, one after the other, with all that is in them; what is not there is left out."""
+        """Remove groups or arrays with their contents; ignore missing ones."""
         for path in paths:
             retried(
                 lambda path=path: self._require_group().__delitem__(path), what=f"removing {self.url}/{path}"
             )
 
     def clear(self, *paths: str) -> None:
-        """Remove what only takes room: what it lay beside is finished, and an error would have it written again."""
+        """Remove temporary data; ignore errors, because the result beside them is complete."""
         with suppress(OSError):
             self.remove(*paths)
 
     def _require_group(self, path: str = "") -> zarr.Group:
-        """Open a group to write to it; it is made if need be."""
+        """Open a group for writing; create it if it is missing."""
         return zarr.open_group(self.open(read_only=False), path=path, mode="a", zarr_format=3)
 
 
 def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
-    """Return the attributes of a group of format 3 in a folder of this machine, None for everything else."""
+    """Return the attributes of a local group in Zarr format 3; None for everything else."""
     if not isinstance(store, LocalFiles):
         return None
     try:
@@ -323,18 +324,18 @@ def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
 
 
 def is_local(system: Any) -> bool:
-    """Report whether a file system of fsspec is that of this machine."""
+    """Report whether an fsspec file system is the local one."""
     return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
 
 
 def as_buffer(content: bytes) -> Buffer:
-    """Return bytes as Zarr's stores take them."""
+    """Return bytes as a Zarr buffer."""
     return default_buffer_prototype().buffer.from_bytes(content)
 
 
 @contextmanager
 def named_when_full(place: str) -> Iterator[None]:
-    """Name the file for which there is no room, while the body writes it.
+    """Context in which a full-disk error gets the file name and advice.
 
     >>> with named_when_full("counts/zarr.json"):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
@@ -347,22 +348,22 @@ def named_when_full(place: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL or str(error.strerror).endswith(FULL_ADVICE):
             raise
-        # A full table of inodes is found when a file is made, which names it.
+        # If no inodes are left, the error already names the file.
         raise OSError(error.errno, f"{error.strerror}{FULL_ADVICE}", error.filename or place) from error
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a value whose addresses name no user, password, key, token or signature.
+    """Return a value whose URLs are redacted: no user, password, key, token or signature.
 
     Parameters
     ----------
     value : object
-        A text, or dicts, lists and tuples with texts in them; anything else is returned as it is.
+        A string, or dicts, lists and tuples of strings; anything else is returned unchanged.
 
     Returns
     -------
     object
-        The same with ``***`` for what stands before ``@`` in an address, and for secret parameters of its query.
+        The same value with ``***`` in place of credentials before ``@`` and of secret query parameters.
 
     Examples
     --------
@@ -381,7 +382,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def _uses_pickle_codec(metadata: Any) -> bool:
-    """Report whether a codec that runs code is anywhere in the metadata of an array."""
+    """Report whether the metadata of an array name the pickle codec."""
     parts = (
         metadata.values() if isinstance(metadata, dict) else metadata if isinstance(metadata, list) else ()
     )
@@ -392,8 +393,7 @@ def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
     try:
-        # On the disk before it has its name: after a power cut no mark may vouch for a chunk that is not there.
-        # Measured on one busy disk: 4 ms a file, 0.8 s of 2 for 16 MB of text in 1 MiB blocks.
+        # Flush to disk before the rename: after a power cut no completion marker may refer to a missing chunk.
         with aside.open("wb") as out:
             out.write(content)
             out.flush()
@@ -404,17 +404,17 @@ def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
 
 
 def check_size(name: str, value: int) -> int:
-    """Return a number of bytes, rows or occurrences as an int."""
+    """Return a size or count as an int; raise if it is not an integer from 1 to ``MOST``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r:.60}, but it must be an integer of 1 or more")
+        raise TypeError(f"{name}={value!r:.60} must be an integer of at least 1")
     if not 1 <= value <= MOST:
-        most = "" if value < 1 else f", and at most {MOST}"
-        raise ValueError(f"{name} is {value}, but it must be 1 or more{most}")
+        limit = "at least 1" if value < 1 else f"at most {MOST}"
+        raise ValueError(f"{name}={value} must be {limit}")
     return int(value)
 
 
 def check_name(name: str, value: str, options: tuple[str, ...]) -> None:
-    """Refuse a name that is none of a few."""
+    """Raise ValueError if a value is not among the options."""
     if value not in options:
         *first, last = map(repr, options)
-        raise ValueError(f"{name} is {value!r:.60}, but it must be {', '.join(first)} or {last}")
+        raise ValueError(f"{name}={value!r:.60} must be {', '.join(first)} or {last}")

@@ -1,4 +1,4 @@
-"""Methods of every opened matrix of counts, wherever its rows are stored, and some of its rows as such a matrix."""
+"""Base class of opened count matrices, selections of their rows, and Dask arrays that read their blocks."""
 
 import math
 import sys
@@ -35,11 +35,11 @@ from dspectral.types import CSRRows, Documents, Doubles, Int64s
 
 T = TypeVar("T")
 ENTRY_BYTES = 8
-"""Bytes of an entry in memory: its value, and the number of its column."""
+"""Bytes of an entry in memory: a float32 value and an int32 column index."""
 
 
 class Pieces(NamedTuple):
-    """Sources of the blocks of a matrix: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
+    """Reader of the blocks of a matrix: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
 
     read: Callable[[Any], CSRRows]
     items: Sequence[Any]
@@ -47,11 +47,11 @@ class Pieces(NamedTuple):
 
 
 class OpenedCounts(ABC):
-    """Sparse counts that are read block by block; subclasses say where from."""
+    """Abstract base class of sparse counts that are read block by block."""
 
     n_columns: int
     __iter__ = None
-    """Without it a loop would open each row by itself."""
+    """Disabled: the default iteration would read each row separately."""
 
     @property
     @abstractmethod
@@ -67,20 +67,22 @@ class OpenedCounts(ABC):
             if not all(
                 other is ... or (isinstance(other, slice) and other == slice(None)) for other in others
             ):
-                raise IndexError("rows alone can be chosen of a store: select columns of store.counts")
+                raise IndexError("a store is indexed by rows only: select columns of store.counts")
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         if not len(chosen):
-            raise IndexError(f"no row was chosen of the {len(self)} of {self!r}")
+            raise IndexError(
+                f"the index selects none of the {len(self)} rows of {self!r}: select at least one"
+            )
         return SelectedRows(self, chosen)
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} is read block by block: store.counts.compute() is its sparse matrix in memory"
+            f"{type(self).__name__} does not convert to a NumPy array: store.counts.compute() gives a sparse matrix"
         )
 
     @property
     def counts(self) -> da.Array:
-        """Dask array of the rows: CSR blocks of known sizes, one task a block, nothing read yet."""
+        """Lazy Dask array of the rows, one CSR block per chunk."""
         pieces = self.pieces
         shape = self.block_rows, self.shape[1]
         rows = read_lazily(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
@@ -103,36 +105,36 @@ class OpenedCounts(ABC):
 
     @property
     def hashing(self) -> HashingSettings | None:
-        """How n-grams became columns; None if they were not hashed, or nothing is known of it."""
+        """Settings of the hashing of n-grams; None if they were not hashed or the settings are unknown."""
         return None
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The n-grams behind the columns; None if there is no vocabulary, or nothing is known of it."""
+        """N-grams of the columns; None if there is no vocabulary."""
         return None
 
     @property
     def column_identity(self) -> Columns | None:
-        """What the columns are: names, or the settings of hashing; None if nothing is known of them."""
+        """Column names, or the settings of hashing; None if both are unknown."""
         return hashed_columns(self.hashing)
 
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
-        """Return the rows weighted as they are read.
+        """Return a lazy array of weighted rows.
 
         Parameters
         ----------
         weighting : Weighting or TfidfWeighting
-            Weighting to apply; of a fitted ``TfidfWeighting`` the learned one, perhaps from another store.
+            Weighting to apply, or a fitted ``TfidfWeighting``, possibly fitted on another store.
 
         Returns
         -------
         Dask array of CSR blocks of float32, shape (n_rows, n_columns)
-            Nothing is read yet. Estimators that were fitted on such rows refuse rows of another weighting.
+            The weighted rows. Estimators fitted on them reject rows of another weighting.
 
         Raises
         ------
         ValueError
-            If the weighting was learned from rows of other columns.
+            If the weighting was fitted on other columns.
         """
         known = as_weighting(weighting, self.shape[1])
         check_columns(weighting, self.column_identity, "the store")
@@ -141,17 +143,17 @@ class OpenedCounts(ABC):
         return rows
 
     def tfidf(self) -> da.Array:
-        """Return tf-idf rows of unit length, by the document frequencies of these rows.
+        """Return a lazy array of tf-idf rows of unit length, with the document frequencies of these rows.
 
         Returns
         -------
         Dask array of CSR blocks of float32, shape (n_rows, n_columns)
-            Nothing is read yet; weigh other rows alike by ``other.weighted(TfidfWeighting().fit(store))``.
+            The weighted rows. ``other.weighted(TfidfWeighting().fit(store))`` applies the same weights to other rows.
         """
         return self.weighted(Weighting.tfidf(self.document_frequency, self.n_rows))
 
     def count(self, texts: Texts) -> CSRRows:
-        """Count the n-grams of new texts as those of the rows were counted.
+        """Count the n-grams of new texts with the settings of the store.
 
         Parameters
         ----------
@@ -166,7 +168,7 @@ class OpenedCounts(ABC):
         Raises
         ------
         ValueError
-            If it is not known how the rows were counted.
+            If the store does not record how its rows were counted.
 
         Examples
         --------
@@ -181,19 +183,21 @@ class OpenedCounts(ABC):
             return hash_documents(documents, self.hashing)
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
         if vocabulary is None or not settings:
-            raise ValueError("it is not known how the rows were counted: give counts instead of texts")
+            raise ValueError(
+                f"{self!r} has neither hashing settings nor a vocabulary: give counts instead of texts"
+            )
         known = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
         return encode_documents(documents, vocabulary.term_index(), *known, settings.get("normalize"))
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
-        """Return the rows as an AnnData object, for scanpy and the other programs of that house.
+        """Return the rows as an AnnData object for scanpy and other scverse programs.
 
         Parameters
         ----------
         lazy : bool, default=True
-            Whether ``X`` is a Dask array that reads the store block by block, or in memory.
+            Whether ``X`` is a lazy Dask array; otherwise it is loaded into memory.
         weighting : Weighting or TfidfWeighting, optional
-            Weighting of the rows; by default they are the counts.
+            Weighting of the rows; by default ``X`` holds counts.
 
         Returns
         -------
@@ -204,7 +208,7 @@ class OpenedCounts(ABC):
         Raises
         ------
         ImportError
-            If AnnData is not there: the extra ``anndata`` brings it.
+            If AnnData is not installed; it is part of the extra ``anndata``.
 
         Examples
         --------
@@ -219,13 +223,13 @@ class OpenedCounts(ABC):
             self.counts if weighting is None else self.weighted(weighting),
             labels=getattr(self, "labels", None),
             terms=None if vocabulary is None else vocabulary.terms,
-            provenance=getattr(self, "provenance", {}),  # a field of some, a property of others
+            provenance=getattr(self, "provenance", {}),  # a field or a property of subclasses
             lazy=lazy,
         )
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in all blocks."""
+        """Number of rows."""
         return self.shape[0]
 
     @property
@@ -234,33 +238,33 @@ class OpenedCounts(ABC):
         return len(self.block_rows)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:  # noqa: ARG002
-        """Return the ids or texts of some rows, None where none were kept."""
+        """Return the ids or texts of some rows; None if the store has none."""
         return None
 
     @property
     def ids(self) -> list[str] | None:
-        """The id of each row, read at each call; None if the store was built without ``id_field``."""
+        """Ids of the rows, read on each access; None if the store was built without ``id_field``."""
         return self.documents(range(len(self)), IDS)
 
     def text(self, rows: "int | Iterable[int]") -> Any:
-        """Return the texts behind some rows; only their blocks are read.
+        """Return the texts of some rows; only their blocks are read.
 
         Parameters
         ----------
         rows : int or iterable of int
-            Numbers of rows, from 0.
+            Row indices, from 0.
 
         Returns
         -------
         str, or list of str
-            One text for a number, a list for several.
+            One text for an integer, otherwise a list.
 
         Raises
         ------
         ValueError
             If the store was built without ``keep_texts=True``.
         IndexError
-            If there is no such row.
+            If a row index is out of range.
 
         Examples
         --------
@@ -272,12 +276,12 @@ class OpenedCounts(ABC):
         several = not isinstance(rows, Integral)
         found = self.documents(rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
         if found is None:
-            raise ValueError(f"{self!r} keeps no texts: build it with keep_texts=True")
+            raise ValueError(f"{self!r} has no texts: build the store with keep_texts=True")
         return found if several else found[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the counts as they are read."""
+        """Data type of the counts in memory."""
         known: np.dtype[Any] = getattr(getattr(self, "of", None), "dtype", np.dtype(np.float32))
         return known
 
@@ -291,7 +295,7 @@ class ColumnTotals(NamedTuple):
 
     @classmethod
     def of(cls, rows: CSRRows) -> Self:
-        """Summarize one block without stored zeros; NaN and infinity raise a ValueError."""
+        """Summarize one block without stored zeros; raise ValueError for NaN and infinity."""
         frequency = np.bincount(rows.indices, minlength=rows.shape[1])
         return cls(total_of(rows), frequency, energy_of(rows))
 
@@ -302,7 +306,7 @@ class ColumnTotals(NamedTuple):
 
 
 class SummedInPass(OpenedCounts):
-    """Counts whose sums are stored nowhere: the first that is asked for takes one pass, which finds all three."""
+    """Counts without stored totals: the first access to a total computes all three in one pass."""
 
     @cached_property
     def _totals(self) -> ColumnTotals:
@@ -325,7 +329,7 @@ class SummedInPass(OpenedCounts):
 
 
 class Gathered(NamedTuple):
-    """One block of chosen rows: some rows of each of some items, and their order behind one another, None if right."""
+    """Selected rows of some blocks; ``order`` permutes their concatenation, None if it is already sorted."""
 
     parts: tuple[tuple[Any, Int64s], ...]
     order: Int64s | None
@@ -337,23 +341,23 @@ class Gathered(NamedTuple):
 
 
 def same_of(name: str) -> Any:
-    """Return a property of some rows of a store that is the store's own."""
+    """Return a property that reads an attribute of the underlying store."""
     return property(lambda self: getattr(self.of, name))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SelectedRows(SummedInPass):
-    """Some rows of a store, in any order, read as all of its rows are: ``store[:3]``, ``store[rows]``.
+    """Selected rows of a store in any order, such as ``store[:3]`` or ``store[rows]``.
 
-    Where the chosen rows rise, as those of ``KFold`` do, each block is read once and what was chosen of it is a block.
-    Otherwise, as in ``train_test_split``, blocks of 64 MiB are gathered, each from all blocks that hold its rows.
+    For ascending rows, as of ``KFold``, each block is read once and its selected rows are one block. For other orders,
+    as of ``train_test_split``, each block of 64 MiB is gathered from all blocks that hold its rows.
 
     Attributes
     ----------
     of : CountStore or AnnDataCounts
-        Where the rows are from.
+        The store.
     rows : ndarray of int, shape (n_rows,)
-        Their numbers there.
+        Row indices in the store.
     """
 
     of: OpenedCounts
@@ -368,7 +372,7 @@ class SelectedRows(SummedInPass):
         return SelectedRows(self.of, self.rows[chosen.rows])
 
     def __getattr__(self, name: str) -> Any:
-        # What a store says of its making and of its columns holds for its rows.
+        # These attributes of a store are also valid for its rows.
         if name in ("provenance", "kept_terms", "n_labels", "n_columns"):
             return getattr(self.of, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -379,26 +383,25 @@ class SelectedRows(SummedInPass):
         read, items, n_bytes = self.of.pieces
         sizes = np.asarray(self.of.block_rows)
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        of_row = np.asarray(n_bytes) / np.maximum(sizes, 1)
-        numbers = np.searchsorted(starts, self.rows, side="right") - 1
-        if (np.diff(numbers) >= 0).all():
-            ends = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-            runs = list(pairwise(ends))
+        row_bytes = np.asarray(n_bytes) / np.maximum(sizes, 1)
+        blocks = np.searchsorted(starts, self.rows, side="right") - 1  # of each selected row
+        if (np.diff(blocks) >= 0).all():
+            ends = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]
+            bounds = list(pairwise(ends))
         else:
-            runs = cut_runs(np.ceil(of_row[numbers]).astype(np.int64), BLOCK_BYTES)
-        found = []
-        for start, stop in runs:
-            here = numbers[start:stop]
-            order = np.argsort(here, kind="stable")
-            places = np.split(order, np.flatnonzero(np.diff(here[order])) + 1)
-            froms = [here[place[0]] for place in places]
+            bounds = cut_runs(np.ceil(row_bytes[blocks]).astype(np.int64), BLOCK_BYTES)
+        selections = []
+        for start, stop in bounds:
+            sources = blocks[start:stop]
+            order = np.argsort(sources, kind="stable")
+            groups = np.split(order, np.flatnonzero(np.diff(sources[order])) + 1)
             parts = tuple(
-                (items[number], self.rows[start + place] - starts[number])
-                for number, place in zip(froms, places, strict=True)
+                (items[sources[group[0]]], self.rows[start + group] - starts[sources[group[0]]])
+                for group in groups
             )
-            found.append(Gathered(parts, None if len(parts) == 1 else np.argsort(order)))
-        of_runs = [int(of_row[numbers[start:stop]].sum()) for start, stop in runs]
-        return Pieces(partial(gather, read=read), found, of_runs)
+            selections.append(Gathered(parts, None if len(parts) == 1 else np.argsort(order)))
+        selection_bytes = [int(row_bytes[blocks[start:stop]].sum()) for start, stop in bounds]
+        return Pieces(partial(gather, read=read), selections, selection_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -417,26 +420,28 @@ class SelectedRows(SummedInPass):
 
     @property
     def labels(self) -> "da.Array | None":
-        """Dask array of the labels, cut as the rows are; None if the store holds none."""
+        """Dask array of the labels, with the chunks of the rows; None if the store has no labels."""
         read = getattr(self.of, "read_labels", None)
         if read is None or self.n_labels is None:
             return None
         return read_lazily(partial(gather, read=read), self.pieces.items, self.block_rows, self.n_labels)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
-        """Return the ids or texts of some rows, None where the store kept none."""
+        """Return the ids or texts of some rows; None if the store has none."""
         numbers = list(rows)
         if outside := [row for row in numbers if not 0 <= row < len(self)]:
-            raise IndexError(f"row {outside[0]} is not among the {len(self)} of {self!r}")
+            raise IndexError(
+                f"row {outside[0]} must be at least 0 and below {len(self)}, the number of {self!r}"
+            )
         return self.of.documents(self.rows[numbers], part)
 
 
 def gather(chosen: Gathered, *, read: Callable[[Any], CSRRows]) -> CSRRows:
-    """Read the chosen rows of some blocks, one block after the other. Shapes: returns (n_rows, n_columns)."""
+    """Read the selected rows of some blocks. Shapes: returns (n_rows, n_columns)."""
     parts = [read(item)[rows] for item, rows in chosen.parts]
     joined = sparse.csr_array(parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr"))
     gathered = joined if chosen.order is None else joined[chosen.order]
-    gathered.has_sorted_indices = gathered.has_canonical_format = True  # as those of each block were
+    gathered.has_sorted_indices = gathered.has_canonical_format = True  # true for each block
     return gathered
 
 
@@ -449,10 +454,9 @@ def read_lazily(
     *,
     dtype: DTypeLike = np.float32,
 ) -> da.Array:
-    """Return a Dask array whose block ``i`` is ``read(items[i])``. Shapes: returns (sum(sizes), n_columns)."""
+    """Return a lazy Dask array whose block ``i`` is ``read(items[i])``. Shapes: returns (sum(sizes), n_columns)."""
     name = f"read-block-{uuid4().hex}"
-    # A blockwise layer stays symbolic until it runs: Dask fuses what follows into the task that reads the block, and
-    # a slice of the array cuts away the blocks that nobody needs.
+    # With a blockwise layer Dask fuses later operations into the read task and culls unused blocks.
     numbered = BlockwiseDepDict({(i, 0): item for i, item in enumerate(items)}, numblocks=(len(items), 1))
     layer = blockwise(read, name, "ij", numbered, "ij", numblocks={})
     rows = da.Array(
