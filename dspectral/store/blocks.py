@@ -1,4 +1,4 @@
-"""One row block in Zarr: an AnnData-compatible CSR group that counts once its mark, its attributes, is written last."""
+"""Row blocks in Zarr: AnnData-compatible CSR groups whose attributes, written last, are the completion marker."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,46 +14,46 @@ from dspectral.store.location import Files, Location, StoreError
 from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
 TEXTS, IDS = "texts", "ids"
-"""Groups in a block that hold the texts and the ids of its rows."""
+"""Groups of a block with the texts and the ids of its rows."""
 
 
 class BlockInfo(NamedTuple):
-    """The content of a block's finished mark; names sort in the order of the rows."""
+    """Content of the completion marker of a block; names sort in the order of the rows."""
 
     name: str
     n_rows: int
     n_columns: int
     nnz: int
     n_bytes: int
-    """Bytes of its data, indices and indptr in memory."""
+    """Size of data, indices and indptr in memory, in bytes."""
     energy: float
-    """Sum of squares of its entries."""
+    """Sum of squares of the entries."""
     last: bool
-    """Whether it is the last block of its span of text."""
+    """Whether it is the last block of its byte range of text."""
     n_labels: int | None
-    """Columns of the labels beside the rows; None where there are none."""
+    """Number of label columns; None without labels."""
     label_nnz: int
     digest: int
     label_digest: int | None
     is_double: bool = False
-    """Whether its data are of float64, as integers from 16,777,217 on."""
+    """Whether the data are float64, needed for integers from 16,777,217 on."""
 
     def as_list(self) -> list[Any]:
-        """Return it for the root of a store: what blocks of single precision have always had there."""
+        """Return the entry of the block in the root; the last field is omitted for float32 blocks."""
         return list(self if self.is_double else self[:-1])
 
     def known_content(self) -> object:
-        """Return what stands for the content of the block, whatever its name and place."""
+        """Return a token of the block's content, independent of its name."""
         return self[1:]
 
 
 def write_block(
     where: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
 ) -> BlockInfo:
-    """Write rows (n, d) with labels (n, L) and sums by column as a block, its finished mark last."""
+    """Write a block of rows (n, d), labels (n, L) and column sums; the completion marker is written last."""
     store = where.open(read_only=False)
     n_rows, n_columns = rows.shape
-    # SciPy makes indices int64 at times; a store's files must not depend on how its rows were made.
+    # SciPy sometimes returns int64 indices; the stored type must not depend on how rows were computed.
     if rows.indices.dtype != np.int32 and max(rows.nnz, n_columns) < 2**31:
         rows = sparse.csr_array(
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape
@@ -75,7 +75,7 @@ def write_block(
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)
     sums = digest_of(parts["column_sums"], parts["document_frequency"])
-    # The mark repeats the sizes: an opened store knows its shape without looking at any block.
+    # The marker contains the sizes, so that opening a store reads no block.
     attributes = {
         **_get_csr_attributes(n_rows, n_columns),
         "nnz": info.nnz,
@@ -95,31 +95,32 @@ def write_block(
 
 
 def stored_entries(data: NDArray[Any], name: str) -> FloatArray:
-    """Return entries as stores hold them: in single precision, or in double where that would change a whole number."""
+    """Convert entries to float32, or to float64 if float32 would change an integer."""
     single = data.astype(np.float32, copy=False)
     if max(single.max(initial=0), -single.min(initial=0)) < 2**24 or data.dtype == np.float32:
         return single
     large = np.flatnonzero(np.abs(single) >= 2**24)
-    known, of_single = data[large].astype(np.longdouble), single[large].astype(np.longdouble)
-    # Every float64 from 2^53 on is a whole number, and counts nothing.
-    whole = (np.trunc(known) == known) & ((data.dtype.kind in "iu") | (np.abs(known) < 2**53))
-    if not (whole & (known != of_single)).any():
+    exact, rounded = data[large].astype(np.longdouble), single[large].astype(np.longdouble)
+    # Every float64 from 2^53 on is an integer, also if it is no count.
+    is_count = (np.trunc(exact) == exact) & ((data.dtype.kind in "iu") | (np.abs(exact) < 2**53))
+    if not (is_count & (exact != rounded)).any():
         return single
     double = data.astype(np.float64)
-    lost = large[whole & (known != double[large])]
+    lost = large[is_count & (exact != double[large])]
     if len(lost):
         raise StoreError(
-            f"{name}: {data[lost[0]]} does not fit double precision, in which integers are exact up to {2**53}: scale "
-            "the matrix"
+            f"{name}: {data[lost[0]]} must be at most {2**53}, the largest exact integer of float64: scale the matrix"
         )
     return double
 
 
 def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
-    """Write labels beside the rows of a block; return their digest."""
+    """Write the labels of a block and return their digest."""
     if labels.shape[0] != info.n_rows:
-        raise ValueError(f"there are {labels.shape[0]} rows of labels for {info.n_rows} rows")
-    ones = np.ones(labels.nnz, dtype=np.float32)  # for other readers of the encoding
+        raise ValueError(
+            f"labels have {labels.shape[0]} rows, but must have {info.n_rows}, one for each row of X"
+        )
+    ones = np.ones(labels.nnz, dtype=np.float32)  # other programs expect the data of a CSR group
     parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
     for part, values in parts.items():
         write_array(store, f"{info.name}/labels/{part}", values)
@@ -132,9 +133,9 @@ def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
 
 
 def find_block(where: Location, name: str) -> BlockInfo | None:
-    """Return the content of a block's mark, or None if the block is not finished."""
+    """Read the completion marker of a block; None if the block is not complete."""
     mark = where.attributes(name)
-    if not mark:  # Zarr makes the group with its first array; the mark comes last
+    if not mark:  # the group exists from its first array on, but the marker is written last
         return None
     n_rows, n_columns = mark["shape"]
     sizes = mark["nnz"], mark["bytes"], mark["energy"]
@@ -145,46 +146,46 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
 
 
 def check_sums(where: Location, info: BlockInfo) -> None:
-    """Read the sums that lie beside the rows of a block, which readers of rows do not read."""
+    """Verify the column sums of a block, which are not read with its rows."""
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
     mark = where.attributes(info.name) or {}
     if digest_of(*sums) != mark.get("digests", [None, None])[1]:
-        raise StoreError(_damage_message(where, info.name, "its sums are not those that were written"))
+        raise StoreError(_damage_message(where, info.name, "its column sums do not match their digest"))
 
 
 def read_block(where: Location, info: BlockInfo) -> CSRRows:
-    """Read a block, its checksums verified. Shapes: returns (n_rows, n_columns)."""
+    """Read a block and verify its checksums. Shapes: returns (n_rows, n_columns)."""
     return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
 
 def read_double(where: Location, info: BlockInfo) -> CSRRows:
-    """Read a block in double precision, as one among others that need it."""
+    """Read a block as float64, because another block of the store needs it."""
     rows = read_block(where, info)
     rows.data = rows.data.astype(np.float64, copy=False)
     return rows
 
 
 def read_labels(where: Location, info: BlockInfo) -> CSRRows:
-    """Read the labels of a block as ones, checksums verified. Shapes: returns (n_rows, n_labels)."""
+    """Read the labels of a block as ones and verify their checksums. Shapes: returns (n_rows, n_labels)."""
     shape = info.n_rows, info.n_labels or 0
     return _read_csr(where, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)
 
 
 def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, digest: int | None) -> CSRRows:
     store = where.open()
-    # Each part has its checksums; that they are parts of one block is what the sizes in the mark tell.
+    # Each array has its own checksums; sizes and digest show that the arrays belong to one block.
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
-        raise StoreError(_damage_message(where, name, "its parts do not fit together"))
+        raise StoreError(_damage_message(where, name, "the sizes of its arrays do not match"))
     if digest_of(data, indices, indptr) != digest:
-        raise StoreError(_damage_message(where, name, "its content is not what was written here"))
-    # A digest can be edited, and compiled loops need right indices. That they were written in order is not looked at
-    # again: it would cost as much as all else together.
+        raise StoreError(_damage_message(where, name, "its content does not match its digest"))
+    # A digest can be edited, and compiled loops require valid indices. The order of indices is not checked: it would
+    # double the cost of a read.
     if fault := csr_fault(indices, indptr, shape[1]):
         raise StoreError(_damage_message(where, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
-    rows.has_sorted_indices = True  # seen above: SciPy need not look
+    rows.has_sorted_indices = True  # SciPy skips its own check
     rows.has_canonical_format = True
     return rows
 
@@ -194,7 +195,7 @@ def _damage_message(where: Location, name: str, why: str) -> str:
 
 
 def write_documents(where: Location, path: str, documents: Documents) -> None:
-    """Write texts or ids into a group of a block, and their digest."""
+    """Write texts or ids with their digest into a group of a block."""
     store, offsets = where.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
     write_array(store, f"{path}/data", documents.data)
     write_array(store, f"{path}/offsets", offsets)
@@ -202,20 +203,22 @@ def write_documents(where: Location, path: str, documents: Documents) -> None:
 
 
 def read_documents(where: Location, path: str) -> Documents:
-    """Read the texts or ids of a block, checksums and digest verified."""
+    """Read the texts or ids of a block and verify checksums and digest."""
     store = where.open()
     data, offsets = (read_array(where, store, path, part) for part in ("data", "offsets"))
     if (where.attributes(path) or {}).get("digest") != digest_of(data, offsets):
-        raise StoreError(f"store {where.url}, block {path} is not what was written; build the store again")
+        raise StoreError(f"store {where.url}, block {path} does not match its digest; build the store again")
     return Documents(data, offsets)
 
 
 def documents_at(where: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str) -> list[str]:
-    """Return the texts or ids of some rows, in their order; each block that holds one is read once."""
+    """Return the texts or ids of some rows in the given order; each block is read at most once."""
     wanted: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
     if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
-        raise IndexError(f"row {wrong[0]} is not among the {starts[-1]} rows of store {where.url}")
+        raise IndexError(
+            f"row {wrong[0]} must be at least 0 and below {starts[-1]}, the rows of store {where.url}"
+        )
     documents_of_rows = [""] * len(wanted)
     numbers = np.searchsorted(starts, wanted, side="right") - 1
     order = np.argsort(numbers, kind="stable")

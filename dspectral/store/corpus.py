@@ -1,4 +1,4 @@
-"""A finished corpus, sentences of token ids in Zarr, opened lazily."""
+"""Corpora: sentences of token ids in Zarr, read block by block."""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,34 +17,34 @@ from dspectral.types import Int64s, Sentences
 
 
 class SentenceBlock(NamedTuple):
-    """The content of the finished mark of a block of sentences; names sort in the order of the text."""
+    """Content of the completion marker of a block of sentences; names sort in the order of the text."""
 
     name: str
     n_sentences: int
     n_tokens: int
     last: bool
-    """Whether it is the last block of its span of text."""
+    """Whether it is the last block of its byte range of text."""
     digest: int
 
     def known_content(self) -> object:
-        """Return what stands for the content of the block, whatever its name and place."""
+        """Return a token of the block's content, independent of its name."""
         return self[1:]
 
 
 def find_sentences(where: Location, name: str) -> SentenceBlock | None:
-    """Return the content of a block's mark, or None if the block is not finished."""
+    """Read the completion marker of a block; None if the block is not complete."""
     mark = where.attributes(name)
     return SentenceBlock(name, **mark) if mark else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Corpus:
-    """Sentences of token ids in Zarr, cut into blocks; only metadata is in memory.
+    """Sentences of token ids in Zarr, stored in blocks; only metadata is in memory.
 
     Attributes
     ----------
     where : Location
-        The place of the corpus.
+        Path or URL of the corpus.
     blocks : tuple of SentenceBlock
         Its blocks, in the order of the text.
     provenance : dict
@@ -64,13 +64,13 @@ class Corpus:
 
     @property
     def sentences(self) -> Blocks:
-        """Stream of :class:`~dspectral.types.Sentences`, one item a block, nothing read yet."""
+        """Lazy stream of :class:`~dspectral.types.Sentences`, one item per block."""
         read = partial(read_sentences, n_types=len(self.counts))
         return Blocks(Sealed(read, self.where), self.blocks)
 
     @cached_property
     def words(self) -> list[str]:
-        """List of the word types in order of falling count, equal ones by their bytes; type 0 is ``"<?>"``."""
+        """Word types, sorted by falling count and then by bytes; type 0 is ``"<?>"``."""
         return read_vocabulary(self.where).terms
 
     @cached_property
@@ -79,27 +79,26 @@ class Corpus:
         return read_array(self.where, self.where.open(), PATH, "counts")
 
     def check(self) -> None:
-        """Read the vocabulary and every block and verify checksums, digests and marks, one task each.
+        """Verify the checksums and digests of the vocabulary and of all blocks, one task per block.
 
         Raises
         ------
         StoreError
-            If something is missing, damaged, or not what was written.
+            If something is missing or damaged.
         """
-        # Read, and so verified; what was read before would not be read again.
-        _ = self.words
+        _ = self.words  # reading verifies it
         run_tasks(
             partial(_verify_block, self.where, n_types=len(self.counts)), self.blocks, name="check-block"
         )
 
     @property
     def n_sentences(self) -> int:
-        """Number of sentences, empty ones too."""
+        """Number of sentences, including empty ones."""
         return sum(block.n_sentences for block in self.blocks)
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens, those of rare types too."""
+        """Number of tokens, including those of rare words."""
         return sum(block.n_tokens for block in self.blocks)
 
     @property
@@ -109,7 +108,7 @@ class Corpus:
 
 
 def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Corpus:
-    r"""Open a finished corpus: metadata alone is read.
+    r"""Open a finished corpus; only metadata is read.
 
     Parameters
     ----------
@@ -121,35 +120,39 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
     Returns
     -------
     Corpus
-        The corpus; sentences are read when they are asked for.
+        The corpus; sentences are read lazily.
 
     Raises
     ------
     StoreError
         If there is no finished corpus of this format.
     """
-    # The root is written last, so a corpus that has one is whole; plans without a root are those of a stopped build.
+    # The root is written last, so a corpus with a root is complete.
     where = Location.of(path, storage_options)
     head = sealed_head(where, CORPUS_KEY, "corpus")
     if head is None:
         unfinished = where.attributes("plans") is not None
-        why = "what is there is not finished, or not a corpus" if unfinished else "build_corpus makes one"
+        why = (
+            "its build is not finished, or it is not a corpus"
+            if unfinished
+            else "build one with build_corpus"
+        )
         raise StoreError(f"no finished corpus at {path}: {why}")
     return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
 def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
-    """Read a block of sentences, its checksums verified."""
+    """Read a block of sentences and verify its checksums."""
     store = where.open()
     ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
-    # Compiled loops trust offsets and ids: whatever they would read outside of an array is refused here.
+    # Compiled loops do not check bounds, so offsets and ids are checked here.
     fault = offset_fault(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
-        fault = "its parts do not fit together"
+        fault = "the sizes of its arrays do not match"
     elif block.digest != digest_of(ids, offsets):
-        fault = "its content is not what was written here"
+        fault = "its content does not match its digest"
     elif n_types is not None and len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
-        fault = f"it holds a type that is none of the {n_types} of the corpus"
+        fault = f"it has a token id outside the {n_types} types of the corpus"
     if fault:
         raise StoreError(
             f"corpus {where.url}, block {block.name}: {fault}; remove the block and build the corpus again"
@@ -160,7 +163,7 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
 def _verify_block(where: Location, block: SentenceBlock, *, n_types: int) -> None:
     if find_sentences(where, block.name) != block:
         raise StoreError(
-            f"corpus {where.url}, block {block.name}: its mark and the root of the corpus do not agree; "
+            f"corpus {where.url}, block {block.name}: its marker differs from the root of the corpus; "
             "build the corpus again"
         )
     read_sentences(where, block, n_types=n_types)

@@ -1,4 +1,4 @@
-"""One writer of a store at a time: a lock of the file system, or in a bucket an object that is created once."""
+"""Exclusive write lock of a store: a file lock, or in a bucket an object that is created exclusively."""
 
 import json
 import logging
@@ -20,19 +20,18 @@ from dspectral.engine.around.retries import retried
 from dspectral.store.location import Location, StoreError, is_local, named_when_full
 
 LOCK, HOLDER = "writer.lock", "writer.json"
-"""Files in a store while it is written: the lock of the file system, and who holds it."""
+"""Files in a locked store: the file lock, and a description of its holder."""
 POLL_SECONDS = 0.05
-"""Seconds between two attempts to take a lock."""
+"""Seconds between two attempts to acquire a lock."""
 LOGGER = logging.getLogger("dspectral")
 _CREATING = threading.Lock()
 
 
 @contextmanager
 def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
-    """Keep other writers away from a store while the context lasts; refuse if one is at work for `wait` seconds.
+    """Hold the write lock of a store; raise StoreError if it is not free within `wait` seconds.
 
-    A lock of the file system ends with its process; the object in a bucket stays if that is killed, and names its
-    writer.
+    A file lock ends with its process. The lock object in a bucket remains if the process is killed.
     """
     where.path(LOCK)
     system, holder = where.path(HOLDER)
@@ -49,7 +48,7 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         while not (created := _try_create(system, holder, content)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         if not created:
-            helps = f"; if it was killed, remove {holder} to go on where it was, or discard_unfinished(force=True)"
+            helps = f"; if it was killed, remove {holder} to resume its build, or call discard_unfinished(force=True)"
             raise _make_locked_error(where, system, holder, helps)
         try:
             yield
@@ -64,12 +63,12 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         raise _make_locked_error(where, system, holder) from None
     try:
         with named_when_full(holder):
-            Path(holder).unlink(missing_ok=True)  # a pipe would be written to for ever
+            Path(holder).unlink(missing_ok=True)  # writing to a pipe would block
             Path(holder).write_bytes(content)
         yield
     finally:
-        # Removed while it is held: whoever has opened it meanwhile finds that it has no name, and opens it anew.
-        # Versions of filelock before 3.30 remove it once more after that, which may then be the next writer's.
+        # The file is removed while locked: a waiting process detects the removal and creates a new file.
+        # filelock < 3.30 removes it again on release, which may delete the lock file of the next writer.
         for name in (HOLDER, LOCK):
             with suppress(OSError):
                 Path(holder).with_name(name).unlink()
@@ -77,26 +76,26 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
 
 
 def unlock(where: Location) -> None:
-    """Remove the object of a writer that has ended, or died, from a bucket."""
+    """Remove the lock object of a writer from a bucket."""
     system, root = fsspec.url_to_fs(where.url, **dict(where.options))
     try:
         if not is_local(system):
             retried(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {where.url}")
     except FileNotFoundError:
         return
-    except OSError:  # the work is done or has failed already
+    except OSError:  # the result of the writer does not depend on it
         LOGGER.warning("%s of %s could not be removed", HOLDER, where.url, exc_info=True)
 
 
 def _try_create(system: Any, holder: str, content: bytes) -> bool:
-    """Create the object of a writer, unless there is one; return whether it is this one's."""
+    """Create the lock object of a writer unless one exists; return whether this writer owns it."""
     try:
-        with _CREATING:  # file systems in memory look, then write
+        with _CREATING:  # in-memory file systems have no exclusive create
             if _read(system, holder) is not None:
                 return False
             retried(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
     except Exception as error:
-        # S3 answers 412 or 409, which s3fs may pass on.
+        # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
         signs = (
             "PreconditionFailed",
@@ -106,12 +105,12 @@ def _try_create(system: Any, holder: str, content: bytes) -> bool:
         )
         if not (isinstance(error, FileExistsError) or any(sign in texts for sign in signs)):
             raise
-    # An attempt that seemed to fail may have written it; without an exclusive create the last of several has.
+    # A failed attempt may still have created it; without exclusive create the last writer wins.
     return _read(system, holder) == content
 
 
 def _read(system: Any, holder: str) -> bytes | None:
-    """Return what the writer at work has written, None where there is none."""
+    """Read the description of the lock holder; None without one."""
     try:
         return bytes(retried(system.cat_file, holder, what=f"reading {holder}"))
     except FileNotFoundError:
@@ -119,8 +118,10 @@ def _read(system: Any, holder: str) -> bytes | None:
 
 
 def _make_locked_error(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
-    content = _read(system, holder)  # none, or nothing yet, where it is about to be written
-    who = "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just begun"
+    content = _read(system, holder)  # empty if the holder has just acquired the lock
+    who = (
+        "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
+    )
     return StoreError(
-        f"another writer is at work at {where.url} ({who}): call again when it has ended{helps}"
+        f"another writer holds the lock of {where.url} ({who}): call again when it has finished{helps}"
     )

@@ -1,4 +1,4 @@
-"""Rows that are weighted as they are read, and remember by which weighting in the name of the layer that applies it."""
+"""Lazily weighted rows; the name of their Dask layer contains the digest of the weighting."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weightin
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 _WEIGH_PREFIX = "weigh-block-"
-"""Beginning of the name of the pass that weighs; its end is the digest of the weighting."""
+"""Prefix of the layer name of weighted rows; the digest of the weighting follows."""
 KEY = "weighting"
-"""Entry of a store's provenance: the digest of the weighting that its rows have already."""
+"""Entry of a store's provenance: the digest of the weighting of its rows."""
 
 
 def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTypeLike = np.float32) -> Any:
@@ -29,7 +29,7 @@ def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTyp
 
 
 def weightings_of(X: RowsLike) -> set[str]:
-    """Return the digests of all weightings that rows come from."""
+    """Return the digests of all weightings that were applied to rows."""
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
@@ -38,17 +38,18 @@ def weightings_of(X: RowsLike) -> set[str]:
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:
-    """Return a weighting, whoever holds it, if it fits rows of so many columns."""
+    """Return the weighting of an estimator, or the given one; raise if it does not fit ``n_columns`` columns."""
     known = weighting if isinstance(weighting, Weighting) else weighting.weighting
     if known.columns is None and known.column_weights is not None and len(known.column_weights) != n_columns:
         raise ValueError(
-            f"the weighting has weights of {len(known.column_weights)} columns, but the rows have {n_columns}"
+            f"the weighting has {len(known.column_weights)} column weights, but the rows have {n_columns} columns: "
+            "fit it on rows of the same columns"
         )
     return known
 
 
 def counts_of(rows: Rows) -> CSRRows:
-    """Return one block of counts as finite CSR rows of a floating type, without duplicate entries."""
+    """Convert a block of counts to floating-point CSR rows without duplicates; raise for NaN and infinity."""
     energy_of(rows)
     known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)
@@ -60,5 +61,5 @@ def counts_of(rows: Rows) -> CSRRows:
 
 
 def frequencies_of(rows: Rows) -> DocumentFrequencies:
-    """Return in how many rows of one block each column is not zero."""
+    """Count the nonzero rows of each column of one block."""
     return DocumentFrequencies.of(counts_of(rows))

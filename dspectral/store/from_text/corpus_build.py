@@ -30,7 +30,7 @@ from dspectral.types import Documents
 
 RARE = "<?>"
 """Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
-CHARACTERS: Cut = "characters"
+PAIRS: Cut = "characters"
 """Rule for text whose words would be whole clauses."""
 N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
@@ -145,11 +145,11 @@ def _build(draft: Draft, text: PlannedText, cut: "partial[Tokens]", min_count: i
     spans, read = text.opened(draft)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
     if find_vocabulary(draft.where) is None and not _count_types(draft, spans, read, cut, min_count):
-        _count_types(draft, spans, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
-    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
-        settings = {**draft.provenance["corpus"], "tokens": CHARACTERS}
+        _count_types(draft, spans, read, partial(cut, cut=PAIRS), min_count, use_characters=True)
+    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == PAIRS:
+        settings = {**draft.provenance["corpus"], "tokens": PAIRS}
         draft = draft._replace(provenance={**draft.provenance, "corpus": settings})
-        cut = partial(cut, cut=CHARACTERS)
+        cut = partial(cut, cut=PAIRS)
     write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
     find = partial(find_sentences, draft.where)
     blocks = build_spans(spans, draft, read, write, find, name="number-words")
@@ -199,7 +199,7 @@ def _count_types(
     # In how many sentences the rare words are together is not known: it is written as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
-    write_vocabulary(draft.where, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
+    write_vocabulary(draft.where, vocabulary, **({"tokens": PAIRS} if use_characters else {}))
     return True
 
 
