@@ -55,15 +55,15 @@ from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CheckedRows, FloatArray, KeepPath, Rows, RowsLike, is_sparse
 
 N_COPIES = 4
-"""Arrays of the classes' sums that a process holds at once: of two tasks, merged, and those of the first pass."""
+"""Arrays of class sums in memory at once: of two tasks, merged, and of the first pass."""
 
 
 class ClassGramProduct(NamedTuple):
-    """``A'(W (A Z))`` with W diagonal, beside the sums of the rows of each class.
+    """``A'(W (A F))`` with W diagonal and a factor F, and the sums of the rows of each class.
 
-    With K 1 on the diagonal and ``alpha z_i'z_j`` elsewhere (z_i of length 1 holds the classes of row i, or is zero),
-    ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others, and M holds the class
-    sums ``Z'A``. Shapes: `total` (d,), `product` (d, r), `sums` (n_classes, d).
+    K is 1 on the diagonal and ``alpha z_i'z_j`` elsewhere, where z_i is the unit-length class indicator of row i, or
+    zero. Then ``A'K A = A'W A + alpha M'M``: W is ``1 - alpha`` for rows with a class and 1 for others, and M (class
+    sums) is ``Z'A``. Shapes: `total` (d,), `product` (d, r), `sums` (n_classes, d).
     """
 
     n_rows: int
@@ -83,8 +83,8 @@ class ClassGramProduct(NamedTuple):
         factor: FloatArray | None = None,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r)."""
-        # A' W A Z is the Gram product of rows that are multiplied by the roots of W. Cost: 4 nnz r operations, or
-        # 4 n d r for dense rows; the sums add one pass over the entries for each class of a row.
+        # A' W A F is the Gram product of the rows scaled by the square roots of W. Cost: 4 nnz r operations, or
+        # 4 n d r for dense rows, and nnz additions for each class of a row.
         energy = energy_of(rows)
         has_class = np.diff(classes.indptr) > 0
         weighted = scaled_rows(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
@@ -96,7 +96,7 @@ class ClassGramProduct(NamedTuple):
         else:
             weighted = np.asarray(weighted, dtype=factor.dtype)
             product = weighted.T @ (weighted @ factor)
-        # Without sums an array all the same, so that summaries of all passes merge in the same way.
+        # An empty array without sums: summaries of all passes merge in the same way.
         sums = sparse.csr_array(classes.T) @ rows if with_sums else np.zeros((0, rows.shape[1]))
         sums = np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
         return cls(rows.shape[0], total_of(rows), energy, product, sums)
@@ -107,7 +107,7 @@ class ClassGramProduct(NamedTuple):
 
 
 class CrossProduct(NamedTuple):
-    """``A'B`` (d, r) for rows A and B that belong together, with the sum (d,) and the energy of A's rows."""
+    """``A'B`` (d, r) for paired rows of A and B, with the sum (d,) and the energy of A's rows."""
 
     n_rows: int
     total: NDArray[np.float64]
@@ -117,7 +117,7 @@ class CrossProduct(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, others: FloatArray) -> Self:
         """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
-        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
+        energy = energy_of(rows)  # first: raises on NaN or infinity
         if is_sparse(rows):
             product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
         else:
@@ -130,9 +130,9 @@ class CrossProduct(NamedTuple):
 
 
 class DocumentProducts:
-    """Products with ``R'K R``, for K the identity, that of classes, or ``I + alpha`` times a sparse similarity.
+    """Products with ``R'K R``, where K is the identity, from classes, or ``I + alpha`` times a sparse similarity.
 
-    `reads` is how often one product reads each block. Shapes: `X` (n, d), `classes` (n, L), `similarity` (n, n).
+    `reads` is the number of passes of one product. Shapes: `X` (n, d), `classes` (n, L), `similarity` (n, n).
     """
 
     def __init__(
@@ -149,12 +149,12 @@ class DocumentProducts:
         self.reads = 1 if similarity is None else 2
 
     def needs_float64(self) -> bool:
-        """Report whether the rows alone are decomposed, and may have large means."""
+        """Report whether plain rows are decomposed that may have large means."""
         alone = self._streams is None and self._similarity is None
         return alone and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
 
     def gram(self, *, center: bool = False) -> Moments:
-        """Return ``R'K R`` itself, ``R'W R + alpha M'M`` for classes; a similarity would need all rows at once."""
+        """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
         if self._streams is None:
             return summarize(self._X, of=partial(Moments.of, center=center), name="gram")
         of = partial(ClassGramProduct.of, alpha=self._alpha)
@@ -169,20 +169,20 @@ class DocumentProducts:
             return summarize(self._X, of=partial(GramProduct.of, factor=Z, center=True), name="product")
         of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
         part = summarize(self._streams.words, self._streams.labels, of=of, name="product")
-        if self._sums is None:  # the class sums of the first pass serve all later ones
+        if self._sums is None:  # class sums of the first pass are reused
             self._sums = part.sums
-        # Right to left: n_classes x r in between, and never the d x d matrix M'M.
+        # Right to left, so that the d x d matrix M'M is never formed.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
         return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
 
     def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
-        """Return ``R'(K (R Z))``: the projected documents, ``8 n r`` bytes, meet in this process."""
+        """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
         with numbered(is_pass=True):
             times = partial(_multiply_rows, Z=Z)
             projected = collect_rows(
                 map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
             )
-        # R Z is taken in one pass and R' times the mixed rows in another: K couples documents of different blocks.
+        # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = labelled_streams(self._X, mixed)
         part = summarize(streams.words, streams.labels, of=CrossProduct.of, name="product")
@@ -192,9 +192,9 @@ class DocumentProducts:
 def hybrid_spectrum(
     documents: DocumentProducts, root: Factor | None, plan: Plan, shape: tuple[int, int]
 ) -> Spectrum:
-    """Return the spectrum of ``K^(1/2) R L``: right singular vectors, and squared singular values."""
-    # The eigenvectors of L'(R'K R) L, of which a pass over the documents gives the matrix itself ("gram") or a
-    # product with a block of vectors. Similarities of documents need every row at once: for them it is the latter.
+    """Return the spectrum of ``K^(1/2) R L``: right singular vectors and squared singular values."""
+    # These are the eigenvectors of L'(R'K R) L. One pass computes the matrix itself ("gram") or its product with a
+    # block of vectors ("krylov"); with a document similarity only the latter is possible.
     check_size(plan, shape[1])
     solver = chosen_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
     expect_passes(passes_of(plan, solver) * documents.reads)
@@ -206,7 +206,7 @@ def hybrid_spectrum(
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
         return of_summary(moments, plan)
 
-    # Rows, sums and energy of the product are those of R itself: they bound the error, and count documents.
+    # The number, sum and energy of rows refer to R itself; they bound the error and count documents.
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:
             return documents.product(Z)
@@ -225,9 +225,9 @@ def _multiply_rows(rows: Rows, *, Z: FloatArray) -> FloatArray:
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
 """A symmetric matrix of similarities."""
 MAX_COMPONENTS, AUTO_WEIGHT_SHARE = 300, 0.5
-"""Most components that ``"auto"`` takes, and its share of the largest admissible weight."""
+"""For ``"auto"``: the maximum number of components, and the share of the largest admissible weight."""
 SOLVER, N_PASSES = "auto", 5
-"""Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`, and the passes of ``"krylov"``."""
+"""Solver, as in :class:`~dspectral.TruncatedSVD`, and number of passes of ``"krylov"``."""
 
 
 @has_arrays(
@@ -246,39 +246,39 @@ class HybridLSI(
     TransformerMixin,
     BaseEstimator,
 ):
-    """Latent semantic indexing of documents whose classes, and whose terms' meanings, are partly known.
+    """Latent semantic indexing that uses classes of documents and similarities of terms.
 
-    The singular vectors of ``K^(1/2) R S^(1/2)``, for rows R (documents by terms), ``K = I + alpha K'`` over
-    documents and ``S = I + beta S'`` over terms. Documents, also new ones, are folded in without K:
-    ``r L V`` with ``L L' = S`` and V the right singular vectors.
+    Computes singular vectors of ``K^(1/2) R S^(1/2)``, for rows R (documents by terms), ``K = I + alpha K'`` over
+    documents and ``S = I + beta S'`` over terms. :meth:`transform` projects documents without K: ``r L V``, with
+    ``L L' = S`` and V the right singular vectors.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of components k. ``"auto"`` is 300, or as many as there are directions.
+        Number of components k. ``"auto"`` is 300, or the smaller dimension of X.
     alpha : float or "auto", default="auto"
-        Weight of the similarity ``K'`` of documents, at least 0, and below 1 and what keeps K positive definite
-        (``admissible_alpha_``). ``"auto"`` is half of that, or 0 where nothing says which documents are alike. With
-        alpha and beta both 0 this is :class:`~dspectral.TruncatedSVD`.
+        Weight of the document similarity ``K'``, at least 0 and below ``admissible_alpha_``, the bound at most 1 that
+        keeps K positive definite. ``"auto"`` is half of the bound, or 0 without classes or similarities. With alpha
+        and beta both 0 the result is that of :class:`~dspectral.TruncatedSVD`.
     beta : float, default=0.0
-        Weight of the similarity ``S'`` of terms, at least 0, and below 1 and what keeps S positive definite
-        (``admissible_beta_``).
+        Weight of the term similarity ``S'``, at least 0 and below ``admissible_beta_``, the bound at most 1 that
+        keeps S positive definite.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
     Attributes
     ----------
     components_ : ndarray, shape (n_components, d)
-        Factored components ``(L V)'``: orthonormal rows where beta is 0, else ``C S^(-1) C' = I``. The entry largest
-        in magnitude of each row is positive.
+        Components ``C = (L V)'``: orthonormal rows if beta is 0, else ``C S^(-1) C' = I``. The entry largest in
+        magnitude of each row is positive.
     singular_values_ : ndarray of float64, shape (n_components,)
         Singular values of ``K^(1/2) R S^(1/2)``, largest first.
     alpha_ : float
         Weight that was used.
     admissible_alpha_, admissible_beta_ : float or None
-        Values that the weights must stay below; None where there is no such similarity.
+        Upper bounds (exclusive) of the weights; None without such a similarity.
     classes_ : ndarray or None
-        Classes behind ``K'``.
+        Classes that define ``K'``.
     random_state_ : int
         Seed that the fit used.
     n_samples_seen_ : int
@@ -286,18 +286,18 @@ class HybridLSI(
     solver_ : str
         Solver that was used.
     n_passes_ : int
-        Reads of each block. Class sums are taken in the first; ``document_similarity`` doubles them.
+        Number of passes; ``document_similarity`` doubles it.
 
     Notes
     -----
-    For class similarities K is never formed: ``R'K R = R'W R + alpha M'M``, where M holds one row a class, the sum of
-    its documents, and W is ``1 - alpha`` for documents with a class. A task holds its block and ``8 d (n_classes +
-    r)`` bytes, for r the columns of a product. ``document_similarity`` needs ``8 n r`` bytes in this process. Weights
-    above 0 take double precision.
+    For classes K is never formed: ``R'K R = R'W R + alpha M'M``, where M holds the sum of the documents of each class,
+    and W is ``1 - alpha`` for documents with a class and 1 for others. A task holds its block and
+    ``8 d (n_classes + r)`` bytes, where r is the number of columns of a product. ``document_similarity`` needs
+    ``8 n r`` bytes in the client process. Weights above 0 require double precision.
 
-    In a Pipeline similarities reach :meth:`fit` by name (``pipeline.fit(X, y,
-    hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``). Cross-validation cuts
-    classes and terms rightly, but only the rows of ``document_similarity``: give classes there.
+    In a Pipeline, pass similarities to :meth:`fit` by name (``pipeline.fit(X, y,
+    hybridlsi__term_similarity=similarity)``) or by metadata routing (``set_fit_request``). Cross-validation slices
+    only the rows of ``document_similarity``, not its columns: use classes there.
 
     References
     ----------
@@ -345,9 +345,9 @@ class HybridLSI(
             Classes of the documents: ``K'`` is 1 between documents of one class, and, for documents with several, the
             cosine of their indicators. A document without a class (None, or an empty row) is similar to none.
         document_similarity : SciPy sparse or array, shape (n, n), optional
-            ``K'`` itself, symmetric; its diagonal is left out. It takes the place of y.
+            Symmetric ``K'``; its diagonal is ignored. It replaces y.
         term_similarity : TermSimilarity, SciPy sparse or array, shape (d, d), optional
-            ``S'``, symmetric; its diagonal is left out. :func:`dspectral.term_similarity` makes it from word vectors.
+            Symmetric ``S'``; its diagonal is ignored. :func:`dspectral.term_similarity` computes it from word vectors.
         keep : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
@@ -359,15 +359,15 @@ class HybridLSI(
         Raises
         ------
         ValueError
-            If alpha or beta is not admissible (the bound is named) or has no similarity, or a similarity does not
-            fit.
+            If alpha or beta is out of its bounds or has no similarity, or a similarity has the wrong shape or is not
+            symmetric.
         """
         self.random_state_ = resolve_seed(self.random_state)
         rows: CheckedRows = checked_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
         root = self._term_factor(matrix_of(term_similarity, X), rows.shape[1])
         documents = self._documents(rows, y, document_similarity)
-        # Class sums grow with the documents of a class and stand far above single entries: float32 would lose these.
+        # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
         plan = Plan(
             self._n_components(rows),
@@ -382,7 +382,7 @@ class HybridLSI(
         return self
 
     def transform(self, X: RowsLike) -> Any:
-        """Fold documents in: ``X components_'``, for those that the fit has seen as for new ones.
+        """Return ``X components_'``, the coordinates of training or new documents.
 
         Parameters
         ----------
@@ -415,7 +415,7 @@ class HybridLSI(
         self.admissible_beta_ = None
         if similarity is None:
             if self.beta != 0:
-                raise ValueError(f"beta is {self.beta}, but there is no term_similarity that it could weigh")
+                raise ValueError(f"beta={self.beta} needs a term_similarity: pass one to fit, or set beta=0")
             return None
         matrix = checked_similarity(similarity, n_terms, "term_similarity", "terms")
         ends = eigenvalue_range(matrix)
@@ -433,7 +433,7 @@ class HybridLSI(
         return auto if is_auto else check_real("alpha", self.alpha)
 
     def _weight(self, admissible: float, matrix: str) -> float:
-        """Return the weight of the similarity of documents, half of the admissible one where it is not given."""
+        """Return the checked alpha; ``"auto"`` is half of the admissible weight."""
         alpha = self._alpha(AUTO_WEIGHT_SHARE * admissible)
         checked_weight(alpha, admissible, "alpha", matrix)
         return alpha
@@ -441,7 +441,7 @@ class HybridLSI(
     def _documents(
         self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None
     ) -> DocumentProducts:
-        """Return the products with ``R'K R`` for the similarity of documents that is given."""
+        """Return the products with ``R'K R`` for the given document similarity or classes."""
         self.admissible_alpha_, self.classes_ = None, None
         if similarity is not None:
             matrix = checked_similarity(similarity, X.shape[0], "document_similarity", "documents")
@@ -452,7 +452,7 @@ class HybridLSI(
             self.alpha_ = self._alpha(0.0)
             if self.alpha_ != 0:
                 raise ValueError(
-                    f"alpha is {self.alpha}, but nothing says which documents are alike: give classes"
+                    f"alpha={self.alpha} needs y or a document_similarity: pass one to fit, or set alpha=0"
                 )
             return DocumentProducts(X)
         self.admissible_alpha_ = 1.0
@@ -465,7 +465,7 @@ class HybridLSI(
         return DocumentProducts(X, self.alpha_, classes=unit_class_rows(known.indicator))
 
     def _set_attributes(self, found: Spectrum, root: Factor | None, reads: int) -> None:
-        # Right singular vectors are in the coordinates of L; components are L V, so that rows fold in by a product.
+        # Components are L V, so that transform is a single product.
         axes = found.axes if root is None else root.times(np.ascontiguousarray(found.axes.T)).T
         self.components_ = fixed_signs(np.ascontiguousarray(axes))
         self.singular_values_ = np.sqrt(found.values)

@@ -1,4 +1,4 @@
-"""Local latent semantic indexing: a space of its own for each class, and a classifier in it."""
+"""Local latent semantic indexing: one SVD space and one linear SVM for each class."""
 
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
@@ -46,17 +46,17 @@ from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, KeepPath, Rows, RowsLike, is_sparse
 
 MAX_COMPONENTS = 25
-"""Most components that ``"auto"`` takes."""
+"""Maximum number of components for ``"auto"``."""
 INITIAL_C = 1.0
-"""C of the first classifier, which gives the relevancies."""
+"""C of the first classifier, which computes the relevancies."""
 MAX_ITER = 1000
-"""Passes that a training may take."""
+"""Maximum number of passes of a training."""
 N_COPIES = 2 * PAIRS + 6
-"""Arrays of the machines' coefficients that a training holds at once."""
+"""Arrays of SVM coefficients in memory during training."""
 
 
 class LocalMachines(NamedTuple):
-    """A space (k_c, d) and a linear machine for each class, ``coef`` (L, d), and the weight f of a row in each."""
+    """Space (k_c, d) and linear SVM of each class, ``coef`` (L, d), and the model of the weights f."""
 
     components: list[NDArray[np.float64]]
     coef: NDArray[np.float64]
@@ -65,11 +65,11 @@ class LocalMachines(NamedTuple):
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         """Return ``f x'coef + intercept``, shape (n, L)."""
-        # f x'V'w + c: weighting a row's product is weighting the row.
+        # f x'V'w + c: weighting the product equals weighting the row.
         return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
 
     def score_difference(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the second class's score less the first's, shape (n, 1)."""
+        """Return the score of the second class minus that of the first, shape (n, 1)."""
         return np.diff(self.scores(rows), axis=1)
 
     def predict_class(self, rows: Rows, *, classes: NDArray[Any]) -> NDArray[Any]:
@@ -77,12 +77,12 @@ class LocalMachines(NamedTuple):
         return np.asarray(classes[np.argmax(self.scores(rows), axis=1)][:, None])
 
     def predict_indicator(self, rows: Rows) -> CSRRows:
-        """Return ones where a score is above 0, shape (n, L)."""
+        """Return an indicator of the positive scores, shape (n, L)."""
         return sparse.csr_array((self.scores(rows) > 0).astype(np.float64))
 
     def fold_in(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the coordinates in all spaces, one beside the other, shape (n, sum of all k_c)."""
-        # Without relevancies the weight is the number 1, which stands for all documents and classes.
+        """Return the concatenated coordinates in all spaces, shape (n, sum of all k_c)."""
+        # Without relevancies the weight is the scalar 1.
         weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
         parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
         return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
@@ -111,41 +111,41 @@ class LocalLSI(
     TransformerMixin,
     BaseEstimator,
 ):
-    """Classify documents, each class in a space that the SVD finds of the documents near it.
+    """Classify documents with one truncated SVD and one linear SVM for each class.
 
-    ``"rds"``: the space of a class is that of its own documents. ``"lrw"``: a first classifier on all columns gives
-    each document a relevancy r to the class, and the document is multiplied by ``f = 1 / (1 + exp(-a (r + b)))``;
-    the ``gamma m`` documents with the highest r, for a class with m, make the space. All documents are folded
-    into the space (new ones too, multiplied by their f), and a linear SVM tells the class from all others there.
+    ``method="rds"`` decomposes the documents of the class. ``method="lrw"`` first trains a classifier on all columns,
+    which computes a relevancy r of each document to the class. It multiplies documents by
+    ``f = 1 / (1 + exp(-a (r + b)))`` and decomposes the ``gamma m`` documents of highest r, for a class of m
+    documents. All documents, also new ones, are folded into the space, where a linear SVM separates the class from
+    the others.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Largest number of components k of a class's space, or as many as its documents have directions; ``"auto"`` is
-        25.
+        Number of components k of a class's space, or fewer where its documents have a lower rank; ``"auto"`` is 25.
     method : {"rds", "lrw"}, default="lrw"
-        Which documents make the space of a class: its own, or the most relevant ones, weighted.
+        Documents behind the space of a class: its own, or the most relevant ones, weighted.
     gamma : float, default=3.0
-        Size of a region of ``"lrw"``, divided by that of the class; above 0.
+        Number of documents of a region of ``"lrw"``, as a multiple of those of the class; above 0.
     C : float, default=3.0
-        Weight of the squared hinge loss of the SVMs against the l2 penalty, also of the intercept; above 0.
+        Weight of the squared hinge loss against the l2 penalty, which includes the intercept; above 0.
     recipe : LocalRecipe, optional
-        Weights of ``"lrw"``, and where training stops: :class:`~dspectral.LocalRecipe`.
+        Further options: :class:`~dspectral.LocalRecipe`.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
     Attributes
     ----------
     classes_ : ndarray, shape (L,)
-        Labels in their order; for an indicator matrix its column names, or numbers where it has none.
+        Sorted labels; for an indicator matrix its column names, or else column numbers.
     exclusive_ : bool
-        Whether labels were given, one a document, and not an indicator matrix.
+        Whether y held one label a document rather than an indicator matrix.
     indicator_dtype_ : str or None
-        Type of the dense indicator matrix that :meth:`predict` returns; None where y was labels, sparse or lazy.
+        Dtype of the dense indicator matrix that :meth:`predict` returns; None where y was labels, sparse or lazy.
     components_ : list of ndarray, shape (k_c, d)
         Orthonormal rows for each class; the entry largest in magnitude of each is positive.
     coef_ : ndarray, shape (L, d)
-        The SVMs in terms of columns: a class's score is ``f x'coef + intercept``.
+        Coefficients of the SVMs for the columns of X: the score of a class is ``f x'coef + intercept``.
     intercept_ : ndarray, shape (L,)
         Intercepts of the SVMs.
     relevancy_ : Relevancy or None
@@ -155,23 +155,22 @@ class LocalLSI(
     random_state_ : int
         Seed that the fit used.
     n_iter_ : int
-        Passes of the training of the last SVMs.
+        Number of passes that trained the final SVMs.
     n_passes_ : int
-        Reads of each block: one or more for the spaces, one for the relevancies of ``"lrw"``, and one for each
-        gradient.
+        Number of passes: one or more for the spaces, one for the relevancies of ``"lrw"``, and one for each gradient.
     n_features_in_ : int
         Number of columns.
 
     Notes
     -----
-    The spaces are a task a class, which holds its region, and is exact. Memory: three times the bytes of the regions'
-    rows, as many at a time as ``dspectral.memory-limit`` (1 GiB) has room for; a region that has none is refused
-    before it is gathered. Of Dask arrays of sparse blocks regions of a million documents are gathered.
+    Each space is an exact SVD in one task, which holds its region. Memory: three times the bytes of the rows of as
+    many regions as fit in ``dspectral.memory-limit`` (1 GiB). A region that does not fit raises an error before it is
+    read. The size of sparse rows in Dask arrays is unknown; a pass then gathers up to a million documents.
 
-    In training a task holds its block, ``8 L`` bytes a row and ``8 L d`` some three times; this process ``8 L k``
-    (for the first classifier ``8 L d``) some twenty times. The model holds ``8 L k d``.
+    A training task holds its block, ``8 L`` bytes a row and three arrays of ``8 L d`` bytes. The client process holds
+    about twenty arrays of ``8 L k`` bytes (``8 L d`` for the first classifier), and the model ``8 L k d`` bytes.
 
-    A class that none or all of the documents are in, as happens in small folds, has no space and a constant score.
+    A class of no or of all documents, as in small folds, has no space and a constant score.
 
     References
     ----------
@@ -213,8 +212,8 @@ class LocalLSI(
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
             Documents.
         y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, L)
-            Classes of the documents. A document without a class has the label None, or an empty row. By default the
-            labels of a store.
+            Classes of the documents. A document without a class has the label None, or an empty row. The default is
+            the labels of the store X.
         keep : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
@@ -226,12 +225,12 @@ class LocalLSI(
         Raises
         ------
         ValueError
-            If all documents have the same label, a parameter is out of its range, or X holds NaN or infinity.
+            If all documents have the same label, a parameter is out of range, or X holds NaN or infinity.
         MemoryError
-            If ``dspectral.memory-limit`` is set in Dask's configuration, and the region of a class takes more.
+            If ``dspectral.memory-limit`` is set in Dask's configuration, and the region of a class exceeds it.
         """
-        # Four steps: which documents make each class's region (LRW trains a first classifier for it), the region's
-        # singular vectors, machines in these spaces, and the machines taken back to columns.
+        # Steps: select the region of each class (LRW trains a first classifier), compute its singular vectors, train
+        # SVMs in these spaces, and express the SVMs in columns.
         recipe = self._check()
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
@@ -239,7 +238,7 @@ class LocalLSI(
         given, X = X, checked_rows(self, X, reset=True)
         target = label_array(y)
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
-            check_classification_targets(target)  # NaN is refused below, by name
+            check_classification_targets(target)  # class_rows raises on NaN
         known = class_rows(target, X.shape[0])
         admit_labels(len(known.classes), X.shape[1], N_COPIES)
         rows = members_of_classes(known, X.shape[0])
@@ -270,25 +269,25 @@ class LocalLSI(
         return self
 
     def _check(self) -> LocalRecipe:
-        """Refuse parameters that make no sense, resolve the seed, and return the recipe."""
+        """Check the parameters, resolve the seed, and return the recipe."""
         recipe = LocalRecipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, LocalRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be a LocalRecipe or None")
+            raise TypeError(f"recipe={self.recipe!r:.60} must be a LocalRecipe or None")
         if self.n_components != "auto":
             check_integer("n_components", self.n_components, at_least=1)
         check_option("method", self.method, ("rds", "lrw"))
         for name, value in {"gamma": self.gamma, "C": self.C, "a": recipe.a, "tol": recipe.tol}.items():
             if check_real(name, value, at_most=MAX_REAL) <= 0:
-                raise ValueError(f"{name} is {value}, but must be above 0")
+                raise ValueError(f"{name}={value} must be above 0")
         self.random_state_ = resolve_seed(self.random_state)
-        # Numbers of NumPy's narrow types would overflow in products.
+        # As Python floats: scalars of narrow NumPy dtypes would overflow in products.
         shift = check_real("b", recipe.b, at_least=-MAX_REAL, at_most=MAX_REAL)
         return LocalRecipe(float(recipe.a), shift, float(recipe.tol))
 
     def _regions(
         self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
     ) -> tuple[list[Region], int]:
-        """Return each class's region, and the passes over the rows that they took."""
+        """Return the region of each class, and the number of passes over the rows."""
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return [Region(members, np.ones(len(members))) for members in rows], 0
@@ -300,7 +299,7 @@ class LocalLSI(
         return self.coef_
 
     def decision_function(self, X: RowsLike) -> Any:
-        """Score each class by the output of its SVM.
+        """Return the score of each class: the output of its SVM.
 
         Parameters
         ----------
@@ -310,17 +309,17 @@ class LocalLSI(
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n, L)
-            Scores, above 0 where a document is taken to be in the class. For two labels, one a document, shape
-            (n,): the second's score less the first's.
+            Scores; positive where the class is predicted. For two exclusive labels, shape (n,): the score of the
+            second minus that of the first.
         """
         X = self._check_input(X)
-        # Of two classes scikit-learn wants one score for each document, above 0 for the second class.
+        # scikit-learn expects one score for each document of two classes, positive for the second.
         if self.exclusive_ and len(self.classes_) == 2:
             return map_rows(X, self._machines.score_difference, n_columns=1, name="score")[:, 0]
         return map_rows(X, self._machines.scores, n_columns=len(self.classes_), name="score")
 
     def predict(self, X: RowsLike) -> Any:
-        """Return the class with the best score, or, after a fit to an indicator matrix, all with one above 0.
+        """Return the class of highest score, or, after a fit to an indicator matrix, all classes of positive score.
 
         Parameters
         ----------
@@ -330,8 +329,8 @@ class LocalLSI(
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n,), or an indicator matrix, shape (n, L)
-            Labels; or an indicator matrix, dense where that of the fit was, CSR where it was sparse or lazy. Lazy
-            documents give a Dask array of CSR blocks.
+            Labels; or an indicator matrix, dense if y was dense in :meth:`fit`, CSR if it was sparse or lazy. Lazy
+            documents return a Dask array of CSR blocks.
         """
         X = self._check_input(X)
         if self.exclusive_:
@@ -348,14 +347,14 @@ class LocalLSI(
         return found.toarray().astype(self.indicator_dtype_) if dense else found
 
     def score(self, X: RowsLike, y: "Classes | None" = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of documents whose label, or whole set of labels, is predicted.
+        """Return the accuracy: the share of documents whose label, or whole set of labels, is predicted.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
             Documents.
         y : array-like of labels, shape (n,), or indicator matrix, shape (n, L), optional
-            True classes; by default the labels of a store.
+            True classes; by default the labels of the store X.
         sample_weight : array-like, shape (n,), optional
             Weight of each document.
 
@@ -369,7 +368,7 @@ class LocalLSI(
         return float(accuracy_score(collect_rows(y), found, sample_weight=sample_weight))
 
     def transform(self, X: RowsLike) -> Any:
-        """Fold documents into all spaces, one beside the other.
+        """Return the concatenated coordinates of documents in all spaces.
 
         Parameters
         ----------
@@ -379,7 +378,7 @@ class LocalLSI(
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n, sum of all k_c)
-            Coordinates in the space of the first class, then in that of the second, and so on.
+            Coordinates in the space of the first class, followed by those of the second, and so on.
         """
         X = self._check_input(X)
         return map_rows(X, self._machines.fold_in, n_columns=self._n_features_out, name="fold-in")

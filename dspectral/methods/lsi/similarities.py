@@ -1,4 +1,4 @@
-"""Similarities between terms or documents: from word vectors, their largest admissible weight, factors of I + w W."""
+"""Similarity matrices of terms or documents: construction from word vectors, admissible weights, factors of I + w W."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -13,15 +13,15 @@ from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import CSRRows, FloatArray, is_sparse, without_room
 
 DENSE_COLUMNS = 1024
-"""Columns up to which the factor is dense, and all eigenvalues are computed."""
+"""Maximum number of columns for a dense factor and all eigenvalues."""
 MAX_DEGREE = 500
-"""Largest degree of a polynomial factor."""
+"""Maximum degree of a polynomial factor."""
 _PRECISION = 1e-9
-"""Coefficients of a polynomial below this number, relative to the smallest root, are left out."""
+"""Polynomial coefficients below this number, relative to the smallest square root, are dropped."""
 
 
 class DenseFactor(NamedTuple):
-    """Cholesky's factor as a dense lower triangle, shape (d, d)."""
+    """Dense lower Cholesky factor, shape (d, d)."""
 
     lower: NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class DenseFactor(NamedTuple):
 
 
 class PolynomialFactor(NamedTuple):
-    """The symmetric root of a matrix S (d, d) as a Chebyshev series in ``(S - middle) / half``."""
+    """Symmetric square root of a matrix S (d, d) as a Chebyshev series in ``(S - middle) / half``."""
 
     matrix: sparse.csr_array
     middle: float
@@ -45,7 +45,7 @@ class PolynomialFactor(NamedTuple):
     def times(self, Y: FloatArray) -> FloatArray:
         """Return ``L Y``, by Clenshaw's recurrence."""
         # b_n = c_n Y + 2 T b_(n+1) - b_(n+2) for T = (S - middle) / half; the sum is c_0 Y + T b_1 - b_2. Invariant:
-        # latest and later are b_(n+1) and b_(n+2). One product with S for each degree, three arrays like Y.
+        # latest and later are b_(n+1) and b_(n+2). Cost: one product with S for each degree; three arrays like Y.
         matrix = self.matrix.astype(Y.dtype)
         later, latest = np.zeros_like(Y), np.zeros_like(Y)
         for coefficient in self.coefficients[:0:-1]:
@@ -55,30 +55,32 @@ class PolynomialFactor(NamedTuple):
         return np.asarray(product - later + self.coefficients[0] * Y, dtype=Y.dtype)
 
     def transpose_times(self, Y: FloatArray) -> FloatArray:
-        """Return ``L' Y``, the same."""
+        """Return ``L' Y``, which equals ``L Y``."""
         return self.times(Y)
 
 
 Factor: TypeAlias = DenseFactor | PolynomialFactor
-"""A square matrix L with ``L L' = S``; all such L give the same spectrum."""
+"""A square matrix L with ``L L' = S``; the spectrum does not depend on the choice of L."""
 
 
 def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
-    """Return a similarity (size, size) as CSR in double precision, its diagonal left out."""
+    """Return a similarity (size, size) as CSR in double precision with a zero diagonal."""
     if is_sparse(similarity):
         matrix: CSRRows = without_room(sparse.csr_array(similarity)).astype(np.float64)
     else:
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):
         raise ValueError(
-            f"{name} has shape {matrix.shape}, but there are {size} {of}: it must be {size} x {size}"
+            f"{name} has shape {matrix.shape}, but must have ({size}, {size}): there are {size} {of}"
         )
     if not np.all(np.isfinite(matrix.data)):
-        raise ValueError(f"{name} holds NaN or infinity, but every similarity must be finite")
+        raise ValueError(f"{name} contains NaN or infinity, but must be finite: remove these entries")
     gap = abs(matrix - matrix.T).max() if matrix.nnz else 0.0
     if gap > 1e-6 * max(1.0, abs(matrix.data).max(initial=0.0)):
-        raise ValueError(f"{name} is not symmetric: two entries that mirror each other differ by {gap:.3g}")
-    # Rounding may differ between mirrored entries; Cholesky and the eigenvalue solvers want them equal.
+        raise ValueError(
+            f"{name} differs from its transpose by up to {gap:.3g}, but must be symmetric: pass (W + W.T) / 2"
+        )
+    # Cholesky and the eigenvalue solvers require exact symmetry.
     matrix = sparse.csr_array((matrix + matrix.T) / 2.0)
     matrix = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
     matrix.eliminate_zeros()
@@ -90,34 +92,33 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
     if matrix.shape[0] <= DENSE_COLUMNS:
         values = scipy.linalg.eigvalsh(matrix.toarray())
         return float(values[0]), float(values[-1])
-    # A start of its own: ARPACK's default draws from a global state, and bits would differ from run to run.
+    # A fixed start vector: ARPACK's default is drawn from global state and is not reproducible.
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     ends = []
     for which in ("SA", "LA"):
         try:
             ends.append(eigsh(matrix, 1, which=which, v0=start, ncv=64, return_eigenvectors=False)[0])
         except ArpackError as error:
-            raise ValueError(f"the eigenvalues of a similarity could not be found: {error}") from error
+            raise ValueError(f"the eigenvalues of a similarity did not converge: {error}") from error
     return float(ends[0]), float(ends[1])
 
 
 def largest_weight(lowest: float) -> float:
-    """Return the weight below which ``I + w W`` is positive definite (1 at most), given W's lowest eigenvalue."""
-    # I + w W has the eigenvalues 1 + w l, all above 0 iff w < -1 / min(l); the papers want w below 1 as well.
+    """Return the bound (1 at most) below which ``I + w W`` is positive definite, given W's lowest eigenvalue."""
+    # The eigenvalues 1 + w l are positive iff w < -1 / min(l); the papers also require w < 1.
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
 
 def checked_weight(weight: float, largest: float, name: str, matrix: str) -> None:
-    """Refuse a weight with which ``I + w W`` is not positive definite."""
+    """Raise a ValueError if ``I + w W`` is not positive definite."""
     if not 0.0 <= weight < largest:
         raise ValueError(
-            f"{name} is {weight}, but {matrix} is positive definite only below {largest:.6g}: the largest "
-            f"admissible {name} is just under {largest:.6g}, the smallest is 0"
+            f"{name}={weight} must be at least 0 and below {largest:.6g}, so that {matrix} is positive definite"
         )
 
 
 def factor(similarity: sparse.csr_array, weight: float, ends: tuple[float, float]) -> Factor:
-    """Return L with ``L L' = I + weight * similarity``, given the similarity's extreme eigenvalues."""
+    """Return L with ``L L' = I + weight * similarity``, given the extreme eigenvalues ``ends`` of the similarity."""
     size = similarity.shape[0]
     matrix = sparse.csr_array(sparse.eye_array(size, format="csr") + weight * similarity)
     if size <= DENSE_COLUMNS:
@@ -126,10 +127,10 @@ def factor(similarity: sparse.csr_array, weight: float, ends: tuple[float, float
 
 
 def sqrt_chebyshev_series(matrix: sparse.csr_array, lowest: float, highest: float) -> PolynomialFactor:
-    """Return the root's Chebyshev series on the spectrum, cut where its coefficients no longer count."""
-    # The coefficients by a cosine transform of the root at the 2 * MAX_DEGREE Chebyshev points; they fall as
+    """Return the truncated Chebyshev series of the square root on the spectrum."""
+    # A cosine transform of the square root at 2 * MAX_DEGREE Chebyshev points gives the coefficients. They decay as
     # ((sqrt(c) - 1) / (sqrt(c) + 1))^n for a condition number c, so a nearly singular matrix needs many.
-    margin = 0.01 * lowest  # eigenvalues are found to a few digits
+    margin = 0.01 * lowest  # eigenvalues are accurate to a few digits
     low, high = lowest - margin, max(highest + margin, lowest * 1.1)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
     n = 2 * MAX_DEGREE
@@ -140,16 +141,16 @@ def sqrt_chebyshev_series(matrix: sparse.csr_array, lowest: float, highest: floa
     counts = np.flatnonzero(np.abs(coefficients) > _PRECISION * np.sqrt(lowest))
     if counts[-1] > MAX_DEGREE:
         raise ValueError(
-            f"a similarity's eigenvalues reach from {lowest:.3g} to {highest:.3g}, too far for a polynomial of "
-            f"degree {MAX_DEGREE}: lower its weight"
+            f"the eigenvalues of I + w W range from {lowest:.3g} to {highest:.3g}, too far for a polynomial of "
+            f"degree {MAX_DEGREE}: lower the weight w"
         )
     return PolynomialFactor(matrix, middle, half, coefficients[: counts[-1] + 1])
 
 
 S = TypeVar("S")
-"""A matrix of similarities of any kind."""
+"""Any similarity matrix."""
 _ROWS = 512
-"""Rows of cosines that are held at a time."""
+"""Rows of cosines in memory at a time."""
 
 
 @has_arrays(
@@ -168,7 +169,7 @@ class TermSimilarity(NamedTuple):
     matrix : csr_array of float64, shape (d, d)
         Symmetric similarities with zeros on the diagonal.
     n_known : int
-        Number of terms that have a vector; the others are similar to none.
+        Number of terms with a vector; all similarities of the others are 0.
     """
 
     terms: list[str]
@@ -184,20 +185,20 @@ def term_similarity(
     n_neighbors: int = 10,
     threshold: float = 0.3,
 ) -> TermSimilarity:
-    """Connect each term of a vocabulary to those whose vectors are at the smallest angles.
+    """Return the cosine similarities between each term and its nearest neighbors by word vectors.
 
     Parameters
     ----------
     terms : sequence of str
         The vocabulary, in the order of columns.
     words : sequence of str
-        Words that have a vector; those that are not in the vocabulary are left out.
+        Words with a vector; words outside the vocabulary are ignored.
     vectors : ndarray, shape (len(words), m)
-        Vectors of the words. A term without a vector is similar to none.
+        Vectors of the words. All similarities of a term without a vector are 0.
     n_neighbors : int, default=10
         Number of neighbors of each term.
     threshold : float, default=0.3
-        Cosines up to this number are left out.
+        Cosines up to this value are set to 0.
 
     Returns
     -------
@@ -207,7 +208,7 @@ def term_similarity(
     Raises
     ------
     ValueError
-        If no term has a vector, a vector is not finite, or there are more or fewer vectors than words.
+        If no term has a vector, a vector is not finite, or the numbers of vectors and words differ.
 
     Examples
     --------
@@ -216,29 +217,31 @@ def term_similarity(
     ([[0.0, 0.99, 0.0], [0.99, 0.0, 0.0], [0.0, 0.0, 0.0]], 2)
     """
     if n_neighbors < 1:
-        raise ValueError(f"n_neighbors is {n_neighbors}, but it must be 1 or more")
+        raise ValueError(f"n_neighbors={n_neighbors} must be at least 1")
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or len(vectors) != len(words):
-        raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
+        raise ValueError(
+            f"vectors has shape {vectors.shape}, but must have one row for each of {len(words)} words"
+        )
     if not np.all(np.isfinite(vectors)):
-        raise ValueError("a word vector holds NaN or infinity, but every entry must be finite")
-    # Terms without a vector keep a row of zeros, which no cosine connects.
+        raise ValueError("vectors contains NaN or infinity, but must be finite: remove these words")
+    # Terms without a vector keep a row of zeros.
     row_by_word = {word: row for row, word in enumerate(words)}
     rows = np.array([row_by_word.get(term, -1) for term in terms], dtype=np.int64)
     known = rows >= 0
     if not known.any():
         raise ValueError(
-            f"none of the {len(rows)} terms has a vector among {len(words)} words: are they of the same language "
-            "and letter case?"
+            f"none of the {len(rows)} terms is among the {len(words)} words with a vector: both must have the same "
+            "language and letter case"
         )
     term_vectors = np.zeros((len(rows), vectors.shape[1]))
     term_vectors[known] = vectors[rows[known]]
-    # Rows of zeros stay zero: their cosines are 0, which is below every threshold. 2 d^2 m operations.
+    # Cosines with rows of zeros are 0, below every threshold. Cost: 2 d^2 m operations.
     sizes = np.linalg.norm(term_vectors, axis=1, keepdims=True)
     unit = np.divide(term_vectors, sizes, out=np.zeros_like(term_vectors), where=sizes > 0)
     n_neighbors = min(n_neighbors, len(unit) - 1)
     starts, columns, values = [], [], []
-    # Each row keeps its n largest cosines, a selection without a sort; below, max(A, A') makes neighbors mutual.
+    # Each row keeps its n largest cosines by partition; max(A, A') below symmetrizes.
     for start in range(0, len(unit), _ROWS):
         cosines = unit[start : start + _ROWS] @ unit.T
         here = np.arange(len(cosines))
@@ -255,19 +258,17 @@ def term_similarity(
 
 
 def matrix_of(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:
-    """Return the matrix of a similarity, once its terms are known to be those of X."""
+    """Return the matrix of a similarity after checking its terms against the vocabulary of X."""
     if not isinstance(similarity, TermSimilarity):
         return similarity
-    # A store knows its terms, an array does not: then only the number of columns can be compared, later.
+    # Only stores have a vocabulary; for arrays the number of columns is compared later.
     vocabulary = getattr(X, "vocabulary", None)
     names = None if vocabulary is None else vocabulary.terms
     if names is not None and names != similarity.terms:
         differ = [
             i for i, pair in enumerate(zip(similarity.terms, names, strict=False)) if pair[0] != pair[1]
         ]
-        where = (
-            f"the first to differ is column {differ[0]}" if differ else "one is the beginning of the other"
-        )
+        where = f"the first to differ is column {differ[0]}" if differ else "one is a prefix of the other"
         raise ValueError(
             f"term_similarity is for {len(similarity.terms)} other terms than the {len(names)} of the vocabulary "
             f"({where}): make it with term_similarity(vocabulary.terms, ...)"
