@@ -1,14 +1,13 @@
-"""Classify the intent of sentences, with representations learned from unlabelled text by matrix sketching.
+"""Classify the intent of sentences with representations that are learned from unlabeled text.
 
-The training sentences (without their labels, shuffled) and the unlabelled text are counted into a store, of which the
-leading directions are found; the test side is never looked at. With `--labelled N`, all training sentences but the N
-drawn of each intent are unlabelled text. With `--shares`, the labelled sentences and a share of the unlabelled text
-are read: at 0 the labelled sentences alone. Methods: `none` is a Crammer-Singer SVM on hashed n-grams,
-`vectors` adds averaged word vectors, `sent` the sketched representation (equation 2 of the paper), `sent+`
-also the first two words and the scores of a supervised model. With `--method` one more is learned: of the sketched
-representation `sketch` takes the directions of words alone, `idf` their rarity alone, `idf+sent` has both side by side;
-`auto` is whichever of these, `sent` and `none` is best in the cross-validation. What is chosen (C, weights) is
-cross-validated on the training side.
+The words of the training sentences, without labels, and of the unlabeled text are counted into a store, and its leading
+directions are computed. The test sentences are not used. With `--labelled N`, N training sentences of each intent keep
+their labels, and the others are unlabeled text. With `--shares`, the representation uses the labeled sentences and a
+share of the unlabeled text. Methods: `none` is a Crammer-Singer SVM on hashed n-grams; `vectors` adds averaged word
+vectors; `sent` adds the representation of equation 2 of the paper; `sent+` also adds the first two words and the scores
+of a supervised model. `--method` adds one more: `sketch` uses unweighted directions of words, `idf` inverse document
+frequencies alone, and `idf+sent` both. `auto` is the method of highest cross-validated accuracy. C and the weights are
+chosen by cross-validation on the training sentences.
 """
 
 import argparse
@@ -37,9 +36,9 @@ from ._parts.labelled_documents import name_of, not_learned, note_not_learned
 from ._parts.labelled_texts import read_one_label
 
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
-"""What cross-validation chooses from for each method, and for the counts alone also one penalty more."""
+"""Candidates of the cross-validation; `none` also tries C=10."""
 METHODS = ("auto", *SentenceRepresentation.halves, "sent+")
-"""Methods that the unlabelled text teaches; `sent` and `sent+` are always fitted."""
+"""Methods that use unlabeled text; `sent` and `sent+` are always fitted."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -47,9 +46,9 @@ def main(argv: list[str] | None = None) -> None:
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         (train, others), (test, unlabelled) = (read_labelled(arguments, side) for side in ("train", "test"))
-        missed = not_learned(([intent] for intent in test.intents.tolist()), train.intents.tolist())
-        note_not_learned(run, missed, len(unlabelled))
-        # Files are often sorted by intent, which what is learned from their text must not know.
+        unseen = not_learned(([intent] for intent in test.intents.tolist()), train.intents.tolist())
+        note_not_learned(run, unseen, len(unlabelled))
+        # Files are often sorted by intent, which the representation must not use.
         train = train.at(np.random.default_rng(arguments.seed).permutation(len(train.texts)))
         with TemporaryDirectory(prefix="dspectral-") as scratch:
             with run.measure("count the unlabelled text"):
@@ -61,10 +60,10 @@ def options() -> argparse.ArgumentParser:
     """Return the parser."""
     parser = form.parser("intent_classification", __doc__)
     add = parser.add_argument
-    about = "labelled sentences: fields text and intent, jsonl, CSV, TSV or Parquet"
+    about = "labelled sentences with the fields text and intent, as jsonl, CSV, TSV or Parquet"
     add("--train", required=True, metavar="FILE", help=about)
-    add("--test", required=True, metavar="FILE", help="the same, to be classified")
-    add("--label", metavar="FIELD", help="with the intent (default: intent, or label where there is none)")
+    add("--test", required=True, metavar="FILE", help="sentences to classify, in the same form")
+    add("--label", metavar="FIELD", help="field of the intent (default: intent, or label)")
     about = "text, one sentence a line; also .gz, URLs (default: none)"
     add("--unlabeled", nargs="*", default=[], metavar="FILE", help=about)
     about = "word vectors in word2vec's text or binary format (default: learned here)"
@@ -74,14 +73,14 @@ def options() -> argparse.ArgumentParser:
 
 
 def add_choices(parser: argparse.ArgumentParser) -> None:
-    """Add the options that do not say where the text is."""
+    """Add the options other than paths."""
     add = parser.add_argument
     add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
-    about = "whose model is saved (default: sent); auto is the best in the cross-validation, for which all are fitted"
+    about = "method whose model is saved (default: sent); auto takes the best in cross-validation"
     add("--method", choices=METHODS, default="sent", help=about)
-    add("--n-components", type=form.positive, default=200, metavar="K", help="length of a word's vector")
+    add("--n-components", type=form.positive, default=200, metavar="K", help="components of a word's vector")
     add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
 
@@ -89,7 +88,7 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     """Score every method at every share and draw; return the representation of all of the text."""
     arguments = run.arguments
     shares = sorted({*arguments.shares, 1.0})
-    full = representation_of(arguments, task)
+    full = make_representation(arguments, task)
     run.fit("sketch all of the text", full, task.store)
     run.note(
         f"{task.name}: {len(task.train.texts)} training and {len(task.test.texts)} test sentences, "
@@ -98,22 +97,22 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     )
     scores = Scores(run, task)
     for draw in range(arguments.draws if arguments.labelled else 1):
-        rows = drawn(task.train.intents, arguments.labelled, arguments.seed + draw)
+        rows = draw_labeled(task.train.intents, arguments.labelled, arguments.seed + draw)
         train = task.train.at(rows)
         none = scores.fit("none", train, IntentClassifier(C=(*PENALTIES, 10.0)), shares)
         if arguments.vectors:
             words, table = read_word2vec(arguments.vectors, errors="replace")
             vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
-            scores.fit("vectors", train, chosen_from(vectors), shares)
+            scores.fit("vectors", train, with_choices(vectors), shares)
         for part in shares:
-            learned = full if part == 1.0 else sketched(run, task, rows, part, arguments.seed + draw)
-            model = compared(scores, arguments.method, train, learned, part, none)
+            learned = full if part == 1.0 else fit_share(run, task, rows, part, arguments.seed + draw)
+            model = fit_methods(scores, arguments.method, train, learned, part, none)
         run.save(lambda path, model=model: dspectral.save(model, path))
     scores.report()
     return full
 
 
-def compared(
+def fit_methods(
     scores: Scores,
     method: str,
     train: Labelled,
@@ -121,67 +120,67 @@ def compared(
     part: float,
     none: IntentClassifier,
 ) -> IntentClassifier:
-    """Fit the methods that a share of the text has taught, and return the one to save."""
-    found = {"sent": scores.fit("sent", train, chosen_from(learned), [part])}
-    # C and weight would be chosen in the same way again: before the others.
-    choice = found["sent"].choice_
+    """Fit the methods for one share of the text, and return the model to save."""
+    models = {"sent": scores.fit("sent", train, with_choices(learned), [part])}
+    # SENT+ takes C and weight from here instead of choosing them again.
+    choice = models["sent"].choice_
     plus = IntentClassifier(learned, plus=True, C=choice.C, weights=choice.weight)
     plus = scores.fit("sent+", train, plus, [part])
     for half in SentenceRepresentation.halves:
         if half != "sent" and method in ("auto", half):
-            found[half] = scores.fit(half, train, chosen_from(learned, IntentRecipe(half)), [part])
+            models[half] = scores.fit(half, train, with_choices(learned, IntentRecipe(half)), [part])
     if method == "auto":
-        return scores.choose({**found, "none": none}, part)
-    return {**found, "sent+": plus}[method]
+        return scores.choose({**models, "none": none}, part)
+    return {**models, "sent+": plus}[method]
 
 
-def chosen_from(
+def with_choices(
     representation: SentenceRepresentation | WordVectorRepresentation, recipe: IntentRecipe | None = None
 ) -> IntentClassifier:
     """Return a classifier that chooses its penalty and the weight of the representation."""
     return IntentClassifier(representation, C=PENALTIES, weights=WEIGHTS, recipe=recipe)
 
 
-def representation_of(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:
-    """Make the representation, not yet learned."""
+def make_representation(arguments: argparse.Namespace, task: Task) -> SentenceRepresentation:
+    """Return the unfitted representation."""
     return SentenceRepresentation(
         arguments.n_components, n_features=task.store.n_columns, random_state=arguments.seed
     )
 
 
-def sketched(
+def fit_share(
     run: form.Run, task: Task, labelled: NDArray[np.int64], part: float, seed: int
 ) -> SentenceRepresentation:
-    """Learn a representation from the labelled sentences of a draw and a share of all other text."""
-    rows = with_share(task.store.n_rows, labelled, part, seed)
-    found = representation_of(run.arguments, task)
-    run.fit(f"sketch {part:.0%} of the unlabelled text", found, rows_of(task.store, rows))
-    return found
+    """Fit a representation to the labeled sentences of a draw and a share of all other text."""
+    rows = select_share(task.store.n_rows, labelled, part, seed)
+    model = make_representation(run.arguments, task)
+    run.fit(f"sketch {part:.0%} of the unlabelled text", model, select_rows(task.store, rows))
+    return model
 
 
-def with_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
-    """Return the labelled rows and a share of the others in ascending order; a larger share holds a smaller one.
+def select_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
+    """Return the labeled rows and a share of the others, ascending; larger shares contain smaller ones.
 
-    >>> [with_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
+    >>> [select_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
     [[1], [0, 1, 3], [0, 1, 2, 3, 4]]
     """
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), labelled))
     return np.sort(np.concatenate([labelled, others[: round(part * len(others))]]))
 
 
-def rows_of(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
-    """Return some rows of a store, in its own blocks; blocks without any are not read."""
-    pieces, before = [], 0
+def select_rows(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
+    """Return some rows of a store as a Dask array that reads only their blocks."""
+    blocks, start = [], 0
     for block, size in enumerate(store.counts.chunks[0]):
-        of_block = rows[(rows >= before) & (rows < before + size)] - before
-        before += size
-        if len(of_block):
-            pieces.append(store.counts.blocks[block][of_block])
-    return da.concatenate(pieces)
+        offsets = rows[(rows >= start) & (rows < start + size)] - start
+        start += size
+        if len(offsets):
+            blocks.append(store.counts.blocks[block][offsets])
+    return da.concatenate(blocks)
 
 
 def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str) -> CountStore:
-    """Count the words of the training sentences, then of the unlabelled text."""
+    """Count the words of the training sentences and of the unlabeled text into a store."""
     hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
     store = build_store(Texts(texts), path, hashing=hashing)
     if arguments.unlabeled:
@@ -190,18 +189,18 @@ def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str)
 
 
 def read_labelled(arguments: argparse.Namespace, side: str) -> tuple[Labelled, list[str]]:
-    """Read the sentences of a side that have an intent, and the texts of those that have none."""
+    """Read the sentences of `train` or `test` with an intent, and the texts of those without."""
     path: str = getattr(arguments, side)
     texts, intents = read_one_label(path, [arguments.label] if arguments.label else ["intent", "label"])
-    given = [row for row, intent in enumerate(intents) if intent is not None]
-    if not given:
-        raise ValueError(f"no sentence of {path} has an intent")
-    labelled = Labelled([texts[row] for row in given], np.asarray([intents[row] for row in given]))
+    has_intent = [row for row, intent in enumerate(intents) if intent is not None]
+    if not has_intent:
+        raise ValueError(f"no sentence of {path} has an intent: label some of them")
+    labelled = Labelled([texts[row] for row in has_intent], np.asarray([intents[row] for row in has_intent]))
     return labelled, [text for text, intent in zip(texts, intents, strict=True) if intent is None]
 
 
-def drawn(intents: NDArray[Any], n: int | None, seed: int) -> NDArray[np.int64]:
-    """Draw n sentences of each intent, or all where there are fewer, and return their numbers."""
+def draw_labeled(intents: NDArray[Any], n: int | None, seed: int) -> NDArray[np.int64]:
+    """Return the numbers of n random sentences of each intent, or of all if there are fewer."""
     if n is None:
         return np.arange(len(intents))
     order = np.random.default_rng(seed).permutation(len(intents))

@@ -88,9 +88,9 @@ def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path)
     hashing = SentenceRepresentation(n_features=1 << 12).word_hashing
     store = build_store(str(lines), str(tmp_path / "store"), hashing=hashing, block_bytes=1 << 10)
     assert len(store.counts.chunks[0]) > 3
-    labelled = intent_classification.drawn(train.intents, 4, seed=1)
-    rows = intent_classification.with_share(store.n_rows, labelled, 0.0, seed=1)
-    found = intent_classification.rows_of(store, rows).compute().toarray()
+    labelled = intent_classification.draw_labeled(train.intents, 4, seed=1)
+    rows = intent_classification.select_share(store.n_rows, labelled, 0.0, seed=1)
+    found = intent_classification.select_rows(store, rows).compute().toarray()
     assert found.shape[0] == 12
     alone = tmp_path / "alone.txt"
     alone.write_text("\n".join(train.texts[row] for row in sorted(labelled)))
@@ -164,5 +164,5 @@ def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backen
     monkeypatch.setattr(joblib, "parallel_config", lambda name: asked.append(name) or nullcontext())
     intents = np.arange(n_sentences) % 20
     run = SimpleNamespace(client=object())
-    with intent_scores.spread(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
+    with intent_scores.on_cluster(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
         assert asked == ([] if backend == "usual" else ["dask"])

@@ -1,4 +1,4 @@
-"""Which sentences each method gets right, over draws of labels and shares of unlabelled text."""
+"""Accuracy of intent classifiers over draws of labels and shares of unlabeled text."""
 
 import math
 import warnings
@@ -19,33 +19,32 @@ from dspectral.store import CountStore
 from .._form import form
 from .._form.plots import from_zero, new_plot
 
-LEAST_SPREAD = 50_000
-"""Sentences times intents below which a fit takes less than sending it away: 8,000 are fitted in 20 ms."""
+MIN_CLUSTER_WORK = 50_000
+"""Minimum of sentences times intents for fits on the cluster; smaller fits are faster locally."""
 
-
-IN_WORDS = {
+DESCRIPTIONS = {
     "none": "none: n-grams alone",
-    "vectors": "vectors: and word vectors",
-    "sent": "sent: and what the text says of words",
-    "sent+": "sent+: and first words and scores",
+    "vectors": "vectors: n-grams and mean word vectors",
+    "sent": "sent: n-grams and learned sentence vectors",
+    "sent+": "sent+: sent, first words and scores",
     "auto": "auto: the best in cross-validation",
 }
-"""Methods as tables show them."""
+"""Descriptions of the methods in tables."""
 
 
 class Labelled(NamedTuple):
-    """Sentences and their intents."""
+    """Sentences with their intents."""
 
     texts: list[str]
     intents: NDArray[Any]
 
     def at(self, rows: NDArray[np.int64]) -> "Labelled":
-        """Return the sentences at these places."""
+        """Return the sentences of some rows."""
         return Labelled([self.texts[row] for row in rows], self.intents[rows])
 
 
 class Task(NamedTuple):
-    """What is to be classified, and the store that may help: the training sentences, then other text."""
+    """Training and test sentences, and a store of the training sentences and other text."""
 
     name: str
     train: Labelled
@@ -54,7 +53,7 @@ class Task(NamedTuple):
 
 
 class Scores:
-    """Which test sentences each method got right, over draws and shares."""
+    """Correct test sentences of each method, over draws and shares."""
 
     def __init__(self, run: form.Run, task: Task) -> None:
         self.run, self.task = run, task
@@ -64,10 +63,10 @@ class Scores:
     def fit(
         self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
     ) -> IntentClassifier:
-        """Fit one classifier and keep what it got right, under each of the shares."""
+        """Fit one classifier, and record its correct test sentences for each of the shares."""
         with (
             self.run.measure(f"{method} at {', '.join(f'{part:.0%}' for part in shares)}"),
-            spread(self.run, train),
+            on_cluster(self.run, train),
         ):
             classifier.set_params(random_state=self.run.arguments.seed).fit(*train)
             right = classifier.predict(self.task.test.texts) == self.task.test.intents
@@ -76,15 +75,15 @@ class Scores:
         return classifier
 
     def choose(self, models: dict[str, IntentClassifier], part: float) -> IntentClassifier:
-        """Keep as `auto` the last fit of the method of highest cross-validated accuracy, the first of equals."""
-        # NaN where there was too little to hold anything out.
+        """Record as `auto` the model of highest cross-validated accuracy; the first of equals wins."""
+        # score_ is NaN if nothing could be held out.
         best = max(models, key=lambda method: np.nan_to_num(models[method].score_, nan=-1.0))
         self.chosen.setdefault(part, []).append(best)
         self.right.setdefault(("auto", part), []).append(self.right[best, part][-1])
         return models[best]
 
     def report(self) -> None:
-        """Add rows: accuracy and its margins over `none` and over share 0, then each intent's recall with all text."""
+        """Add the accuracy, its margins over `none` and over share 0, and the recall of each intent with all text."""
         labelled = self.run.arguments.labelled or "all"
         for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
             over_none, none_error = margin(draws, self.right["none", part])
@@ -93,7 +92,7 @@ class Scores:
                 gain, gain_error = margin(draws, self.right[method, 0.0])
                 fields |= {"over_share_0": gain, "over_share_0_error": gain_error}
             if method == "auto":
-                fields |= {"settings": most_frequent_first(self.chosen[part])}
+                fields |= {"settings": format_choices(self.chosen[part])}
             accuracy, accuracy_error = mean_and_error(draws)
             fields = {
                 "value_error": accuracy_error,
@@ -120,53 +119,55 @@ class Scores:
             self.run.detail(data=self.task.name, method=method, metric="recall", **fields)
 
     def _show(self) -> None:
-        """Show each method in words; what reads no unlabelled text once, and `sent+` only where it differs."""
-        table, alike = [], False
+        """Show the table of methods; `sent+` only if it differs from `sent`."""
+        table, hides_plus = [], False
         for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
-            reads = method not in ("none", "vectors")
+            uses_text = method not in ("none", "vectors")
             if method == "sent+":
                 gain, error = margin(draws, self.right["sent", part])
                 if abs(gain) <= error:
-                    alike = True
+                    hides_plus = True
                     continue
-            elif not reads and any(row["method"] == IN_WORDS[method] for row in table):
+            elif not uses_text and any(row["method"] == DESCRIPTIONS[method] for row in table):
                 continue
             row = {
-                "method": IN_WORDS.get(method, method),
-                "unlabelled text": f"{part:.0%}" if reads else "",
-                "accuracy": with_error(*mean_and_error(draws)),
+                "method": DESCRIPTIONS.get(method, method),
+                "unlabelled text": f"{part:.0%}" if uses_text else "",
+                "accuracy": format_with_error(*mean_and_error(draws)),
             }
             if method != "none":
-                row["more than n-grams alone"] = with_error(*margin(draws, self.right["none", part]), "+")
-            if reads and part > 0 and (method, 0.0) in self.right:
-                row["more than with no text"] = with_error(*margin(draws, self.right[method, 0.0]), "+")
+                row["more than n-grams alone"] = format_with_error(
+                    *margin(draws, self.right["none", part]), "+"
+                )
+            if uses_text and part > 0 and (method, 0.0) in self.right:
+                row["more than with no text"] = format_with_error(
+                    *margin(draws, self.right[method, 0.0]), "+"
+                )
             table.append(row)
         self.run.show(table)
-        if alike:
-            self.run.note("`sent+` is shown only where it differs from `sent` by more than a standard error")
+        if hides_plus:
+            self.run.note("`sent+` is hidden, since it differs from `sent` by at most a standard error")
 
     def _answer(self) -> None:
-        found, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
-        sentence = (
-            f"With all of the unlabelled text `sent` classifies {found:.1%} of the test sentences correctly"
-        )
+        accuracy, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
+        sentence = f"With all of the unlabelled text `sent` classifies {accuracy:.1%} of the test sentences correctly"
         if ("sent", 0.0) in self.right:
-            before = self.right["sent", 0.0]
-            gain, error = margin(self.right["sent", 1.0], before)
+            without_text = self.right["sent", 0.0]
+            gain, error = margin(self.right["sent", 1.0], without_text)
             sentence += (
-                f", against {mean_and_error(before)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} "
-                f"points (standard error, paired over {paired_over(before)})"
+                f", and {mean_and_error(without_text)[0]:.1%} with none of it: {100 * gain:+.1f} ± {100 * error:.1f} "
+                f"points (standard error, paired over {describe_sample(without_text)})"
             )
         sentence += f"; an SVM on n-grams alone classifies {none:.1%}"
         if 1.0 in self.chosen:
             auto, _ = mean_and_error(self.right["auto", 1.0])
-            chosen = most_frequent_first(self.chosen[1.0])
+            chosen = format_choices(self.chosen[1.0])
             sentence += f". Cross-validation chose {chosen}, which classifies {auto:.1%}"
         self.run.answer(f"{sentence}.")
 
     def _plot(self) -> None:
         figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
-        # Methods often lie on one another: every other one is dashed and smaller, so that all are seen.
+        # Lines often overlap, so every other one is dashed with smaller markers.
         styles = cycle(
             ({"marker": "s", "markersize": 5, "linestyle": "--"}, {"marker": "o", "markersize": 8})
         )
@@ -179,7 +180,7 @@ class Scores:
         from_zero(axes, shares=True)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.legend(frameon=False)
-        over = paired_over(self.right["none", 1.0])
+        over = describe_sample(self.right["none", 1.0])
         self.run.plot(
             "accuracy",
             figure,
@@ -188,19 +189,19 @@ class Scores:
         )
 
 
-def with_error(value: float, error: float, sign: str = "") -> str:
-    """Write a share and its standard error with three digits.
+def format_with_error(value: float, error: float, sign: str = "") -> str:
+    """Format a share and its standard error with three digits.
 
-    >>> with_error(0.53203, 0.0085), with_error(0.1807, 0.00987, "+")
+    >>> format_with_error(0.53203, 0.0085), format_with_error(0.1807, 0.00987, "+")
     ('0.532 ± 0.009', '+0.181 ± 0.010')
     """
     return f"{value:{sign}.3f} ± {error:.3f}"
 
 
-def most_frequent_first(chosen: Sequence[str]) -> str:
-    """Say what was chosen how often.
+def format_choices(chosen: Sequence[str]) -> str:
+    """Format choices with their counts, most frequent first.
 
-    >>> most_frequent_first(["idf", "sent", "sent"]), most_frequent_first(["sent"])
+    >>> format_choices(["idf", "sent", "sent"]), format_choices(["sent"])
     ('sent 2, idf 1', 'sent')
     """
     if len(chosen) == 1:
@@ -208,34 +209,34 @@ def most_frequent_first(chosen: Sequence[str]) -> str:
     return ", ".join(f"{part} {times}" for part, times in Counter(chosen).most_common())
 
 
-def paired_over(draws: list[NDArray[np.bool_]]) -> str:
-    """Say over what a margin's standard error is taken.
+def describe_sample(draws: list[NDArray[np.bool_]]) -> str:
+    """Return the description of the sample of a standard error.
 
-    >>> paired_over([np.array([True, False])] * 5), paired_over([np.array([True, False])])
+    >>> describe_sample([np.array([True, False])] * 5), describe_sample([np.array([True, False])])
     ('5 draws', '2 test sentences')
     """
     return f"{len(draws)} draws" if len(draws) > 1 else f"{len(draws[0])} test sentences"
 
 
 def mean_and_error(draws: list[NDArray[np.bool_]]) -> tuple[float, float]:
-    """Return the accuracy and its standard error, over draws or (for one) over sentences."""
+    """Return the accuracy and its standard error over draws, or over sentences for one draw."""
     return margin(draws, [np.zeros_like(right) for right in draws])
 
 
 def margin(ours: list[NDArray[np.bool_]], theirs: list[NDArray[np.bool_]]) -> tuple[float, float]:
-    """Return the mean margin and its standard error, over draws or (for one) over sentences."""
-    paired = [a.astype(float) - b for a, b in zip(ours, theirs, strict=True)]
-    values = np.array([pair.mean() for pair in paired]) if len(paired) > 1 else paired[0]
+    """Return the mean margin and its standard error over draws, or over sentences for one draw."""
+    margins = [a.astype(float) - b for a, b in zip(ours, theirs, strict=True)]
+    values = np.array([draw.mean() for draw in margins]) if len(margins) > 1 else margins[0]
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 @contextmanager
-def spread(run: form.Run, train: Labelled) -> Iterator[None]:
-    """Let cross-validation run on the cluster, if there is one and its fits are long enough to be sent there."""
-    if run.client is None or len(train.texts) * len(np.unique(train.intents)) < LEAST_SPREAD:
+def on_cluster(run: form.Run, train: Labelled) -> Iterator[None]:
+    """Context in which cross-validation runs on the cluster, if there is one and the fits are large enough."""
+    if run.client is None or len(train.texts) * len(np.unique(train.intents)) < MIN_CLUSTER_WORK:
         yield
         return
     with joblib.parallel_config("dask"), warnings.catch_warnings():
-        # The features of a few thousand labelled sentences travel with each batch of fits: tens of megabytes.
+        # Each batch of fits sends the features of all labeled sentences: tens of megabytes.
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         yield
