@@ -23,9 +23,9 @@ DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 """Number whose 64 runs of six bits are all different (Leiserson, Prokop and Randall 1998)."""
 PLACES = np.empty(64, dtype=np.uint8)
 """Place of a bit, by the run of six bits that the number above, shifted by that place, begins with."""
-for _place in range(64):
-    PLACES[((int(DE_BRUIJN) << _place) % 2**64) >> 58] = _place
-MANY = 1 << 20
+for _bit in range(64):
+    PLACES[((int(DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
+MAX_PAIRS = 1 << 20
 """Pairs of a token and a context of rows that are counted in one go: 12 MB, which the allocator hands out again."""
 
 CSRParts: TypeAlias = tuple[Doubles, Int32s, Int64s]
@@ -72,11 +72,11 @@ class ContextCounts(NamedTuple):
     @classmethod
     def of(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
         """Count the contexts in one block of sentences, by a rule for ``window_of``."""
-        near = window_of(n_types, window, **rule)
-        ((data, indices, indptr),) = count_runs(sentences, n_types, near, [(0, n_types)])
+        context_window = window_of(n_types, window, **rule)
+        ((data, indices, indptr),) = count_runs(sentences, n_types, context_window, [(0, n_types)])
         if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
             indptr = indptr.astype(np.int32)
-        counts = sparse.csr_array((data, indices, indptr), shape=(n_types, near.n_columns))
+        counts = sparse.csr_array((data, indices, indptr), shape=(n_types, context_window.n_columns))
         # The kernel leaves columns sorted and distinct; SciPy would look through all of them to find that out.
         counts.has_canonical_format = True
         return cls(len(sentences.ids), counts)
@@ -126,8 +126,8 @@ def window_of(
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
     group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
     first = group * n_types
-    hashed = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
-    return Window(weights, first, left, right, hashed, n_contexts or n_raw)
+    hashed_columns = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
+    return Window(weights, first, left, right, hashed_columns, n_contexts or n_raw)
 
 
 def _hash_columns(n: int, n_columns: int) -> Int32s:
@@ -161,10 +161,10 @@ def add_to_row(row: RowSums, column: int, value: float) -> None:
     """Add a value to a column."""
     # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end. Bits are
     # set without asking whether they are: most columns of a row are new, and none is waited for.
-    place, one, low = np.uint64(column), np.uint64(1), np.uint64(63)
+    place, unit, low = np.uint64(column), np.uint64(1), np.uint64(63)
     mark = place >> np.uint64(6)
-    row.marks[mark] |= one << (place & low)
-    row.tops[mark >> np.uint64(6)] |= one << (mark & low)
+    row.marks[mark] |= unit << (place & low)
+    row.tops[mark >> np.uint64(6)] |= unit << (mark & low)
     row.sums[place] += value
 
 
@@ -173,18 +173,18 @@ def add_to_row(row: RowSums, column: int, value: float) -> None:
 @compiled
 def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
     """Write the columns that were met and their sums, and clear the row."""
-    one, shift = np.uint64(1), np.uint64(58)
+    unit, shift = np.uint64(1), np.uint64(58)
     for i in range(row.tops.size):
         top = row.tops[i]
         row.tops[i] = 0
         while top:
-            lowest = top & (~top + one)
+            lowest = top & (~top + unit)
             top ^= lowest
             mark = np.uint64(64 * i) + np.uint64(PLACES[(lowest * DE_BRUIJN) >> shift])
             bits = row.marks[mark]
             row.marks[mark] = 0
             while bits:
-                lowest = bits & (~bits + one)
+                lowest = bits & (~bits + unit)
                 bits ^= lowest
                 column = mark * np.uint64(64) + np.uint64(PLACES[(lowest * DE_BRUIJN) >> shift])
                 indices[end], data[end] = column, row.sums[column]
@@ -206,24 +206,24 @@ def count_runs(
     row = RowSums.of(window.n_columns)
     for first, last in runs:
         # Few rows at a time: memory that is asked of the system and given back anew costs more than the counting.
-        some = [(first + a, first + b) for a, b in cut_runs(tokens.n_pairs[first:last], MANY)]
-        yield _joined([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in some])
+        ranges = [(first + a, first + b) for a, b in cut_runs(tokens.n_pairs[first:last], MAX_PAIRS)]
+        yield _concatenate_rows([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in ranges])
 
 
 class Tokens(NamedTuple):
     """The tokens of a block, type by type: their places in the text, and the first of each type.
 
-    Shapes: `rooms` (n_tokens, 2): positions left and right in the sentence; `n_pairs` (n_types,): positions of all
+    Shapes: `extents` (n_tokens, 2): positions left and right in the sentence; `n_pairs` (n_types,): positions of all
     tokens.
     """
 
-    places: Int64s
-    rooms: Int32s
+    positions: Int64s
+    extents: Int32s
     starts: Int64s
     n_pairs: Int64s
 
 
-def _joined(parts: list[CSRParts]) -> CSRParts:
+def _concatenate_rows(parts: list[CSRParts]) -> CSRParts:
     """Return the rows of several matrices, one after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -251,16 +251,16 @@ def _count(
 ) -> CSRParts:
     weights, first, columns = arrays
     # No row has more entries than pairs, or than there are columns.
-    room = 0
+    capacity = 0
     for word in range(start, stop):
-        room += min(tokens.n_pairs[word], row.sums.size)
-    data, indices = np.empty(room, dtype=np.float64), np.empty(room, dtype=np.int32)
+        capacity += min(tokens.n_pairs[word], row.sums.size)
+    data, indices = np.empty(capacity, dtype=np.float64), np.empty(capacity, dtype=np.int32)
     indptr = np.zeros(stop - start + 1, dtype=np.int64)
     end = 0
     for word in range(start, stop):
         for k in range(tokens.starts[word], tokens.starts[word + 1]):
-            place = tokens.places[k]
-            for position in range(left - tokens.rooms[k, 0], left + tokens.rooms[k, 1]):
+            place = tokens.positions[k]
+            for position in range(left - tokens.extents[k, 0], left + tokens.extents[k, 1]):
                 # Positions skip the word itself: from -left to -1, then from 1 to right.
                 step = position - left
                 column = first[position] + ids[np.uint64(place + (step if step < 0 else step + 1))]
@@ -284,16 +284,16 @@ def _tokens_by_type(
         starts[ids[token] + 1] += 1
     for word in range(n_types):
         starts[word + 1] += starts[word]
-    # `rooms` says how many positions on each side lie within the sentence, so that no later loop asks where one ends.
+    # `extents` says how many positions on each side lie within the sentence, so that no later loop asks where one ends.
     next_place, n_pairs = starts[:-1].copy(), np.zeros(n_types, dtype=np.int64)
-    places, rooms = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
+    positions, extents = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
     for i in range(offsets.size - 1):
         begin, end = offsets[i], offsets[i + 1]
         for token in range(begin, end):
             k = next_place[ids[token]]
             next_place[ids[token]] += 1
-            places[k] = token
-            rooms[k, 0] = min(left, token - begin)
-            rooms[k, 1] = min(right, end - 1 - token)
-            n_pairs[ids[token]] += rooms[k, 0] + rooms[k, 1]
-    return places, rooms, starts, n_pairs
+            positions[k] = token
+            extents[k, 0] = min(left, token - begin)
+            extents[k, 1] = min(right, end - 1 - token)
+            n_pairs[ids[token]] += extents[k, 0] + extents[k, 1]
+    return positions, extents, starts, n_pairs

@@ -18,7 +18,7 @@ from dspectral.types import Doubles, Int32s, Int64s
 
 N_CODES = 256
 """Codes of one byte; 0 stands for a value without one."""
-HEAD = 3
+N_HEADER_NUMBERS = 3
 """Numbers at the beginning of a piece."""
 
 
@@ -36,65 +36,75 @@ class Coding(NamedTuple):
         >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
         """
-        return _coding_of(np.asarray(weights, dtype=np.float64).tobytes())
+        return _build_coding(np.asarray(weights, dtype=np.float64).tobytes())
 
 
 @lru_cache(maxsize=16)
-def _coding_of(weights: bytes) -> Coding:
+def _build_coding(weights: bytes) -> Coding:
     """Return the coding of weights, made once: it takes some 10 ms, and each block asks for it."""
     whole = np.rint(np.frombuffer(weights) * UNIT).astype(np.int64)
     divisor = max(1, int(np.gcd.reduce(whole)))
     terms = np.unique(whole[whole > 0]) // divisor
-    known, sums = np.empty(0, dtype=np.int64), terms
-    while len(sums) > 0 and len(known) < N_CODES - 1:
-        known = np.concatenate([known, np.setdiff1d(sums, known)])
+    sums_coded, sums = np.empty(0, dtype=np.int64), terms
+    while len(sums) > 0 and len(sums_coded) < N_CODES - 1:
+        sums_coded = np.concatenate([sums_coded, np.setdiff1d(sums, sums_coded)])
         sums = np.unique(sums[: N_CODES - 1, None] + terms)
-    known = known[: N_CODES - 1]
-    values, codes = np.zeros(N_CODES), np.zeros(1 + known.max(initial=0), dtype=np.uint8)
-    values[1 : 1 + len(known)] = known * (divisor / UNIT)
-    codes[known] = np.arange(1, 1 + len(known))
+    sums_coded = sums_coded[: N_CODES - 1]
+    values, codes = np.zeros(N_CODES), np.zeros(1 + sums_coded.max(initial=0), dtype=np.uint8)
+    values[1 : 1 + len(sums_coded)] = sums_coded * (divisor / UNIT)
+    codes[sums_coded] = np.arange(1, 1 + len(sums_coded))
     return Coding(read_only(values), read_only(codes), divisor / UNIT)
 
 
 def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
     """Return rows of counts as a piece, of 14 bytes an entry at most: 2.2 for rows of some hundred words in 94,000."""
     data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
-    head = _measured(data, indices, indptr, coding)
-    n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in head)
-    length = 8 * (HEAD + n_rare) + n_size_bytes + n_gap_bytes + n_entries
+    sizes = _measure_rows(data, indices, indptr, coding)
+    n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in sizes)
+    length = 8 * (N_HEADER_NUMBERS + n_rare) + n_size_bytes + n_gap_bytes + n_entries
     piece = np.zeros(-(-length // 8), dtype=np.int64)
-    piece[:HEAD] = head[:HEAD]
-    _pack(data, indices, indptr, coding, piece.view(np.uint8), piece.view(np.float64), _places(piece, 0))
+    piece[:N_HEADER_NUMBERS] = sizes[:N_HEADER_NUMBERS]
+    _pack(
+        data, indices, indptr, coding, piece.view(np.uint8), piece.view(np.float64), _section_starts(piece, 0)
+    )
     return piece.view(np.uint8)
 
 
 def sum_of_packed(
-    before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, room: int, row: RowSums
+    before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, capacity: int, row: RowSums
 ) -> CSRParts:
     """Add pieces of the same rows to sums, exact in any order; memory is 12 bytes for each entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
-    places = np.concatenate(
-        [np.empty((0, 4), dtype=np.int64), *(_places(pieces, int(start)) for start in starts)]
+    section_starts = np.concatenate(
+        [np.empty((0, 4), dtype=np.int64), *(_section_starts(pieces, int(start)) for start in starts)]
     )
     flat = read_only(pieces)
     n_new = int(pieces[starts].sum())
-    room = min(max(room, 1), len(data) + n_new)
-    found: CSRParts = _add(
-        data, indices, indptr, flat.view(np.uint8), flat.view(np.float64), places, coding, room, row
+    capacity = min(max(capacity, 1), len(data) + n_new)
+    totals: CSRParts = _add_pieces(
+        data,
+        indices,
+        indptr,
+        flat.view(np.uint8),
+        flat.view(np.float64),
+        section_starts,
+        coding,
+        capacity,
+        row,
     )
-    return found
+    return totals
 
 
-def _places(pieces: Int64s, start: int) -> Int64s:
+def _section_starts(pieces: Int64s, start: int) -> Int64s:
     """Return where the sizes, gaps, codes and rare values of a piece begin; the last in numbers, else in bytes."""
-    n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + HEAD])
-    gaps = 8 * (start + HEAD + n_rare)
+    n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + N_HEADER_NUMBERS])
+    gaps = 8 * (start + N_HEADER_NUMBERS + n_rare)
     codes = gaps + n_gap_bytes
-    return np.array([[codes + n_entries, gaps, codes, start + HEAD]])
+    return np.array([[codes + n_entries, gaps, codes, start + N_HEADER_NUMBERS]])
 
 
 @compiled
-def _n_bytes(value: np.uint64) -> int:
+def _count_varint_bytes(value: np.uint64) -> int:
     n = 1
     while value >= np.uint64(128):
         value >>= np.uint64(7)
@@ -103,32 +113,32 @@ def _n_bytes(value: np.uint64) -> int:
 
 
 @compiled
-def _write_number(content: NDArray[np.uint8], place: int, value: np.uint64) -> int:
+def _write_varint(content: NDArray[np.uint8], position: int, value: np.uint64) -> int:
     """Write a number, seven bits in a byte; return the place behind it."""
     while value >= np.uint64(128):
-        content[place] = (value & np.uint64(127)) | np.uint64(128)
+        content[position] = (value & np.uint64(127)) | np.uint64(128)
         value >>= np.uint64(7)
-        place += 1
-    content[place] = value
-    return place + 1
+        position += 1
+    content[position] = value
+    return position + 1
 
 
 @compiled
-def _read_number(content: NDArray[np.uint8], place: np.uint64) -> tuple[np.uint64, np.uint64]:
+def _read_varint(content: NDArray[np.uint8], position: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the number at a place, and the place behind it; both unsigned, so that no index is negative."""
-    byte, shift = np.uint64(content[place]), np.uint64(7)
+    byte, shift = np.uint64(content[position]), np.uint64(7)
     value = byte & np.uint64(127)
-    place += np.uint64(1)
+    position += np.uint64(1)
     while byte > np.uint64(127):
-        byte = np.uint64(content[place])
-        place += np.uint64(1)
+        byte = np.uint64(content[position])
+        position += np.uint64(1)
         value |= (byte & np.uint64(127)) << shift
         shift += np.uint64(7)
-    return value, place
+    return value, position
 
 
 @compiled
-def _code_of(value: float, coding: Coding) -> int:
+def _get_code(value: float, coding: Coding) -> int:
     # Values are multiples of the quantum: the quotient is a whole number, and rounding only removes its last bit.
     multiple = np.int64(value / coding.quantum + 0.5) if value < coding.codes.size * coding.quantum else 0
     code = coding.codes[multiple] if multiple < coding.codes.size else 0
@@ -136,21 +146,21 @@ def _code_of(value: float, coding: Coding) -> int:
 
 
 @compiled
-def _measured(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding) -> Int64s:
+def _measure_rows(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding) -> Int64s:
     """Return the numbers of entries, bytes of gaps, rare values, and bytes of sizes."""
-    found = np.zeros(4, dtype=np.int64)
+    totals = np.zeros(4, dtype=np.int64)
     for i in range(indptr.size - 1):
         before, n = np.int64(-1), 0
         for k in range(indptr[i], indptr[i + 1]):
             if data[k] == 0.0:
                 continue
             n += 1
-            found[1] += _n_bytes(np.uint64(indices[k] - before - 1))
+            totals[1] += _count_varint_bytes(np.uint64(indices[k] - before - 1))
             before = np.int64(indices[k])
-            found[2] += _code_of(data[k], coding) == 0
-        found[0] += n
-        found[3] += _n_bytes(np.uint64(n))
-    return found
+            totals[2] += _get_code(data[k], coding) == 0
+        totals[0] += n
+        totals[3] += _count_varint_bytes(np.uint64(n))
+    return totals
 
 
 # Invariant: the four places are behind what was written of rows 0, ..., i - 1.
@@ -162,24 +172,29 @@ def _pack(
     coding: Coding,
     content: NDArray[np.uint8],
     numbers: Doubles,
-    places: Int64s,
+    section_starts: Int64s,
 ) -> None:
-    size, gap, code, rare = places[0, 0], places[0, 1], places[0, 2], places[0, 3]
+    size, gap, code, rare = (
+        section_starts[0, 0],
+        section_starts[0, 1],
+        section_starts[0, 2],
+        section_starts[0, 3],
+    )
     for i in range(indptr.size - 1):
         before, n = np.int64(-1), 0
         for k in range(indptr[i], indptr[i + 1]):
             if data[k] == 0.0:
                 continue
             n += 1
-            gap = _write_number(content, gap, np.uint64(indices[k] - before - 1))
+            gap = _write_varint(content, gap, np.uint64(indices[k] - before - 1))
             before = np.int64(indices[k])
-            number = _code_of(data[k], coding)
+            number = _get_code(data[k], coding)
             content[code] = number
             code += 1
             if number == 0:
                 numbers[rare] = data[k]
                 rare += 1
-        size = _write_number(content, size, np.uint64(n))
+        size = _write_varint(content, size, np.uint64(n))
 
 
 # Row by row over all pieces: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that stays in a
@@ -187,34 +202,34 @@ def _pack(
 # through the growing total for each piece.
 # Invariant: the places of each piece are behind what it says of rows 0, ..., i - 1, and `row` is zero.
 @compiled
-def _add(
+def _add_pieces(
     data: Doubles,
     indices: Int32s,
     indptr: Int64s,
     content: NDArray[np.uint8],
     numbers: Doubles,
-    places: Int64s,
+    section_starts: Int64s,
     coding: Coding,
-    room: int,
+    capacity: int,
     row: RowSums,
 ) -> CSRParts:
     n_rows = indptr.size - 1
-    total, columns = np.empty(room, dtype=np.float64), np.empty(room, dtype=np.int32)
+    total, columns = np.empty(capacity, dtype=np.float64), np.empty(capacity, dtype=np.int32)
     ends = np.zeros(n_rows + 1, dtype=np.int64)
     end = 0
     for i in range(n_rows):
         n = indptr[i + 1] - indptr[i]
         for k in range(indptr[i], indptr[i + 1]):
             add_to_row(row, indices[k], data[k])
-        for piece in range(places.shape[0]):
-            size, place = _read_number(content, np.uint64(places[piece, 0]))
-            places[piece, 0] = np.int64(place)
+        for piece in range(section_starts.shape[0]):
+            size, position = _read_varint(content, np.uint64(section_starts[piece, 0]))
+            section_starts[piece, 0] = np.int64(position)
             n += np.int64(size)
-            gap, code = np.uint64(places[piece, 1]), np.uint64(places[piece, 2])
-            rare = places[piece, 3]
+            gap, code = np.uint64(section_starts[piece, 1]), np.uint64(section_starts[piece, 2])
+            rare = section_starts[piece, 3]
             column = np.uint64(0)
             for _ in range(np.int64(size)):
-                step, gap = _read_number(content, gap)
+                step, gap = _read_varint(content, gap)
                 column += step
                 number = content[code]
                 code += np.uint64(1)
@@ -224,7 +239,11 @@ def _add(
                     rare += 1
                 add_to_row(row, column, value)  # type: ignore[arg-type]
                 column += np.uint64(1)
-            places[piece, 1], places[piece, 2], places[piece, 3] = np.int64(gap), np.int64(code), rare
+            section_starts[piece, 1], section_starts[piece, 2], section_starts[piece, 3] = (
+                np.int64(gap),
+                np.int64(code),
+                rare,
+            )
         n = min(n, row.sums.size)
         if end + n > total.size:  # doubled, so that all copies cost no more than the result
             longer = max(end + n, 2 * total.size)

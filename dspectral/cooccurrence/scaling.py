@@ -56,15 +56,15 @@ class ContextScaling(NamedTuple):
         if smoothing != 1:
             smoothed = np.where(smoothed > 0, np.power(smoothed, smoothing), 0.0)
             smoothed *= total / smoothed.sum() if total else 1.0
-        found = cls(transform, scaling, smoothed, total)
+        chosen = cls(transform, scaling, smoothed, total)
         with np.errstate(over="ignore"):
-            largest = float(found.transformed(np.array([total]))[0])
+            largest = float(chosen.transformed(np.array([total]))[0])
         if largest > LARGEST:
             raise ValueError(
                 f"count_transform is {transform!r}, which makes {largest:.3g} of the sum {total:g} of all counts, but "
                 f"it must make at most {LARGEST:g}"
             )
-        return found
+        return chosen
 
     @property
     def dtype(self) -> type[np.float32] | type[np.float64]:
@@ -118,10 +118,10 @@ class ContextScaling(NamedTuple):
 def check_transform(transform: CountTransform) -> None:
     """Raise a ValueError if a transform of counts is none that is known."""
     if isinstance(transform, Real) and not isinstance(transform, bool):
-        known = 0 < transform <= LARGEST
+        is_known = 0 < transform <= LARGEST
     else:
-        known = isinstance(transform, str) and transform in TRANSFORMS
-    if not known:
+        is_known = isinstance(transform, str) and transform in TRANSFORMS
+    if not is_known:
         raise ValueError(
             f"count_transform is {format_value(transform)}, but it must be 'sqrt', 'log', 'none' or a power above 0"
         )

@@ -56,25 +56,25 @@ def brown_model_sentences(
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)
     start = model.dirichlet(np.ones(n_classes))
     draw = np.random.default_rng([seed, 1]).random((n_sentences, length, 2))
-    states = _pick(np.broadcast_to(start, (n_sentences, n_classes)), draw[:, 0, 0])
+    states = _draw_categories(np.broadcast_to(start, (n_sentences, n_classes)), draw[:, 0, 0])
     columns = []
     # All sentences take each step together; a token uses two uniform numbers, one for the class and one for the word.
     for t in range(length):
         if t:
-            states = _pick(transitions[states], draw[:, t, 0])
-        columns.append(_words(states, draw[:, t, 1], n_classes, n_words))
+            states = _draw_categories(transitions[states], draw[:, t, 0])
+        columns.append(_draw_words(states, draw[:, t, 1], n_classes, n_words))
     sentences = [[f"w{i}" for i in row] for row in np.stack(columns, axis=1).tolist()]
     return BrownSample(sentences, {f"w{i}": i % n_classes for i in range(n_words)})
 
 
-def _pick(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+def _draw_categories(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
     # The number of cumulated probabilities below a uniform number is a draw. Rounding may leave the last one below 1,
     # hence the minimum.
     below = np.cumsum(distributions, axis=1) < uniform[:, None]
     return np.asarray(np.minimum(below.sum(axis=1), distributions.shape[1] - 1))
 
 
-def _words(
+def _draw_words(
     states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
 ) -> NDArray[np.int64]:
     # The words of class c are c, c + n_classes, c + 2 n_classes, ...: word i is of class i modulo n_classes, and its
@@ -84,4 +84,6 @@ def _words(
     ranks = np.arange(int(sizes.max()))
     emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
     emissions /= emissions.sum(axis=1, keepdims=True)
-    return np.asarray(np.minimum(_pick(emissions[states], uniform), sizes[states] - 1) * n_classes + states)
+    return np.asarray(
+        np.minimum(_draw_categories(emissions[states], uniform), sizes[states] - 1) * n_classes + states
+    )

@@ -137,7 +137,7 @@ def _draw_counts(
     # Cost: O(words) numbers, beside the sort of the cells.
     lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
-    topics = _topics_of_words(generator, rows, n_rows, n_components)
+    topics = _draw_topics(generator, rows, n_rows, n_components)
     # A word of topic j at rank r of its distribution is column j + k r, so no table of topics is needed.
     topical = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
@@ -148,13 +148,13 @@ def _draw_counts(
     return count_cells(rows, columns, (n_rows, n_columns))
 
 
-def _topics_of_words(
+def _draw_topics(
     generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
 ) -> NDArray[np.int64]:
     """Draw the topics and the mixture of every row, then one of its topics for every word."""
     # Inverse distribution functions throughout: the same number of draws for any parameters.
-    cuts = np.cumsum(popularity(n_components))[:-1]
-    topics = np.searchsorted(cuts, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
+    bounds = np.cumsum(popularity(n_components))[:-1]
+    topics = np.searchsorted(bounds, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
     weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
     shares = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
     uniform = generator.random(len(rows))

@@ -21,16 +21,16 @@ def draw_sequences(
     starts = np.cumsum(model.initial)
     steps = np.cumsum(np.column_stack([model.transition, model.final]), axis=1)
     emissions = np.cumsum(model.emission.T, axis=1)
-    alive = np.arange(n_sequences)
+    active = np.arange(n_sequences)
     state = np.minimum(np.searchsorted(starts, rng.random(n_sequences)), model.n_states - 1)
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     # All sequences take each step together: as many rounds as the longest has tokens, each over those not yet ended.
-    while len(alive):
+    while len(active):
         ids = draw_columns(emissions[state], rng)
-        parts.append((alive, state, ids))
-        after = draw_columns(steps[state], rng)
-        going = after < model.n_states
-        alive, state = alive[going], after[going]
+        parts.append((active, state, ids))
+        next_states = draw_columns(steps[state], rng)
+        is_active = next_states < model.n_states
+        active, state = active[is_active], next_states[is_active]
     owner, states, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
     # Parts are in the order of steps, so a stable sort by sequence leaves the tokens of each in their order.
     order = np.argsort(owner, kind="stable")
@@ -42,8 +42,8 @@ def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> N
     """Draw a column for each row of cumulative probabilities."""
     # A uniform number is scaled by the last sum, which rounding may leave off 1, so it never lies beyond the last
     # column.
-    places = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
-    return np.asarray(places, dtype=np.int64)
+    columns = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
+    return np.asarray(columns, dtype=np.int64)
 
 
 class AnchorStream(NamedTuple):

@@ -127,19 +127,19 @@ def _draw_columns(
     """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
     lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)
-    of_entry = states[rows]
+    entry_states = states[rows]
     uniform = generator.random(len(rows))
-    found = np.empty(len(rows), dtype=np.int64)
+    columns = np.empty(len(rows), dtype=np.int64)
     for state in range(rates.shape[1]):  # all entries of a state at once, by the inverse of its distribution
-        mine = of_entry == state
-        cuts = np.cumsum(rates[:, state])
-        found[mine] = np.searchsorted(cuts, uniform[mine] * cuts[-1], side="right")
+        is_state = entry_states == state
+        bounds = np.cumsum(rates[:, state])
+        columns[is_state] = np.searchsorted(bounds, uniform[is_state] * bounds[-1], side="right")
     # Rounding of the product may reach the last sum, which would be a column too many.
-    found = np.minimum(found, len(rates) - 1)
+    columns = np.minimum(columns, len(rates) - 1)
     shape = (len(states), len(rates))
-    drawn = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, found)), shape=shape).tocsr()
-    drawn.sum_duplicates()
-    return drawn
+    counts = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape).tocsr()
+    counts.sum_duplicates()
+    return counts
 
 
 def labelled_counts(
@@ -235,13 +235,15 @@ def _draw(
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
     lengths = 1 + generator.poisson(mean - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
-    own = generator.random(len(rows)) >= noise
+    from_state = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
     # A column of state j at rank r is j + n_states r, as in low_rank_counts; noise has ranks over all columns.
-    columns[own] = states[rows[own]] + n_states * zipf_rank(uniform[own], width // n_states, 1.0)
-    columns[~own] = zipf_rank(uniform[~own], width, 1.0)
-    drawn = count_cells(rows, columns, (n_rows, width))
+    columns[from_state] = states[rows[from_state]] + n_states * zipf_rank(
+        uniform[from_state], width // n_states, 1.0
+    )
+    columns[~from_state] = zipf_rank(uniform[~from_state], width, 1.0)
+    counts = count_cells(rows, columns, (n_rows, width))
     if present:
-        drawn.data[:] = 1
-    return drawn
+        counts.data[:] = 1
+    return counts

@@ -22,8 +22,8 @@ def random_rows(
     name: str,
 ) -> da.Array:
     """Return a Dask array whose row blocks a function draws. Shapes: returns (n_rows, n_columns)."""
-    for label, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
-        check_integer(label, value, at_least=1)
+    for parameter, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
+        check_integer(parameter, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
     return da.map_blocks(
         # All blocks but the last are of one size: two numbers say all sizes, however many blocks there are.
@@ -35,9 +35,9 @@ def random_rows(
     )
 
 
-def block_sizes(n: int, most: int) -> list[int]:
-    """Return the sizes of blocks that hold ``n`` items: ``most`` each, but for what is left in the last."""
-    return [min(most, n - start) for start in range(0, n, most)]
+def block_sizes(n: int, block_size: int) -> list[int]:
+    """Return the sizes of blocks that hold ``n`` items: ``block_size`` each, but for what is left in the last."""
+    return [min(block_size, n - start) for start in range(0, n, block_size)]
 
 
 def block_generator(seed: int, block: int) -> np.random.Generator:

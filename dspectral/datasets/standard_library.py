@@ -19,9 +19,9 @@ from dspectral.datasets.random_blocks import checked_seed
 from dspectral.inputs.parameters import RandomState
 from dspectral.paths import expand_path
 
-LEFT_OUT = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
+EXCLUDED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
 """Folders of tests, and of what is installed beside the library."""
-LEAST_WORDS = 4
+MIN_WORDS = 4
 """Number of words below which a text is left out."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -80,12 +80,12 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     for path in files:
         name = path.relative_to(root)
         try:
-            found = list(_documents(*_parse(path)))
+            file_texts = list(_documents(*_parse(path)))
         except (SyntaxError, ValueError):
             result.unread.append(name.as_posix())
             continue
-        texts = [" ".join(text.split()) for text in found]
-        texts = [text for text in texts if len(re.findall(r"[^\W\d_]{2,}", text)) >= LEAST_WORDS]
+        texts = [" ".join(text.split()) for text in file_texts]
+        texts = [text for text in texts if len(re.findall(r"[^\W\d_]{2,}", text)) >= MIN_WORDS]
         result.texts.extend(texts)
         result.labels.extend([name.parts[0].removesuffix(".py")] * len(texts))
     return result
@@ -131,8 +131,8 @@ def standard_library_intents(
     """
     if not 0 < test_share < 1:
         raise ValueError(f"test_share is {test_share}, but is a share between 0 and 1")
-    label_of, text_of = _distinct(documents or standard_library_documents())
-    counts = Counter(label for label in label_of.values() if label is not None)
+    labels_by_key, texts_by_key = _unique_texts(documents or standard_library_documents())
+    counts = Counter(label for label in labels_by_key.values() if label is not None)
     kept = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
     if n_labels < 2 or len(kept) < n_labels or counts[kept[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
@@ -140,39 +140,41 @@ def standard_library_intents(
     generator = np.random.default_rng(checked_seed(seed))
     intents = Intents([], [], [], [], [])
     for label in kept:  # each label is split by itself, so both sides have all labels
-        keys = [key for key, own in label_of.items() if own == label]
+        keys = [key for key, text_label in labels_by_key.items() if text_label == label]
         order = generator.permutation(len(keys))
         # At least one text of each label is on either side.
         n_test = min(max(1, round(test_share * len(keys))), len(keys) - 1)
         for position, i in enumerate(order.tolist()):
             side = intents[2:4] if position < n_test else intents[:2]
-            side[0].append(text_of[keys[i]])
+            side[0].append(texts_by_key[keys[i]])
             side[1].append(label)
     chosen = set(kept)
-    intents.unlabelled_texts.extend(text_of[key] for key, label in label_of.items() if label not in chosen)
+    intents.unlabelled_texts.extend(
+        texts_by_key[key] for key, label in labels_by_key.items() if label not in chosen
+    )
     return intents
 
 
-def _distinct(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
+def _unique_texts(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the label of every distinct text, None if it has several, and the text as it first stood."""
-    label_of: dict[str, str | None] = {}
-    text_of: dict[str, str] = {}
+    labels_by_key: dict[str, str | None] = {}
+    texts_by_key: dict[str, str] = {}
     for text, label in zip(documents.texts, documents.labels, strict=True):
         # A text with several labels says nothing about any of them: it is kept, but without a label.
         key = text.casefold()
-        text_of.setdefault(key, text)
-        label_of[key] = label if label_of.get(key, label) == label else None
-    return label_of, text_of
+        texts_by_key.setdefault(key, text)
+        labels_by_key[key] = label if labels_by_key.get(key, label) == label else None
+    return labels_by_key, texts_by_key
 
 
 def _sources(root: Path) -> list[Path]:
     """Return the library's files; file systems list folders in different orders, so paths are sorted."""
-    found: list[Path] = []
-    for folder, inner, names in os.walk(root):
+    file_texts: list[Path] = []
+    for folder, subfolders, names in os.walk(root):
         # Not even looked through: installed packages may be ten times the library.
-        inner[:] = set(inner) - LEFT_OUT
-        found.extend(Path(folder, name) for name in names if name.endswith(".py"))
-    return sorted(found)
+        subfolders[:] = set(subfolders) - EXCLUDED_FOLDERS
+        file_texts.extend(Path(folder, name) for name in names if name.endswith(".py"))
+    return sorted(file_texts)
 
 
 def _parse(path: Path) -> tuple[str, ast.Module]:
@@ -193,31 +195,31 @@ def _documents(source: str, tree: ast.Module) -> Iterator[str]:
 def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
     """Yield the runs of comment lines: those that begin with a hash outside of any string."""
     texts = [line.strip() for line in lines]
-    found = [number for number, text in enumerate(texts, 1) if text.startswith("#")]
+    file_texts = [number for number, text in enumerate(texts, 1) if text.startswith("#")]
     # A line of a string may begin with a hash; all its lines but the first are left out.
     in_string: set[int] = set()
-    for node in _around(tree, found):
+    for node in _iterate_nodes(tree, file_texts):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
             in_string.update(range(node.lineno + 1, node.end_lineno + 1))
     comments = {
-        number for number in found if number not in in_string and not texts[number - 1].startswith("#!")
+        number for number in file_texts if number not in in_string and not texts[number - 1].startswith("#!")
     }
-    run: list[str] = []
+    comment: list[str] = []
     for number, text in enumerate(texts, start=1):
         if number in comments:
-            run.append(text.lstrip("#"))
-        elif run:
-            yield "\n".join(run)
-            run = []
-    yield "\n".join(run)
+            comment.append(text.lstrip("#"))
+        elif comment:
+            yield "\n".join(comment)
+            comment = []
+    yield "\n".join(comment)
 
 
-def _around(tree: ast.AST, lines: list[int]) -> Iterator[ast.AST]:
+def _iterate_nodes(tree: ast.AST, lines: list[int]) -> Iterator[ast.AST]:
     """Yield the nodes with one of these lines, given in ascending order, behind their first: few nodes have any."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", math.inf)
         if bisect_right(lines, first) < bisect_right(lines, last):
             yield node
-            waiting.extend(ast.iter_child_nodes(node))
+            stack.extend(ast.iter_child_nodes(node))

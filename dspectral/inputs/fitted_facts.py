@@ -21,8 +21,8 @@ _COUNTS = {
 _LISTS = {"classes_": "classes", "words_": "words", "anchors_": "anchors"}
 _CURVES = ("log_likelihoods_", "history_")
 _SPECTRA = {"singular_values_": "singular values", "explained_variance_": "variances"}
-_PLAIN = (bool, int, float, str, np.bool_, np.integer, np.floating)
-_MOST_PARTS = 12
+_SCALARS = (bool, int, float, str, np.bool_, np.integer, np.floating)
+_MAX_ARRAYS = 12
 
 
 class FittedFactsMixin:
@@ -65,8 +65,8 @@ class FittedFactsMixin:
         RunPlan
             The plan; see :func:`dspectral.plan`.
         """
-        given = (X,) if y is None else (X, y)
-        return engine.plan(self, *given, workers=workers, memory_limit=memory_limit, **fit_params)
+        arguments = (X,) if y is None else (X, y)
+        return engine.plan(self, *arguments, workers=workers, memory_limit=memory_limit, **fit_params)
 
     def _html_repr(self) -> str:
         diagram = str(estimator_html_repr(self))
@@ -80,46 +80,46 @@ def fitted_card(model: object) -> str:
     if not learned:
         return ""
     facts = [(what, learned[key]) for key, what in _COUNTS.items() if key in learned]
-    facts += _certified(learned)
+    facts += _describe_certificate(learned)
     facts += [(what, names(list(learned[key]))) for key, what in _LISTS.items() if _is_list(learned.get(key))]
-    facts += [(key, _course(learned[key])) for key in _CURVES if len(learned.get(key, ()))]
+    facts += [(key, _describe_curve(learned[key])) for key in _CURVES if len(learned.get(key, ()))]
     shown = {*_COUNTS, *_LISTS, *_CURVES, "certificate_"}
     rest = {key: value for key, value in learned.items() if key not in shown}
-    facts += [(key, value) for key, value in rest.items() if isinstance(value, _PLAIN)]
-    parts = {key: part for key, value in rest.items() if (part := _part(value))}
-    facts += list(parts.items())[:_MOST_PARTS]
-    facts.append(("in memory", size_of(bytes_of(learned))))
-    return card(f"{type(model).__name__}, fitted", facts, _picture(learned))
+    facts += [(key, value) for key, value in rest.items() if isinstance(value, _SCALARS)]
+    arrays = {key: part for key, value in rest.items() if (part := _describe_array(value))}
+    facts += list(arrays.items())[:_MAX_ARRAYS]
+    facts.append(("in memory", size_of(count_bytes(learned))))
+    return card(f"{type(model).__name__}, fitted", facts, _draw_spectrum(learned))
 
 
-def bytes_of(value: object) -> int:
+def count_bytes(value: object) -> int:
     """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once.
 
-    >>> bytes_of({"a": (one := np.zeros(3)), "b": [one, "word", 7]})
+    >>> count_bytes({"a": (one := np.zeros(3)), "b": [one, "word", 7]})
     28
     """
-    total, waiting, seen = 0, [value], set()
-    # `waiting` holds what is still to be looked into, `seen` what was: an attribute that two parts share counts once,
+    total, stack, seen = 0, [value], set()
+    # `stack` holds what is still to be looked into, `seen` what was: an attribute that two parts share counts once,
     # and a circle of objects ends.
-    while waiting:
-        part: Any = waiting.pop()
+    while stack:
+        part: Any = stack.pop()
         if isinstance(part, str):
             total += len(part)
-        elif isinstance(part, (_PLAIN, type)) or id(part) in seen:
+        elif isinstance(part, (_SCALARS, type)) or id(part) in seen:
             continue
         elif isinstance(part, np.ndarray):
             total += part.nbytes
         elif isinstance(part, Mapping):
-            waiting.extend(part.values())
+            stack.extend(part.values())
         elif isinstance(part, list | tuple):
-            waiting.extend(part)
+            stack.extend(part)
         else:  # a sparse matrix is an object that holds three arrays
-            waiting.extend(getattr(part, "__dict__", {}).values())
+            stack.extend(getattr(part, "__dict__", {}).values())
         seen.add(id(part))
     return total
 
 
-def _certified(learned: dict[str, Any]) -> list[tuple[str, object]]:
+def _describe_certificate(learned: dict[str, Any]) -> list[tuple[str, object]]:
     certificate = learned.get("certificate_")
     if certificate is None:
         return []
@@ -131,25 +131,25 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | np.ndarray) and len(value) > 0 and not isinstance(value[0], list)
 
 
-def _course(values: Sequence[float]) -> str:
+def _describe_curve(values: Sequence[float]) -> str:
     """Return the first and last of values that a method has gone through."""
     return f"{number(float(values[0]))} to {number(float(values[-1]))} in {len(values):,} step(s)"
 
 
-def _part(value: object) -> str | None:
+def _describe_array(value: object) -> str | None:
     """Return shape, type and size of a part that was learned; None for what has no size."""
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         kind: Any = value
         shape = " x ".join(f"{length:,}" for length in kind.shape)
-        return f"{shape or '1'} of {kind.dtype}, {size_of(bytes_of(value))}"
-    n_bytes = 0 if isinstance(value, str) else bytes_of(value)
+        return f"{shape or '1'} of {kind.dtype}, {size_of(count_bytes(value))}"
+    n_bytes = 0 if isinstance(value, str) else count_bytes(value)
     if not n_bytes:
         return None
-    many = f"{len(value):,} in a {type(value).__name__}" if type(value) in (list, tuple, dict) else None  # type: ignore[arg-type]
-    return f"{many or type(value).__name__}, {size_of(n_bytes)}"
+    container = f"{len(value):,} in a {type(value).__name__}" if type(value) in (list, tuple, dict) else None  # type: ignore[arg-type]
+    return f"{container or type(value).__name__}, {size_of(n_bytes)}"
 
 
-def _picture(learned: dict[str, Any]) -> str:
+def _draw_spectrum(learned: dict[str, Any]) -> str:
     """Return the spectrum that a model knows as a picture; the first that there is."""
     certificate = learned.get("certificate_")
     for key, what in _SPECTRA.items():

@@ -85,13 +85,13 @@ def label_array(y: Any) -> Any:
         return labels
     # A member of an enumeration that is a string stands for its value; NumPy would cut its name.
     values = [str.__str__(label) if isinstance(label, str) else label for label in labels.tolist()]
-    known = [label for label in values if label is not None]
-    if any(is_missing(label) or _is_infinite(label) for label in known):
+    present = [label for label in values if label is not None]
+    if any(is_missing(label) or _is_infinite(label) for label in present):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
-    if len({isinstance(label, str) for label in known}) > 1:
+    if len({isinstance(label, str) for label in present}) > 1:
         raise ValueError("classes are numbers and strings at once: give labels of one kind")
-    plain = label_matrix(known)
-    if len(known) == len(values) and plain.ndim == 1:  # numbers stay numbers
+    plain = label_matrix(present)
+    if len(present) == len(values) and plain.ndim == 1:  # numbers stay numbers
         return plain
     labels = np.empty(len(values), dtype=object)
     labels[:] = values
@@ -110,7 +110,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
             f"there are classes for {given.shape[0] if given.shape else 0} documents, but X has {n_rows}"
         )
     if len(given.shape) == 1 and not lazy:
-        return _of_labels(given)
+        return _encode_labels(given)
     if len(given.shape) != 2:
         raise ValueError(
             f"classes have {len(given.shape)} dimensions: give one label a document, or an indicator matrix"
@@ -161,25 +161,27 @@ def unit_class_rows(indicator: CheckedRows) -> CheckedRows:
     Shapes: `indicator` (n, n_classes); returns (n, n_classes).
     """
     if not is_lazy(indicator):
-        return _unit(cast("CSRRows", indicator))
-    return map_rows(indicator, _unit, n_columns=indicator.shape[1], sparse_output=True, name="classes")
+        return _normalize_block(cast("CSRRows", indicator))
+    return map_rows(
+        indicator, _normalize_block, n_columns=indicator.shape[1], sparse_output=True, name="classes"
+    )
 
 
-def _of_labels(labels: NDArray[Any]) -> ClassRows:
+def _encode_labels(labels: NDArray[Any]) -> ClassRows:
     """Assign numbers to the labels in sorted order."""
     # `is not None` one by one: an array of strings compares to None as a whole.
-    has_one = np.array([label is not None for label in labels.tolist()], dtype=bool)
-    if not has_one.any():
+    has_label = np.array([label is not None for label in labels.tolist()], dtype=bool)
+    if not has_label.any():
         raise ValueError("no document has a class")
-    known = labels[has_one]
-    known = np.array(known.tolist()) if known.dtype.kind == "O" else known
-    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
+    present = labels[has_label]
+    present = np.array(present.tolist()) if present.dtype.kind == "O" else present
+    if present.dtype.kind == "f" and not np.all(np.isfinite(present)):
         raise ValueError("a class is NaN or infinity: a document without a class has the label None")
-    if known.ndim != 1 or known.dtype.kind not in "biufSUMm":
-        raise TypeError(f"a class is {known.tolist()[0]!r:.60}, but classes must be strings or numbers")
-    classes, numbers = np.unique(known, return_inverse=True)
-    places = (np.flatnonzero(has_one), numbers)
-    indicator = sparse.csr_array((np.ones(len(numbers)), places), shape=(len(labels), len(classes)))
+    if present.ndim != 1 or present.dtype.kind not in "biufSUMm":
+        raise TypeError(f"a class is {present.tolist()[0]!r:.60}, but classes must be strings or numbers")
+    classes, numbers = np.unique(present, return_inverse=True)
+    coordinates = (np.flatnonzero(has_label), numbers)
+    indicator = sparse.csr_array((np.ones(len(numbers)), coordinates), shape=(len(labels), len(classes)))
     return ClassRows(indicator, classes, exclusive=True)
 
 
@@ -187,12 +189,12 @@ def _indicator(rows: Rows) -> CSRRows:
     """Return a block of an indicator in double precision, without stored zeros; refuse what is neither 0 nor 1."""
     block: Any = sparse.csr_array(rows) if is_sparse(rows) else rows
     refuse_not_indicator(block)
-    found = sparse.csr_array(block != 0).astype(np.float64)
-    found.eliminate_zeros()
-    return found
+    block_indicator = sparse.csr_array(block != 0).astype(np.float64)
+    block_indicator.eliminate_zeros()
+    return block_indicator
 
 
-def _unit(rows: CSRRows) -> CSRRows:
+def _normalize_block(rows: CSRRows) -> CSRRows:
     """Scale the rows of one block of an indicator."""
     # All entries are 1, so that the length of a row is the root of their number.
     lengths = np.diff(rows.indptr)
@@ -237,8 +239,10 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
         # Labels follow the cuts of the words: those are the larger blocks.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
         return LabelledStreams(words, labels, n_rows, n_words, n_labels, row_dtype(X.dtype))
-    cut = partial(_blocks, sizes=words.chunks[0])
-    return LabelledStreams(cut(cast("Rows", X)), cut(given), n_rows, n_words, n_labels, row_dtype(X.dtype))
+    split = partial(_split_rows, sizes=words.chunks[0])
+    return LabelledStreams(
+        split(cast("Rows", X)), split(given), n_rows, n_words, n_labels, row_dtype(X.dtype)
+    )
 
 
 def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
@@ -247,7 +251,7 @@ def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> 
     return X if hasattr(X, "labels") else checked
 
 
-def _blocks(X: Rows, sizes: tuple[int, ...]) -> Blocks:
+def _split_rows(X: Rows, sizes: tuple[int, ...]) -> Blocks:
     """Cut rows in memory where those of words are cut, whatever their own size."""
     X = canonical_rows(X) if is_sparse(X) else X
     return in_memory_blocks(list(slices_of(X, sizes)))

@@ -48,14 +48,14 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     ...
     TypeError: n_components is 'ten', but it must be an integer of at least 1
     """
-    allowed = _allowed("an integer", at_least, at_most)
+    expected = _describe_range("an integer", at_least, at_most)
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} is {format_value(value)}, but it must be {allowed}")
+        raise TypeError(f"{name} is {format_value(value)}, but it must be {expected}")
     number = int(value)  # sums and products of NumPy's narrow integers overflow
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
-        raise ValueError(f"{name} is {format_value(number)}, but it must be {allowed}")
+        raise ValueError(f"{name} is {format_value(number)}, but it must be {expected}")
     if abs(number) > MOST:
-        raise ValueError(f"{name} is {format_value(number)}, but it must be {allowed}, and fit 64 bits")
+        raise ValueError(f"{name} is {format_value(number)}, but it must be {expected}, and fit 64 bits")
     return number
 
 
@@ -63,14 +63,14 @@ def check_real(
     name: str, value: Any, *, at_least: float | None = None, at_most: float | None = None
 ) -> float:
     """Return a parameter as a finite float."""
-    allowed = _allowed("a finite number", at_least, at_most)
+    expected = _describe_range("a finite number", at_least, at_most)
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {format_value(value)}, but it must be {allowed}")
+        raise TypeError(f"{name} is {format_value(value)}, but it must be {expected}")
     number = math.inf if isinstance(value, Integral) and abs(int(value)) > MOST else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
         shown = format_value(value if isinstance(value, Integral) else number)
-        raise ValueError(f"{name} is {shown}, but it must be {allowed}")
+        raise ValueError(f"{name} is {shown}, but it must be {expected}")
     return number
 
 
@@ -103,12 +103,12 @@ def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple
     for name, value in given.items():
         if name not in known:
             raise TypeError(f"{kind} got an unexpected keyword argument {name!r}")
-        same, instead = known[name]
-        if not (type(value) is type(same) and value == same):
-            raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {instead}")
+        neutral, replacement = known[name]
+        if not (type(value) is type(neutral) and value == neutral):
+            raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {replacement}")
 
 
-def _allowed(kind: str, at_least: float | None, at_most: float | None) -> str:
+def _describe_range(kind: str, at_least: float | None, at_most: float | None) -> str:
     if at_least is not None and at_most is not None:
         return f"{kind} from {at_least} to {at_most}"
     if at_least is not None:

@@ -38,15 +38,15 @@ def rows_of_frame(X: Any) -> Any:
     """Return the rows of a Dask DataFrame as a Dask array, in a pass that counts them; all else as it is."""
     if not is_dask_frame(X):
         return X
-    others = [
+    invalid_columns = [
         f"{name!r} ({dtype})"
         for name, dtype in X.dtypes.items()
         if not isinstance(dtype, np.dtype) or dtype.kind not in _NUMBERS
     ]
-    if others:
+    if invalid_columns:
         raise TypeError(
-            f"X is a Dask DataFrame whose column(s) {', '.join(others)} hold no plain numbers: pass the others, as in "
-            "X[['a', 'b']]; a column of texts is for NgramHashing or build_store"
+            f"X is a Dask DataFrame whose column(s) {', '.join(invalid_columns)} are not numeric: select the others, "
+            "such as X[['a', 'b']]; use NgramHashing or build_store for a column of texts"
         )
     # This is the pass: a partition must be read to know how many rows it has.
     rows = X.to_dask_array(lengths=True)
@@ -65,11 +65,11 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
-        return _checked_lazy(estimator, X, columns_of(X), reset=reset)
+        return _validate_lazy(estimator, X, columns_of(X), reset=reset)
     if is_dask_frame(X):
         names = list(X.columns)  # type: ignore[union-attr]
         columns = named_columns(FRAME, names) if all(isinstance(name, str) for name in names) else None
-        return _checked_lazy(estimator, rows_of_frame(X), columns, reset=reset)
+        return _validate_lazy(estimator, rows_of_frame(X), columns, reset=reset)
     X = strip_labels(X)
     refuse_other_containers(X)
     refuse_lossy(X)
@@ -78,7 +78,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         try:
             rows = validate_data(estimator, X, reset=reset, **kinds)
         except (TypeError, ValueError) as error:
-            if wrong := _wrong_columns(X):
+            if wrong := _describe_invalid_columns(X):
                 raise ValueError(
                     f"X holds no plain numbers in the column(s) {wrong}: leave them out, or fill what is missing, as "
                     f"by X.fillna(0) ({error!s:.200})"
@@ -92,7 +92,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
 
 
-def _wrong_columns(X: Any) -> str:
+def _describe_invalid_columns(X: Any) -> str:
     """Name the columns of a DataFrame in memory that hold missing values, dates or other than numbers."""
     wrong = []
     for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "shape") else ():
@@ -113,7 +113,7 @@ def refuse_lossy(X: object) -> None:
         raise ValueError("X is a masked array, but missing entries have no meaning here: fill them first")
 
 
-def _checked_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
+def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
     array = engine.lazy_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
@@ -132,10 +132,10 @@ def _checked_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None
         _check_width(estimator, n_columns)
     if array.dtype in (np.float32, np.float64):
         return array
-    said = engine.bytes_said(array)
+    nbytes = engine.bytes_said(array)
     # An entry of r bytes, beside four of its column, becomes one of eight.
-    larger = None if said is None else [n * 12 // (array.dtype.itemsize + 4) for n in said]
-    return engine.say_bytes(array.astype(np.float64), larger)
+    new_nbytes = None if nbytes is None else [n * 12 // (array.dtype.itemsize + 4) for n in nbytes]
+    return engine.say_bytes(array.astype(np.float64), new_nbytes)
 
 
 def _check_width(estimator: BaseEstimator, n_columns: int) -> None:
@@ -163,10 +163,12 @@ def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
 
 def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
     """Keep the digest of the rows' weighting, or compare it with the one that was kept, where rows have one."""
-    found, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
-    if len(found) > 1:
-        raise ValueError(f"X holds rows of {len(found)} weightings: weigh all of them by one, {_MENDING}")
-    digest = next(iter(found), None)
+    digests, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
+    if len(digests) > 1:
+        raise ValueError(
+            f"X holds rows of {len(digests)} weightings: weigh all of them by one, {_WEIGHTING_HINT}"
+        )
+    digest = next(iter(digests), None)
     # Estimators that were fitted on weighted rows keep a digest, and no others do: a refit on counts forgets it.
     if reset:
         vars(estimator).pop("weighting_", None)
@@ -178,15 +180,16 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
         return
     if digest is not None:
         raise ValueError(
-            f"X is weighted by other frequencies than the rows that {name} was fitted on: weigh X by those, {_MENDING}"
+            f"X has another weighting than the rows that {name} was fitted on: use the same weighting, "
+            f"{_WEIGHTING_HINT}"
         )
     if hasattr(X, "counts"):
         raise ValueError(
-            f"{name} was fitted on weighted rows, but X is a store of counts: weigh X, {_MENDING}"
+            f"{name} was fitted on weighted rows, but X is a store of counts: weigh X, {_WEIGHTING_HINT}"
         )
 
 
-_MENDING = (
+_WEIGHTING_HINT = (
     "X.weighted(TfidfWeighting().fit(store)) with the store that was fitted on, or put TfidfWeighting() before the "
     "estimator in a Pipeline"
 )
@@ -204,8 +207,8 @@ def project(
         wide = np.result_type(rows.dtype, dtype)
         shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
         pieces = [piece.astype(dtype, copy=False) @ axes for piece in dense_pieces(rows, shift, dtype=wide)]
-        off = ((mean - shift) @ axes).astype(dtype)
-        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *pieces]) - off)
+        correction = ((mean - shift) @ axes).astype(dtype)
+        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *pieces]) - correction)
     projected = (
         sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     )
@@ -236,22 +239,22 @@ class LazyOutputMixin:
             method = getattr(cls, name, None)
             if method is not None:
                 # Inherited ones too: fit_transform comes wrapped from TransformerMixin.
-                setattr(cls, name, _stay_lazy(method))
+                setattr(cls, name, _keep_lazy_output(method))
 
 
-def _stay_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
+def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
     """Call what scikit-learn wrapped, without its wrapping, if X is lazy."""
     inner = unwrap(method)
 
     @wraps(method)
-    def choose(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
-        lazy = engine.is_lazy(X) or is_dask_frame(X) or _in_store(X) or kwargs.get("out") is not None
+    def call_method(self: object, X: Any, *args: Any, **kwargs: Any) -> Any:
+        lazy = engine.is_lazy(X) or is_dask_frame(X) or _is_stored_corpus(X) or kwargs.get("out") is not None
         return (inner if lazy else method)(self, X, *args, **kwargs)
 
-    return choose
+    return call_method
 
 
-def _in_store(X: object) -> bool:
+def _is_stored_corpus(X: object) -> bool:
     """Report whether X is a corpus whose sentences are read from a store."""
     return getattr(getattr(X, "sentences", None), "in_memory", True) is False  # a Delayed has every attribute
 

@@ -31,8 +31,8 @@ def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list
         )
     # Polars and Arrow give a column of their own for each sentence when they are iterated, and lists when asked for.
     to_list = getattr(X, "to_pylist", None) or getattr(X, "to_list", None)  # Arrow's; pandas's and Polars's
-    found: Iterable[Any] = X if to_list is None else to_list()
-    sentences = [list(sentence) if isinstance(sentence, Iterator) else sentence for sentence in found]
+    collection: Iterable[Any] = X if to_list is None else to_list()
+    sentences = [list(sentence) if isinstance(sentence, Iterator) else sentence for sentence in collection]
     check_lists(sentences, strings=strings)
     return sentences
 
@@ -41,8 +41,10 @@ def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
     """Refuse a sentence that is not a list of tokens."""
     tokens = "strings, one for each token" if strings else "tokens"
     for number, sentence in enumerate(sentences):
-        fits = isinstance(sentence, Sized) and not isinstance(sentence, str | bytes | Mapping | AbstractSet)
-        if not fits or (strings and not all(isinstance(word, str) for word in sentence)):
+        is_list = isinstance(sentence, Sized) and not isinstance(
+            sentence, str | bytes | Mapping | AbstractSet
+        )
+        if not is_list or (strings and not all(isinstance(word, str) for word in sentence)):
             raise ValueError(f"sentence {number} is {sentence!r:.60}, but it must be a list of {tokens}")
 
 
@@ -168,11 +170,11 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
     for i, (own, labels) in enumerate(zip(sequences, tags, strict=True)):
         if len(own) != len(labels):
             raise ValueError(f"sequence {i} has {len(own)} tokens, but {len(labels)} labels")
-    words, names = _number(sequences, "token", {RARE: 0}), _number(tags, "label", {})
+    words, names = _assign_ids(sequences, "token", {RARE: 0}), _assign_ids(tags, "label", {})
     if not names:
         raise ValueError("there is no token in any sequence")
     parts = zip(cut(sequences, LABELLED_BLOCK_TOKENS), cut(tags, LABELLED_BLOCK_TOKENS), strict=True)
-    packed = [(_pack(tokens, words), _pack(labels, names).ids) for tokens, labels in parts]
+    packed = [(_encode_values(tokens, words), _encode_values(labels, names).ids) for tokens, labels in parts]
     blocks = [LabelledSentences(own.ids, labels, own.offsets) for own, labels in packed]
     return LabelledCorpus(list(words), list(names), in_memory_blocks(blocks))
 
@@ -181,17 +183,17 @@ def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     """Return sentences as ids: the places of their tokens in ``words``, 0 for tokens that are not there."""
     own, numbers = token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
     try:
-        return _pack(own, numbers)
+        return _encode_values(own, numbers)
     except TypeError:
         raise TypeError(f"a token is not hashable: {HINT}") from None
 
 
 def in_memory_blocks(blocks: Sequence[object]) -> Blocks:
     """Return blocks that are in memory already as a stream of blocks."""
-    return Blocks(_itself, blocks, in_memory=True)
+    return Blocks(_return_block, blocks, in_memory=True)
 
 
-def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
+def _assign_ids(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -> dict[Hashable, int]:
     """Give each new value the next number."""
     for i, sequence in enumerate(sequences):
         try:
@@ -209,7 +211,7 @@ def _number(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int]) -
     return numbers
 
 
-def _pack(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentences:
+def _encode_values(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) -> Sentences:
     """Return the numbers of all values, 0 for unknown ones, and where each sequence begins."""
     # fromiter with a known length fills one array of int32: a list of Python integers would take ten times as much.
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
@@ -235,13 +237,13 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     counts = [counted[word] for word in kept]
     words = [RARE, *kept]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
-    blocks = [_pack(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
+    blocks = [_encode_values(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
     return TokenCorpus(
         words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), in_memory_blocks(blocks)
     )
 
 
-def _itself(block: Any) -> Any:
+def _return_block(block: Any) -> Any:
     return block
 
 

@@ -50,14 +50,14 @@ E = TypeVar("E", bound=BaseEstimator)
 
 def clone_sharing(estimator: E, *names: str) -> E:
     """Return an unfitted clone that shares some parameters, such as a fitted estimator or a large table."""
-    bare = copy(estimator)
+    stripped = copy(estimator)
     for name in names:
-        setattr(bare, name, None)
-    made: E = BaseEstimator.__sklearn_clone__(bare)
+        setattr(stripped, name, None)
+    clone: E = BaseEstimator.__sklearn_clone__(stripped)
     for name in names:
         value = getattr(estimator, name)
-        setattr(made, name, copy(value) if hasattr(value, "get_params") else value)
-    return made
+        setattr(clone, name, copy(value) if hasattr(value, "get_params") else value)
+    return clone
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:

@@ -76,13 +76,13 @@ class TopTermsMixin:
         columns, n_columns = self._term_columns()
         known = names_of_columns(self._term_names() if terms is None else terms, n_columns)
         if columns is not None:
-            known = _among(known, columns)
+            known = _restrict_names(known, columns)
         if component is None:
-            return TermLists(_largest(row, known, n) for row in weights)
+            return TermLists(_largest_terms(row, known, n) for row in weights)
         number = check_integer("component", component, at_least=0)
         if number >= len(weights):
             raise ValueError(f"component is {number}, but there are {len(weights)}, counted from 0")
-        return _largest(weights[number], known, n)
+        return _largest_terms(weights[number], known, n)
 
     def _term_weights(self) -> FloatArray:
         """Return the weights, shape (n_components, n_columns)."""
@@ -143,8 +143,8 @@ def top_terms(
     """
     last = model
     if isinstance(model, Pipeline):
-        *before, (_, last) = model.steps
-        terms = _names_behind([step for _, step in before], terms)
+        *earlier_steps, (_, last) = model.steps
+        terms = _get_pipeline_names([step for _, step in earlier_steps], terms)
     if not isinstance(last, TopTermsMixin):
         raise TypeError(f"{type(last).__name__} has no components over terms, and so no top terms")
     return last.top_terms(n, component=component, terms=terms)
@@ -157,12 +157,12 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
             "the columns have no names: give terms=, such as a store with a vocabulary or built with keep_terms, "
             "NgramHashing(...).kept_terms(texts), or a list of names"
         )
-    known = _names_in(terms)
+    known = _extract_names(terms)
     if isinstance(known, KeptTerms):
         _check_width(known.n_columns, n_columns)
-        names, signs = known.names(), known.column_signs()
-        columns = np.fromiter(names, dtype=np.int64, count=len(names))
-        return ColumnNames(columns, list(names.values()), np.array([float(signs[c]) for c in names]))
+        by_column, signs = known.names(), known.column_signs()
+        columns = np.fromiter(by_column, dtype=np.int64, count=len(by_column))
+        return ColumnNames(columns, list(by_column.values()), np.array([float(signs[c]) for c in by_column]))
     if isinstance(known, Mapping):
         columns = np.array(list(known), dtype=np.int64)
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_columns:
@@ -170,20 +170,20 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
                 f"terms names column {columns.max()}, but the model has {n_columns} columns from 0"
             )
         return ColumnNames(columns, [str(name) for name in known.values()], np.ones(len(columns)))
-    every = [str(name) for name in known]
-    _check_width(len(every), n_columns)
-    return ColumnNames(np.arange(n_columns), every, np.ones(n_columns))
+    names = [str(name) for name in known]
+    _check_width(len(names), n_columns)
+    return ColumnNames(np.arange(n_columns), names, np.ones(n_columns))
 
 
-def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
+def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
     """Return the names that an object holds, as one of a few kinds."""
     if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
-        held = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
-        if held is None:
+        stored_names = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
+        if stored_names is None:
             raise ValueError(
                 f"{terms!r} knows no terms: build it with a vocabulary, or with keep_terms=100_000"
             )
-        terms = held
+        terms = stored_names
     if isinstance(terms, store.Vocabulary):
         return terms.terms
     if isinstance(terms, store.Corpus):
@@ -202,7 +202,7 @@ def _names_in(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | N
     return terms
 
 
-def _names_behind(steps: list[Any], terms: "Terms | None") -> "Terms | None":
+def _get_pipeline_names(steps: list[Any], terms: "Terms | None") -> "Terms | None":
     """Return the names of the columns that the last step of a pipeline is given."""
     if terms is None:
         # The last step that is not one to one makes the columns: a vectorizer that knows their names.
@@ -223,23 +223,23 @@ def _check_width(found: int, n_columns: int) -> None:
         raise ValueError(f"terms names {found} columns, but the model has {n_columns}")
 
 
-def _among(known: ColumnNames, columns: Int64s) -> ColumnNames:
+def _restrict_names(known: ColumnNames, columns: Int64s) -> ColumnNames:
     """Return the names of some columns, numbered by their places among these; ``columns`` rise."""
     # searchsorted may point behind the last column: it is clipped, and the comparison below refuses what is not there.
     places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))
-    there = np.flatnonzero(columns[places] == known.columns)
-    return ColumnNames(places[there], [known.names[i] for i in there], known.signs[there])
+    is_named = np.flatnonzero(columns[places] == known.columns)
+    return ColumnNames(places[is_named], [known.names[i] for i in is_named], known.signs[is_named])
 
 
-def _largest(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
+def _largest_terms(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
     """Return the named columns of largest magnitude, equal ones by name; what is zero up to rounding is left out."""
     weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
     largest = np.abs(weights).max(initial=0.0)
     # Relative to the largest weight, so that the scale of a model does not matter.
     magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
     # Names are compared only among what may be an answer; one more, because rare words are left out.
-    few = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
+    candidates = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
     answers = sorted(
-        (-magnitudes[i], known.names[i], float(weights[i])) for i in few.tolist() if magnitudes[i]
+        (-magnitudes[i], known.names[i], float(weights[i])) for i in candidates.tolist() if magnitudes[i]
     )
     return [(name, weight) for _, name, weight in answers if name != _RARE][:n]

@@ -26,7 +26,7 @@ from dspectral.types import RowsLike
 if TYPE_CHECKING:
     from anndata import AnnData
 
-FOUND = {
+FITTED_ATTRIBUTES = {
     "variance": "explained_variance_",
     "variance_ratio": "explained_variance_ratio_",
     "singular_values": "singular_values_",
@@ -154,18 +154,18 @@ def write_embedding(
     if not key.startswith("X_") or key == "X_" or "/" in key:
         raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
-    place: Any = adata
+    target: Any = adata
     if isinstance(adata, str | PathLike):
-        place = Location.of(adata, storage_options)
-    n_obs, n_vars = shape_of_anndata(place) if isinstance(place, Location) else place.shape
+        target = Location.of(adata, storage_options)
+    n_obs, n_vars = shape_of_anndata(target) if isinstance(target, Location) else target.shape
     rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
         raise ValueError(
             f"coordinates have shape {rows.shape}, but the AnnData has {n_obs} observations and the estimator "
             f"{len(components)} components"
         )
-    mask = chosen_variables(place, mask_var)
-    names = variable_names(place) if isinstance(place, Location) else place.var_names
+    mask = chosen_variables(target, mask_var)
+    names = variable_names(target) if isinstance(target, Location) else target.var_names
     if names is not None and (mask is None or len(mask) == len(names)):
         names = np.asarray(names, dtype=object)
         check_columns(
@@ -177,51 +177,51 @@ def write_embedding(
         f"varm/{'PCs' if name == 'pca' else name}": loadings_of(components, n_vars, mask),
         f"uns/{name}": facts_of(estimator, centered=centered, mask_var=mask_var),
     }
-    place_elements(place, elements)
+    place_elements(target, elements)
 
 
-def place_elements(place: "AnnData | Location", elements: Mapping[str, Any]) -> None:
+def place_elements(target: "AnnData | Location", elements: Mapping[str, Any]) -> None:
     """Put elements into a file or into an object, and into the file behind that if it is open for writing."""
-    if isinstance(place, Location):
-        write_elements(place, elements)
+    if isinstance(target, Location):
+        write_elements(target, elements)
         return
     elements = {path: collect_rows(value) if is_lazy(value) else value for path, value in elements.items()}
     for path, value in elements.items():
         group, *inner, name = path.split("/")
-        values = getattr(place, group)
+        values = getattr(target, group)
         for key in inner:
             values = values.setdefault(key, {})
         values[name] = value
-    if place.isbacked and place.file["/"].file.mode == "r+":
-        write_into(place.file["/"], elements)
+    if target.isbacked and target.file["/"].file.mode == "r+":
+        write_into(target.file["/"], elements)
 
 
-def var_column(place: "AnnData | Location", name: str) -> Any:
+def var_column(target: "AnnData | Location", name: str) -> Any:
     """Return a column of ``var``, or None if it has none of this name."""
-    return read_element(place, f"var/{name}") if isinstance(place, Location) else place.var.get(name)
+    return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)
 
 
 def chosen_variables(
-    place: "AnnData | Location | None", mask_var: ArrayLike | str | None
+    target: "AnnData | Location | None", mask_var: ArrayLike | str | None
 ) -> NDArray[np.bool_] | None:
     """Return which variables an estimator was fitted on."""
     if mask_var is None:
         return None
-    if place is None and isinstance(mask_var, str):
+    if target is None and isinstance(mask_var, str):
         raise ValueError(f"mask_var is {mask_var!r}, but a matrix has no var: give an array of bool")
-    found = var_column(place, mask_var) if isinstance(mask_var, str) else mask_var
-    if found is None:
+    column = var_column(target, mask_var) if isinstance(mask_var, str) else mask_var
+    if column is None:
         raise ValueError(
             f"mask_var is {mask_var!r}, but var has no column of this name. Did not find `adata.var[{mask_var!r}]`. "
             "Add the column, or pass an array of bool"
         )
-    n_missing = int(np.sum(found.isna())) if hasattr(found, "isna") else 0
+    n_missing = int(np.sum(column.isna())) if hasattr(column, "isna") else 0
     if n_missing:
         raise ValueError(
             f"{f'mask_var {mask_var!r}' if isinstance(mask_var, str) else 'mask_var'} has {n_missing} missing values "
             "(NA), but they must be True or False: fill them first, as by fillna(False)"
         )
-    values = np.asarray(found)
+    values = np.asarray(column)
     if values.ndim != 1 or not all(value in (True, False) for value in values.tolist()):
         raise ValueError(
             f"mask_var has the values {values[:3]} ..., but they must be True or False: Mask array must be boolean."
@@ -231,32 +231,36 @@ def chosen_variables(
 
 def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Return the components as columns with a row for each variable."""
-    chosen = np.ones(n_vars, dtype=bool) if mask is None else mask
-    if len(chosen) != n_vars or np.count_nonzero(chosen) != components.shape[1]:
+    mask_array = np.ones(n_vars, dtype=bool) if mask is None else mask
+    if len(mask_array) != n_vars or np.count_nonzero(mask_array) != components.shape[1]:
         raise ValueError(
             f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables, of which "
-            f"mask_var takes {np.count_nonzero(chosen)} of {len(chosen)}: it says which the estimator was fitted on"
+            f"mask_var selects {np.count_nonzero(mask_array)} of {len(mask_array)}: pass the mask used in fit"
         )
     # As scanpy's: variables that were left out have loadings of 0.
     loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)
-    loadings[chosen] = components.T
+    loadings[mask_array] = components.T
     return loadings
 
 
 def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
     """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
     # scanpy asks for these by name.
-    named = mask_var if isinstance(mask_var, str) else None
-    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": named == "highly_variable"}
-    if named is not None:
-        params["mask_var"] = named
-    own = {
+    mask_name = mask_var if isinstance(mask_var, str) else None
+    params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": mask_name == "highly_variable"}
+    if mask_name is not None:
+        params["mask_var"] = mask_name
+    parameters = {
         name: value
         for name, value in estimator.get_params().items()
         if isinstance(value, str | bool | np.bool_ | Real)
     }
-    facts = {name: getattr(estimator, of) for name, of in FOUND.items() if hasattr(estimator, of)}
+    attributes = {
+        name: getattr(estimator, attribute)
+        for name, attribute in FITTED_ATTRIBUTES.items()
+        if hasattr(estimator, attribute)
+    }
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
-        facts["certificate"] = {name: float(value) for name, value in certificate._asdict().items()}
-    return {"params": {**own, **params, "estimator": type(estimator).__name__}, **facts}
+        attributes["certificate"] = {name: float(value) for name, value in certificate._asdict().items()}
+    return {"params": {**parameters, **params, "estimator": type(estimator).__name__}, **attributes}

@@ -83,16 +83,16 @@ def read_labelled_records(
     """
     check_name("missing", missing, ("error", "empty", "skip"))
     text = (text,) if isinstance(text, str) else tuple(text)
-    for place, record in read_records(path, (*text, label), storage_options or {}):
+    for location, record in read_records(path, (*text, label), storage_options or {}):
         try:
-            parts = [_text_in(record, field) for field in text]
+            parts = [_get_text(record, field) for field in text]
             if not any(part is not None for part in parts) and missing != "empty":
                 if missing == "skip":
                     continue
                 raise ValueError(f"field {text[0]!r} holds no text; {MISSING}")  # noqa: TRY301
-            labels = _labels_in(record, label)
+            labels = _get_labels(record, label)
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
+            raise ValueError(f"{location}: {error}") from error
         yield LabelledText("\n".join(part or "" for part in parts), labels)
 
 
@@ -116,19 +116,19 @@ def label_name(value: Any) -> str | None:
     return name.capitalize() if name.lower() in ("true", "false") else name
 
 
-def _text_in(record: dict[str, Any], field: str) -> str | None:
+def _get_text(record: dict[str, Any], field: str) -> str | None:
     value = record[field]
     if not isinstance(value, str) and not is_missing(value):
         raise ValueError(f"field {field!r} holds {value!r:.60}, not a string")
     return None if is_missing(value) else str(value)
 
 
-def _labels_in(record: dict[str, Any], field: str) -> tuple[str, ...]:
+def _get_labels(record: dict[str, Any], field: str) -> tuple[str, ...]:
     # One label and a list of one are the same; a list may be empty, a text without labels.
     value = record[field]
-    several = isinstance(value, list | tuple)
-    names = [label_name(one) for one in (value if several else [value])]
-    if several and None in names:
+    is_list = isinstance(value, list | tuple)
+    names = [label_name(item) for item in (value if is_list else [value])]
+    if is_list and None in names:
         raise ValueError(f"field {field!r} holds {value!r:.60}, a list with a label that is missing")
     return tuple(name for name in names if name is not None)
 
@@ -162,16 +162,16 @@ def read_newsgroups(
     >>> list(read_newsgroups("memory://posts"))
     [LabelledText(text='Subject: orbits', labels=('sci.space',))]
     """
-    system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
-    paths = sorted(system.find(root))
+    file_system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
+    paths = sorted(file_system.find(root))
     if not paths:
         raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
     # Latin-1 gives every byte a letter: posts of 1993 say their encoding, if at all, in ways of their own.
     for path in paths:
-        inside = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
-        if len(inside) != 2:
+        relative_parts = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
+        if len(relative_parts) != 2:
             raise ValueError(f"{path} is not a post of a group: expected {folder}/GROUP/POST")
-        yield LabelledText(_content(system, path), (inside[0],))
+        yield LabelledText(_read_latin1(file_system, path), (relative_parts[0],))
 
 
 def read_reuters(
@@ -212,54 +212,58 @@ def read_reuters(
     if split not in ("train", "test"):
         raise ValueError(f"split is {split!r}, but must be 'train' or 'test'")
     for source in [paths] if isinstance(paths, str | PathLike) else paths:
-        system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
-        found = sorted(system.glob(f"{root}/*.sgm") if system.isdir(root) else system.glob(root))
-        if not found:
+        file_system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
+        matches = sorted(
+            file_system.glob(f"{root}/*.sgm") if file_system.isdir(root) else file_system.glob(root)
+        )
+        if not matches:
             raise ValueError(f"no .sgm file at {source}")
-        for path in found:
-            yield from _articles(_content(system, path), path, split.upper())
+        for path in matches:
+            yield from _parse_articles(_read_latin1(file_system, path), path, split.upper())
 
 
-def _content(system: fsspec.AbstractFileSystem, path: str) -> str:
+def _read_latin1(file_system: fsspec.AbstractFileSystem, path: str) -> str:
     """Return a file as Latin-1, if it is not too long."""
-    if is_local(system):
+    if is_local(file_system):
         refuse_endless(path)
-    with system.open(path, "rb") as file:
+    with file_system.open(path, "rb") as file:
         data: bytes = file.read(LONGEST_FILE + 1)
     if len(data) > LONGEST_FILE:
         raise ValueError(f"{path}: a file of more than {LONGEST_FILE:,} bytes, the longest that is read")
     return data.decode("latin-1")
 
 
-def _articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
+def _parse_articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
     """Yield the articles of a file on one side of the split; without a closing tag the file is damaged."""
-    n_found = 0
-    for found in _ARTICLE.finditer(data):
-        n_found += 1
-        where = f"{path}, line {data.count(chr(10), 0, found.start()) + 1}"
-        attributes = dict(_ATTRIBUTE.findall(found[1]))
-        if not found[3].startswith("</"):
-            raise ValueError(f"{where}: the article that begins here is cut short: it has no </REUTERS>")
+    n_articles = 0
+    for match in _ARTICLE.finditer(data):
+        n_articles += 1
+        location = f"{path}, line {data.count(chr(10), 0, match.start()) + 1}"
+        attributes = dict(_ATTRIBUTE.findall(match[1]))
+        if not match[3].startswith("</"):
+            raise ValueError(f"{location}: the article that begins here is cut short: it has no </REUTERS>")
         if not {"LEWISSPLIT", "TOPICS"} <= attributes.keys():
             raise ValueError(
-                f"{where}: the article does not say LEWISSPLIT and TOPICS, but {' '.join(attributes)}"
+                f"{location}: the article does not say LEWISSPLIT and TOPICS, but {' '.join(attributes)}"
             )
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
-            topics = re.findall(r"<D>(.*?)</D>", _inside("TOPICS", found[2]))
-            yield LabelledText(_text(_inside("TEXT", found[2])), tuple(map(html.unescape, topics)))
+            topics = re.findall(r"<D>(.*?)</D>", _get_tag_content("TOPICS", match[2]))
+            yield LabelledText(
+                _extract_text(_get_tag_content("TEXT", match[2])), tuple(map(html.unescape, topics))
+            )
     # An article of the other side was found, too: only a file of another kind holds none at all.
-    if not n_found:
+    if not n_articles:
         raise ValueError(f"{path} holds no article of Reuters-21578: expected <REUTERS ...> ... </REUTERS>")
 
 
-def _text(inside: str) -> str:
+def _extract_text(article: str) -> str:
     """Return title and body; all there is, without tags, where an article has neither."""
     # Articles of TYPE="BRIEF" have a title alone, those of TYPE="UNPROC" neither: their text lies beside the tags.
-    parts = [_inside(tag, inside) for tag in ("TITLE", "BODY")]
-    text = "\n".join(part for part in parts if part) or re.sub(r"</?[A-Z]+[^>]*>", " ", inside)
+    parts = [_get_tag_content(tag, article) for tag in ("TITLE", "BODY")]
+    text = "\n".join(part for part in parts if part) or re.sub(r"</?[A-Z]+[^>]*>", " ", article)
     return html.unescape(text).strip()
 
 
-def _inside(tag: str, data: str) -> str:
-    found = re.search(rf"<{tag}\b[^>]*>(.*?)</{tag}>", data, re.DOTALL)
-    return found[1] if found else ""
+def _get_tag_content(tag: str, data: str) -> str:
+    match = re.search(rf"<{tag}\b[^>]*>(.*?)</{tag}>", data, re.DOTALL)
+    return match[1] if match else ""

@@ -124,43 +124,43 @@ def parse_lines(
         raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
     columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
-    _number_classes(piece, names, lines, label_indptr, allowed=skip_empty)
+    _map_classes(piece, names, lines, label_indptr, allowed=skip_empty)
     _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
     _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
-    rows = _matrix(values, columns, indptr, n_columns)
+    rows = _build_csr(values, columns, indptr, n_columns)
     rows.data = stored_entries(rows.data, piece.place(0))
     rows.eliminate_zeros()  # a column of 0 says that there is a document, and no more
-    labels = _matrix(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
+    labels = _build_csr(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
     # A label that is given twice was added up to 2, but a row has a label or has it not.
     labels.data[:] = 1
     return ParsedLines(rows, labels)
 
 
-def _number_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
+def _map_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
     """Make classes of -1 and +1 the labels 0 and 1; refuse -1 beside other labels, or where it is no class."""
     if names.min(initial=0) == 0:
         return
     wrong = np.flatnonzero(np.abs(names) != 1 if allowed else names < 0)
     if len(wrong):
         line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
-        beside = f": {names[wrong[0]]} stands in a file with labels of -1" if allowed else ""
-        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[1]}{beside}")
+        detail = f": {names[wrong[0]]} stands in a file with labels of -1" if allowed else ""
+        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[1]}{detail}")
     names[names < 0] = 0
 
 
 def _check_width(
-    piece: Piece, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, what: str, first: int
+    piece: Piece, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
     raise ValueError(
-        f"{piece.place_of_line(line)}: {what} {columns[entry] + first} is beyond the last one, {width - 1 + first}"
+        f"{piece.place_of_line(line)}: {kind} {columns[entry] + first} is beyond the last one, {width - 1 + first}"
     )
 
 
-def _matrix(values: FloatArray, columns: Numbers, indptr: Numbers, width: int) -> CSRRows:
+def _build_csr(values: FloatArray, columns: Numbers, indptr: Numbers, width: int) -> CSRRows:
     shape = (len(indptr) - 1, width or int(columns.max(initial=-1)) + 1)
     matrix = sparse.csr_array((values, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)
     matrix.sum_duplicates()

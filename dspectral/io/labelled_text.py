@@ -55,17 +55,20 @@ def find_width(
     """Return numbers of columns and labels: those asked for, those of the first lines, or those the text needs."""
     # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
     check = partial(check_integer, at_least=1, at_most=MOST_COLUMNS)
-    given = [
+    checked_widths = [
         width if width is None else check(name, width) for name, width in zip(WIDTHS, wanted, strict=True)
     ]
     widths = {(head.n_columns, head.n_labels) for head in heads}
-    if len(widths) > 1 and None in given:
+    if len(widths) > 1 and None in checked_widths:
         raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
-    if None in given and not widths:
-        needed = run_tasks(partial(_measure, read=read, parse=parse), spans, name="measure")
+    if None in checked_widths and not widths:
+        needed = run_tasks(partial(_measure_widths, read=read, parse=parse), spans, name="measure")
         widths = {(max((a for a, _ in needed), default=0), max((b for _, b in needed), default=0))}
-    found = max(widths, default=(0, 0))
-    n_columns, n_labels = (of if width is None else width for of, width in zip(found, given, strict=True))
+    file_widths = max(widths, default=(0, 0))
+    n_columns, n_labels = (
+        file_width if width is None else width
+        for file_width, width in zip(file_widths, checked_widths, strict=True)
+    )
     for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
         if not width and not heads:
             raise ValueError(f"{name} is 0: {', '.join(span.url for span in spans)} holds no {name[2:-1]}")
@@ -73,7 +76,7 @@ def find_width(
     return n_columns, n_labels
 
 
-def _measure(
+def _measure_widths(
     span: Span, *, read: Callable[[Span], Iterator[Piece]], parse: Callable[[Piece], ParsedLines]
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels that a span needs."""
@@ -85,25 +88,24 @@ def read_pieces(span: Span, *, headed: bool, block_bytes: int, options: dict[str
     """Yield the lines of a span, about ``block_bytes`` at a time."""
     for whole in span.files():
         with open_bytes(whole.url, whole.compression, options) as file:
-            # `held` are the pieces since the last yield. They are of one file, so that a line's number or byte can be
-            # counted from the first of them.
-            held: list[Piece] = []
+            # `pending` are pieces of one file since the last yield; line numbers and offsets count from the first.
+            pending: list[Piece] = []
             for piece in whole_lines(file, whole.url, start=whole.start, stop=whole.stop):
-                first = headed and not held and not whole.start and piece.line == 1
-                held.append(_without_head(piece) if first else piece)
-                if sum(len(part.data) for part in held) >= block_bytes + PIECE_BYTES:
-                    yield _join(held)
-                    held = []
-            if any(part.data for part in held):
-                yield _join(held)
+                first = headed and not pending and not whole.start and piece.line == 1
+                pending.append(_drop_header(piece) if first else piece)
+                if sum(len(part.data) for part in pending) >= block_bytes + PIECE_BYTES:
+                    yield _join_chunks(pending)
+                    pending = []
+            if any(part.data for part in pending):
+                yield _join_chunks(pending)
 
 
-def _without_head(piece: Piece) -> Piece:
+def _drop_header(piece: Piece) -> Piece:
     head, _, rest = piece.data.partition(b"\n")
     return piece._replace(data=rest, byte=piece.byte + len(head) + 1, line=2)
 
 
-def _join(pieces: list[Piece]) -> Piece:
+def _join_chunks(pieces: list[Piece]) -> Piece:
     return pieces[0]._replace(data=b"".join(piece.data for piece in pieces))
 
 
@@ -180,8 +182,10 @@ def build_labelled_store(
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
     # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
-    firsts = [span for whole in spans for span in whole.files() if not span.start and format == "extreme"]
-    heads = [_read_head(span, options) for span in firsts]
+    first_spans = [
+        span for whole in spans for span in whole.files() if not span.start and format == "extreme"
+    ]
+    heads = [_read_head(span, options) for span in first_spans]
     width = find_width(heads, spans, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
@@ -192,18 +196,18 @@ def build_labelled_store(
     }
     with begin(
         store, storage_options, provenance, append=append, n_columns=width[0], stamps=stamps_of(spans)
-    ) as begun:
-        draft = begun._replace(n_columns=width[0])
-        write, find = partial(_write, draft.where, parse=parse), partial(find_block, draft.where)
+    ) as opened:
+        draft = opened._replace(n_columns=width[0])
+        write, find = partial(_write_parsed, draft.where, parse=parse), partial(find_block, draft.where)
         blocks = build_spans(spans, draft, read, write, find, name="parse-block")
         refuse_changed(draft.where, spans, options)
         # A first line that promises other documents is told only now: counting before would be a pass of its own.
-        n_rows, promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
+        n_rows, n_promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
         if not n_rows:
             raise ValueError(f"no document at all in {sources}")
-        if heads and promised != n_rows:
+        if heads and n_promised != n_rows:
             raise ValueError(
-                f"the first line(s) of {sources} promise {promised} documents, but {n_rows} follow"
+                f"the first line(s) of {sources} promise {n_promised} documents, but {n_rows} follow"
             )
         return finish(draft, blocks)
 
@@ -268,7 +272,7 @@ def write_labelled_text(
         for i in range(rows.numblocks[0]):
             block, names = rows.blocks[i].compute(), labels.blocks[i].compute()
             empty = f" {first}:0\n" if format == "svmlight" else " \n"
-            file.writelines(_lines(_as_csr(block), _as_csr(names != 0), first, empty))
+            file.writelines(_format_lines(_as_csr(block), _as_csr(names != 0), first, empty))
 
 
 def _as_csr(block: Rows) -> CSRRows:
@@ -280,28 +284,28 @@ def _as_csr(block: Rows) -> CSRRows:
     return rows
 
 
-def _lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:
+def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:
     """Yield the lines of a block, ``empty`` for a document without entries and labels.
 
     Each number that occurs in the block is formatted once, as few do.
     """
     # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back,
     # sixteen every whole number.
-    different, inverse = np.unique(rows.data, return_inverse=True)
-    if not np.isfinite(different).all():
+    unique_values, inverse = np.unique(rows.data, return_inverse=True)
+    if not np.isfinite(unique_values).all():
         raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")
-    texts = [f"{value:.{16 if float(value).is_integer() else 9}g}" for value in different.tolist()]
+    texts = [f"{value:.{16 if float(value).is_integer() else 9}g}" for value in unique_values.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()
     # There is a blank between labels and pairs, also where either is missing.
     for i in range(rows.shape[0]):
-        mine = range(rows.indptr[i], rows.indptr[i + 1])
-        pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in mine)
+        entries = range(rows.indptr[i], rows.indptr[i + 1])
+        pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in entries)
         line = ",".join(map(str, names[labels.indptr[i] : labels.indptr[i + 1]])) + (pairs or " ") + "\n"
         yield line if line != " \n" else empty
 
 
-def _write(
+def _write_parsed(
     where: Location,
     name: str,
     piece: Piece,

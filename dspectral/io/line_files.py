@@ -21,23 +21,23 @@ from dspectral.store.location import named_when_full
 @contextmanager
 def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
     """Open a file to write, compressed as its name says; on this machine it has its name once it is whole."""
-    place = expand_path(path)
-    local = "://" not in place and "::" not in place and (Path(place).is_file() or not Path(place).exists())
-    aside = f"{place}.{uuid4().hex}.partial" if local else place
+    url = expand_path(path)
+    is_local = "://" not in url and "::" not in url and (Path(url).is_file() or not Path(url).exists())
+    temporary = f"{url}.{uuid4().hex}.partial" if is_local else url
     try:
         with (
-            named_when_full(place),
-            fsspec.open(aside, mode, **options, compression=infer_compression(place)) as file,
+            named_when_full(url),
+            fsspec.open(temporary, mode, **options, compression=infer_compression(url)) as file,
         ):
             yield file
-        if local:
-            Path(aside).replace(place)
+        if is_local:
+            Path(temporary).replace(url)
     finally:
-        if local:
-            Path(aside).unlink(missing_ok=True)
+        if is_local:
+            Path(temporary).unlink(missing_ok=True)
 
 
-_NUMBER = re.compile("[0-9]+")
+_DIGITS = re.compile("[0-9]+")
 
 
 class TaggedSentences(NamedTuple):
@@ -97,56 +97,60 @@ def read_conll(
     for name, column in (("word_column", word_column), ("tag_column", tag_column)):
         if check_integer(name, column) < 1:
             raise ValueError(f"{name} is {column}, but columns begin at 1")
-    least, width = max(word_column, tag_column), 0
-    found = TaggedSentences([], [])
+    min_columns, width = max(word_column, tag_column), 0
+    sentences = TaggedSentences([], [])
     rows: list[list[str]] = []
     # `rows` are those of the sentence that is being read; an empty line closes it, or the end of the file.
     for number, line in chain(numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
-            kept = rows if 1 in (word_column, tag_column) else _without_ranges(rows)
-            if width == _WIDTH and word_column == 1 and len(rows) > 1 and _is_numbered(rows):
+            word_rows = rows if 1 in (word_column, tag_column) else _drop_ranges(rows)
+            if width == _UD_COLUMNS and word_column == 1 and len(rows) > 1 and _is_numbered(rows):
                 raise ValueError(
                     f"{path} holds the numbers of tokens in column 1, as files of Universal Dependencies do: give "
                     "word_column=2, and tag_column=4 or 5"
                 )
-            if kept:
-                found.words.append([row[word_column - 1] for row in kept])
-                found.tags.append([row[tag_column - 1] for row in kept])
+            if word_rows:
+                sentences.words.append([row[word_column - 1] for row in word_rows])
+                sentences.tags.append([row[tag_column - 1] for row in word_rows])
             rows = []
-        elif len(fields) >= least and fields[word_column - 1] and fields[tag_column - 1]:
+        elif len(fields) >= min_columns and fields[word_column - 1] and fields[tag_column - 1]:
             rows.append(fields)
             width = len(fields)
         elif len(fields) > 1 or not line.startswith("#"):
             raise ValueError(
                 f"{path}, line {number} is {line!r:.60} of {len(fields)} column(s) between tabs, but it must have "
-                f"{least} columns, with a word in column {word_column} and a tag in column {tag_column}"
+                f"{min_columns} columns, with a word in column {word_column} and a tag in column {tag_column}"
             )
-    if not found.words:
+    if not sentences.words:
         raise ValueError(f"{path} holds no sentence")
-    return found
+    return sentences
 
 
-_WIDTH = 10
+_UD_COLUMNS = 10
 """Columns of a file of Universal Dependencies."""
 
 
 def _is_numbered(rows: list[list[str]]) -> bool:
     """Report whether column 1 of a sentence numbers its tokens, with ranges (``1-2``) and empty tokens (``2.1``)."""
     # `last` is the number of the token before; a range begins at the next one, an empty token stands behind one.
-    last = next((int(row[0]) for row in rows if _NUMBER.fullmatch(row[0])), 1) - 1
+    last = next((int(row[0]) for row in rows if _DIGITS.fullmatch(row[0])), 1) - 1
     stop = last
     for row in rows:
-        first, sign, rest = re.match(r"(\d*)([-.]?)(.*)", row[0], re.DOTALL).groups()  # type: ignore[union-attr]
-        if not _NUMBER.fullmatch(first) or (sign and not _NUMBER.fullmatch(rest)) or (rest and not sign):
+        first, separator, rest = re.match(r"(\d*)([-.]?)(.*)", row[0], re.DOTALL).groups()  # type: ignore[union-attr]
+        if (
+            not _DIGITS.fullmatch(first)
+            or (separator and not _DIGITS.fullmatch(rest))
+            or (rest and not separator)
+        ):
             return False
-        if int(first) != last + (sign != ".") or (sign == "-" and int(rest) < int(first)):
+        if int(first) != last + (separator != ".") or (separator == "-" and int(rest) < int(first)):
             return False
-        last, stop = last + (not sign), int(rest) if sign == "-" else stop
+        last, stop = last + (not separator), int(rest) if separator == "-" else stop
     return stop <= last
 
 
-def _without_ranges(rows: list[list[str]]) -> list[list[str]]:
+def _drop_ranges(rows: list[list[str]]) -> list[list[str]]:
     """Return the rows of a sentence that are its words."""
     return [row for row in rows if row[0].isdigit()] if _is_numbered(rows) else rows
 
@@ -240,6 +244,6 @@ def read_brown_paths(
                 f"{path}: the bit string {code!r} begins {longer!r}, but a cluster lies in no other"
             )
     words = sorted(word for _, word, _ in lines)
-    if twice := [word for word, after in pairwise(words) if word == after]:
-        raise ValueError(f"{path}: the word {twice[0]!r:.60} is there twice, but a word has one cluster")
+    if repeated := [word for word, after in pairwise(words) if word == after]:
+        raise ValueError(f"{path}: the word {repeated[0]!r:.60} is there twice, but a word has one cluster")
     return lines

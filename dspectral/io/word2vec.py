@@ -75,14 +75,14 @@ def read_word2vec(
     check_name("errors", errors, ERRORS)
     path = expand_path(path)
     compression, options = format_of(path)[1], storage_options or {}
-    binary = _holds_bytes(path, compression, options) if binary is None else binary
+    binary = _has_binary_vectors(path, compression, options) if binary is None else binary
     with open_bytes(path, compression, options) as file:
-        lines = iter(()) if binary else _raw_lines(file, path)
+        lines = iter(()) if binary else _read_lines(file, path)
         first = file.readline(LONGEST_HEAD) if binary else next(lines, b"")
         head, n_words = first.split(), 0
-        if _are_counts(head):
+        if _is_header(head):
             n_words, n_dimensions = map(int, head)
-        elif not binary and len(head) > 2 and _numbers(head[1:]) is not None:
+        elif not binary and len(head) > 2 and _parse_numbers(head[1:]) is not None:
             n_dimensions, lines = len(head) - 1, chain([first], lines)
         else:
             raise ValueError(
@@ -90,7 +90,7 @@ def read_word2vec(
                 f"not {head!r:.60}"
             )
         n_known = n_words if len(head) == 2 else None
-        read = (
+        entries = (
             _read_binary(file, path, n_words, n_dimensions)
             if binary
             else (_read_text(lines, path, n_known, n_dimensions))
@@ -104,8 +104,8 @@ def read_word2vec(
             ) from error
         words: dict[str, None] = {}
         n_read = 0
-        for i, (raw, vector) in enumerate(read):
-            word, n_read = _decode(raw, path, i + 1, errors), i + 1
+        for i, (word_bytes, vector) in enumerate(entries):
+            word, n_read = _decode(word_bytes, path, i + 1, errors), i + 1
             if word not in words:
                 if len(words) == len(vectors):  # how many there are no first line has said
                     vectors.resize((2 * len(vectors), n_dimensions), refcheck=False)
@@ -115,11 +115,13 @@ def read_word2vec(
     if n_read > len(words):
         warn(f"{path}: {n_read - len(words)} word(s) are there again; the first of each counts", stacklevel=2)
     vectors.resize((len(words), n_dimensions), refcheck=False)
-    found = list(words)
+    word_list = list(words)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
-        raise ValueError(f"{path}: the vector of {found[bad[0]]!r:.60} has NaN, infinity or beyond 3.4e38")
-    return found, vectors
+        raise ValueError(
+            f"{path}: the vector of {word_list[bad[0]]!r:.60} has NaN, infinity or beyond 3.4e38"
+        )
+    return word_list, vectors
 
 
 def write_word2vec(
@@ -180,30 +182,32 @@ def _is_binary(path: str) -> bool:
     return path.removesuffix(".gz").removesuffix(".bz2").endswith(".bin")
 
 
-def _decode(raw: bytes, path: str, number: int, errors: str) -> str:
+def _decode(word_bytes: bytes, path: str, number: int, errors: str) -> str:
     try:
-        return raw.decode(errors=errors)
+        return word_bytes.decode(errors=errors)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, word {number}: {raw!r:.60} is not UTF-8 ({error.reason}); errors='replace' reads on"
+            f"{path}, word {number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}); errors='replace' reads on"
         ) from error
 
 
-def _holds_bytes(path: str, compression: str | None, options: dict[str, Any]) -> bool:
+def _has_binary_vectors(path: str, compression: str | None, options: dict[str, Any]) -> bool:
     """Report whether vectors are binary: by the name, unless the first vector shows the other format."""
     with open_bytes(path, compression, options) as file:
         head, line = file.readline(LONGEST_HEAD).split(), file.readline(LONGEST_WORD)
-    n_numbers = int(head[1]) if _are_counts(head) else 0
-    is_text = n_numbers > 0 and line.endswith(b"\n") and _numbers(line.split()[1:][-n_numbers:]) is not None
+    n_numbers = int(head[1]) if _is_header(head) else 0
+    is_text = (
+        n_numbers > 0 and line.endswith(b"\n") and _parse_numbers(line.split()[1:][-n_numbers:]) is not None
+    )
     return _is_binary(path) and not is_text if b"\0" not in line else n_numbers > 0
 
 
-def _are_counts(head: list[bytes]) -> bool:
+def _is_header(head: list[bytes]) -> bool:
     """Report whether the first line is the numbers of words and of dimensions."""
     return len(head) == 2 and all(part.isdigit() and len(part) < 20 for part in head)
 
 
-def _numbers(fields: list[bytes]) -> list[float] | None:
+def _parse_numbers(fields: list[bytes]) -> list[float] | None:
     """Return the numbers that some fields are, None where one is none."""
     try:
         return [float(field) for field in fields]
@@ -211,7 +215,7 @@ def _numbers(fields: list[bytes]) -> list[float] | None:
         return None
 
 
-def _raw_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
+def _read_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
     """Yield the lines of a file with their ends, whatever bytes its words are."""
     for piece in whole_lines(file, path):
         yield from piece.data.splitlines(keepends=True)
@@ -232,7 +236,7 @@ def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensi
         word, *fields = line.rstrip().rsplit(b" ", n_dimensions)
         if len(fields) != n_dimensions:
             word, *fields = line.rstrip().rsplit(None, n_dimensions) or [b""]
-        vector = _numbers(fields)
+        vector = _parse_numbers(fields)
         if vector is None or len(vector) != n_dimensions:
             raise ValueError(f"{path}, line {number}: expected a word and {n_dimensions} numbers")
         if not line.endswith(b"\n"):  # its last number may have lost digits
@@ -250,22 +254,22 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
     data, at, n_bytes = b"", 0, 4 * n_dimensions
     for i in range(n_words):
         while (blank := data.find(b" ", at)) < 0 or len(data) <= blank + n_bytes:
-            more = file.read(READ_BYTES)
+            chunk = file.read(READ_BYTES)
             if blank < 0 and len(data) - at > LONGEST_WORD:
                 raise ValueError(f"{path}: word {i + 1} has more than {LONGEST_WORD:,} bytes")
-            if not more:
-                inside = "word" if blank < 0 else "the vector of word"
-                raise ValueError(f"{path} ends in {inside} {i + 1} of {n_words}")
-            data, at = data[at:] + more, 0
+            if not chunk:
+                missing_part = "word" if blank < 0 else "the vector of word"
+                raise ValueError(f"{path} ends in {missing_part} {i + 1} of {n_words}")
+            data, at = data[at:] + chunk, 0
         # Some programs end each vector with a line end and others do not: it is taken for no part of the next word.
         yield data[at:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         at = blank + 1 + n_bytes
     _refuse_more(file, data[at:], path, n_words)
 
 
-def _refuse_more(file: IO[bytes], left: bytes, path: str, n_words: int) -> None:
+def _refuse_more(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
     """Refuse a file that goes on behind its last word; a compressed one is verified at its end."""
-    while left or (left := file.read(READ_BYTES)):
-        if left.strip():
+    while rest or (rest := file.read(READ_BYTES)):
+        if rest.strip():
             raise ValueError(f"{path} has more than the {n_words} words that its first line promises")
-        left = b""
+        rest = b""

@@ -36,24 +36,24 @@ class Analysis(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the library's own loops give these n-grams."""
-        given = self.analyzer, self.token_pattern, self.stop_words, self.strip_accents, self.preprocessor
-        return given == ("word", TOKEN_PATTERN, None, None, None)
+        options = self.analyzer, self.token_pattern, self.stop_words, self.strip_accents, self.preprocessor
+        return options == ("word", TOKEN_PATTERN, None, None, None)
 
     def as_tokenizer(self) -> Tokenizer:
         """Return the analyzer under a name that is made of its arguments."""
-        known = {name: value for name, value in self._asdict().items() if value != _DEFAULTS[name]}
-        self._check(known)
-        known["ngram_range"] = tuple(map(int, self.ngram_range))
+        options = {name: value for name, value in self._asdict().items() if value != _DEFAULTS[name]}
+        self._check(options)
+        options["ngram_range"] = tuple(map(int, self.ngram_range))
         for name in ("analyzer", "tokenizer", "strip_accents", "preprocessor"):
-            value: Any = known.get(name)
+            value: Any = options.get(name)
             if callable(value) or (name == "tokenizer" and value is not None):
-                known[name] = as_tokenizer(value, name)
+                options[name] = as_tokenizer(value, name)
         if isinstance(self.stop_words, tuple):
-            known["stop_words"] = tuple(sorted(self.stop_words))
-        name = f"scikit-learn {json.dumps(known, default=str, sort_keys=True, ensure_ascii=False)}"
-        return Tokenizer(name, Analyzer(tuple(sorted(known.items()))))
+            options["stop_words"] = tuple(sorted(self.stop_words))
+        name = f"scikit-learn {json.dumps(options, default=str, sort_keys=True, ensure_ascii=False)}"
+        return Tokenizer(name, Analyzer(tuple(sorted(options.items()))))
 
-    def _check(self, known: dict[str, Any]) -> None:
+    def _check(self, options: dict[str, Any]) -> None:
         """Refuse what scikit-learn ignores, and what is not possible."""
         low, high = self.ngram_range
         if not (isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high):
@@ -70,15 +70,15 @@ class Analysis(NamedTuple):
         unit: Any = "a function" if callable(self.analyzer) else self.analyzer
         if unit != "a function":
             check_option("analyzer", unit, ("word", "char", "char_wb"))
-        unused = {"word": (), "a function": tuple(known)}.get(
+        unused = {"word": (), "a function": tuple(options)}.get(
             unit, ("tokenizer", "token_pattern", "stop_words")
         )
         if self.tokenizer is not None and unit == "word":
             unused = ("token_pattern",)
-        if wrong := [name for name in unused if name in known and name != "analyzer"]:
+        if wrong := [name for name in unused if name in options and name != "analyzer"]:
             other = "tokenizer" if unit == "word" else f"analyzer={unit!r}"
             raise ValueError(
-                f"{wrong[0]}={known[wrong[0]]!r:.60} has no effect with {other}: leave one of them out"
+                f"{wrong[0]}={options[wrong[0]]!r:.60} has no effect with {other}: leave one of them out"
             )
         check_stop_words(self.stop_words)
 
@@ -95,32 +95,32 @@ class Analyzer:
 
     def __call__(self, text: str) -> Sequence[str]:
         """Return the n-grams of a text."""
-        return _built(self.arguments)(text)
+        return _build_analyzer(self.arguments)(text)
 
 
 @cache
-def _built(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], Sequence[str]]:
-    given: dict[str, Any] = {
-        name: _function(value) if isinstance(value, Tokenizer) else value for name, value in arguments
+def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], Sequence[str]]:
+    options: dict[str, Any] = {
+        name: _as_function(value) if isinstance(value, Tokenizer) else value for name, value in arguments
     }
-    if "stop_words" in given and given["stop_words"] != "english":
-        given["stop_words"] = list(given["stop_words"])
-    if "tokenizer" in given:
-        given["token_pattern"] = None
-    found: Callable[[str], Sequence[str]] = CountVectorizer(**given).build_analyzer()
-    return found
+    if "stop_words" in options and options["stop_words"] != "english":
+        options["stop_words"] = list(options["stop_words"])
+    if "tokenizer" in options:
+        options["token_pattern"] = None
+    analyzer: Callable[[str], Sequence[str]] = CountVectorizer(**options).build_analyzer()
+    return analyzer
 
 
-def _function(known: Tokenizer) -> Callable[[str], Any]:
+def _as_function(tokenizer: Tokenizer) -> Callable[[str], Any]:
     """Return a function of the caller's, whose tokens may be spaCy's, or one that cuts by a rule of the library."""
-    if known.name in RULES:
-        return partial(_cut_one, known)
-    function: Any = known.resolved().function
+    if tokenizer.name in RULES:
+        return partial(_tokenize_text, tokenizer)
+    function: Any = tokenizer.resolved().function
     make = getattr(function, "make_doc", None)
     return function if make is None else lambda text: [token.text for token in make(text)]
 
 
-def _cut_one(rule: Tokenizer, text: str) -> list[str]:
+def _tokenize_text(rule: Tokenizer, text: str) -> list[str]:
     tokens = rule.cut(Documents.of([text]), lowercase=False)
     starts = tokens.starts.tolist()
     return [tokens.text[i : j - 1].tobytes().decode() for i, j in pairwise(starts)]

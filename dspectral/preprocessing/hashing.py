@@ -26,18 +26,18 @@ from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import RULES, TokenizerLike, as_tokenizer, give_tokenizer
 from dspectral.text.tokens import prepare_text
 
-_WEIGHTS = "TfidfWeighting({}), the step behind"
-_WORDS = "build_store(files, store, vocabulary=VocabularySettings({}))"
+_USE_WEIGHTING = "TfidfWeighting({}), the step behind"
+_USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({}))"
 OTHERS: dict[str, tuple[Any, str]] = {
-    "norm": (None, _WEIGHTS.format("idf=None, norm='l2'")),
-    "binary": (False, _WEIGHTS.format("idf=None, norm=None, tf='binary'")),
-    "use_idf": (False, _WEIGHTS.format("")),
-    "smooth_idf": (..., _WEIGHTS.format("smooth_idf=...")),
-    "sublinear_tf": (False, _WEIGHTS.format("tf='sublinear'")),
-    "min_df": (1, _WORDS.format("min_document_frequency=...")),
-    "max_df": (1.0, _WORDS.format("max_document_frequency=...")),
-    "max_features": (None, _WORDS.format("max_features=...")),
-    "vocabulary": (None, _WORDS.format("") + " has named columns"),
+    "norm": (None, _USE_WEIGHTING.format("idf=None, norm='l2'")),
+    "binary": (False, _USE_WEIGHTING.format("idf=None, norm=None, tf='binary'")),
+    "use_idf": (False, _USE_WEIGHTING.format("")),
+    "smooth_idf": (..., _USE_WEIGHTING.format("smooth_idf=...")),
+    "sublinear_tf": (False, _USE_WEIGHTING.format("tf='sublinear'")),
+    "min_df": (1, _USE_VOCABULARY.format("min_document_frequency=...")),
+    "max_df": (1.0, _USE_VOCABULARY.format("max_document_frequency=...")),
+    "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
+    "vocabulary": (None, _USE_VOCABULARY.format("") + " has named columns"),
     "input": ("content", "transform(TextFiles(...)) for files"),
     "encoding": ("utf-8", "text.decode(encoding) before"),
     "decode_error": ("strict", "text.decode('utf-8', decode_error) before"),
@@ -153,22 +153,27 @@ class NgramHashing(
     @property
     def _parameters(self) -> HashingSettings:
         """The parameters as they are, the tokenizer or the analyzer by its name."""
-        given = {name: getattr(self, name) for name in Analysis._fields}
+        analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
             nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULES)
             words = check_stop_words(self.stop_words)
-            given["stop_words"] = (
+            analysis_options["stop_words"] = (
                 tuple(prepare_text(word, lowercase=False, normalize=nfc) for word in words) or None
             )
-        analysis = Analysis(**given)
+        analysis = Analysis(**analysis_options)
         if analysis.is_plain:
-            known = as_tokenizer(self.tokenizer)
+            tokenizer = as_tokenizer(self.tokenizer)
             return HashingSettings(
-                self.n_features, self.ngram_range, self.lowercase, self.alternate_sign, known, self.normalize
+                self.n_features,
+                self.ngram_range,
+                self.lowercase,
+                self.alternate_sign,
+                tokenizer,
+                self.normalize,
             )
-        known = analysis.as_tokenizer()
-        give_tokenizer(known, "analyzer")
-        return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, known, self.normalize)
+        tokenizer = analysis.as_tokenizer()
+        give_tokenizer(tokenizer, "analyzer")
+        return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, tokenizer, self.normalize)
 
     def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters; nothing is read.

@@ -27,18 +27,20 @@ from dspectral.types import KeepPath, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
-_BEFORE = "it in NgramHashing(...), the step before"
-_WORDS = (
+_USE_HASHING = "it in NgramHashing(...), the step before"
+_USE_VOCABULARY = (
     "hashed columns are not chosen by words; build_store(files, store, vocabulary=VocabularySettings({}))"
 )
 OTHERS: dict[str, tuple[Any, str]] = {
     "binary": (False, "TfidfWeighting(tf='binary')"),
-    "min_df": (1, _WORDS.format("min_document_frequency=...")),
-    "max_df": (1.0, _WORDS.format("max_document_frequency=...")),
-    "max_features": (None, _WORDS.format("max_features=...")),
+    "min_df": (1, _USE_VOCABULARY.format("min_document_frequency=...")),
+    "max_df": (1.0, _USE_VOCABULARY.format("max_document_frequency=...")),
+    "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
     "vocabulary": (None, "build_store(files, store, vocabulary=VocabularySettings()) has named columns"),
-    **dict.fromkeys(("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _BEFORE)),
-    **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _BEFORE)),
+    **dict.fromkeys(
+        ("analyzer", "lowercase", "ngram_range", "preprocessor", "stop_words"), (..., _USE_HASHING)
+    ),
+    **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _USE_HASHING)),
 }
 """Arguments of ``TfidfVectorizer`` that are none here: the value that changes nothing, and what takes its place."""
 
@@ -158,7 +160,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         ValueError
             If a parameter is unknown, an entry is NaN or infinite, or the rows are weighted already.
         """
-        return self._count(X, reset=True)
+        return self._learn_frequencies(X, reset=True)
 
     @emits_events
     def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
@@ -178,7 +180,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self
             The transformer with the frequencies of all rows so far.
         """
-        return self._count(X, reset=not hasattr(self, "n_passes_"))
+        return self._learn_frequencies(X, reset=not hasattr(self, "n_passes_"))
 
     def transform(self, X: RowsLike) -> Any:
         """Weigh rows by the learned frequencies.
@@ -195,7 +197,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         """
         check_is_fitted(self)
         weighting = self.weighting
-        rows = self._checked(X, reset=False)
+        rows = self._validate_counts(X, reset=False)
         if isinstance(X, OpenedCounts):
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
@@ -231,15 +233,17 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
                 ("use_idf", idf is not None), ("smooth_idf", idf != "plain"), ("sublinear_tf", tf == "sublinear")
             )
         )  # fmt: skip
-        idf = _agreed("idf", idf, "smooth", ("smooth" if smooth else "plain") if use else None)
-        tf = _agreed("tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count")
+        idf = _resolve_alias("idf", idf, "smooth", ("smooth" if smooth else "plain") if use else None)
+        tf = _resolve_alias(
+            "tf", tf, "count", "sublinear" if sublinear else tf if tf != "sublinear" else "count"
+        )
         if self.unseen == "keep" and idf == "plain":
             raise ValueError(
                 "unseen='keep' must be 'drop' with idf='plain', whose weight of unseen columns is infinite"
             )
         return idf, tf
 
-    def _checked(self, X: RowsLike, *, reset: bool) -> Any:
+    def _validate_counts(self, X: RowsLike, *, reset: bool) -> Any:
         """Validate counts; refuse texts, and rows that are weighted already."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError(
@@ -251,22 +255,24 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             )
         return checked_rows(self, X, reset=reset)
 
-    def _count(self, X: RowsLike, *, reset: bool) -> Self:
+    def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:
         idf, _ = self._check_parameters()
-        rows = self._checked(X, reset=reset)
+        rows = self._validate_counts(X, reset=reset)
         if idf is not None:
             # A store knows its frequencies from when it was built: no pass.
             if isinstance(X, OpenedCounts):
-                found, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
+                frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
             else:
                 expect_passes(1)
-                found, n_passes = summarize(rows, of=frequencies_of, name="count"), 1
+                frequencies, n_passes = summarize(rows, of=frequencies_of, name="count"), 1
             if not reset:
-                found = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(found)
+                frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(
+                    frequencies
+                )
             self.idf_ = inverse_document_frequency(
-                found.document_frequency, found.n_rows, smooth=idf == "smooth", unseen=self.unseen
+                frequencies.document_frequency, frequencies.n_rows, smooth=idf == "smooth", unseen=self.unseen
             )
-            self.n_documents_, self.document_frequency_ = found
+            self.n_documents_, self.document_frequency_ = frequencies
         self.n_passes_ = 0 if idf is None else n_passes
         return self
 
@@ -277,10 +283,10 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         return tags
 
 
-def _agreed(name: str, given: Any, default: Any, named: Any) -> Any:
+def _resolve_alias(name: str, given: Any, default: Any, alias_value: Any) -> Any:
     """Return what scikit-learn's names mean; refuse it where another value was given."""
-    if given not in (default, named):
+    if given not in (default, alias_value):
         raise ValueError(
-            f"{name}={given!r} must be {named!r}, as scikit-learn's names say, or these be left out"
+            f"{name}={given!r} must be {alias_value!r}, as scikit-learn's names say, or these be left out"
         )
-    return named
+    return alias_value

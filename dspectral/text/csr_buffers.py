@@ -1,7 +1,7 @@
-"""From the cells that the n-grams of documents fall into, to the rows of a CSR matrix.
+"""Sum hashed n-grams of documents into the rows of a CSR matrix.
 
-A cell is a 32-bit key: the place of the document in its group, then the column, then one bit for the sign. So
-one sort puts the cells of a group of documents in order, and short documents share its fixed cost.
+Each n-gram is a 32-bit key: the index of its document in a group, its column, and one bit for the sign. One sort
+orders the keys of a whole group, so short documents share its fixed cost.
 """
 
 from typing import NamedTuple
@@ -16,23 +16,23 @@ from dspectral.text.term_bytes import absorb, finish, load
 from dspectral.text.tokens import PADDING, Tokens
 from dspectral.types import Int
 
-GROUP = 4096  # n-grams, and at most as many documents: its keys fit the first cache
-WORDS = PADDING // 4 - 1  # of four bytes, hashed for every n-gram, whether it has so many or not
+GROUP_NGRAMS = 4096  # maximum n-grams and documents of a group; its keys fit the L1 cache
+N_SHARED_WORDS = PADDING // 4 - 1  # 4-byte words hashed once per token and shared by its n-grams
 
 
 class RowBuffers(NamedTuple):
-    """Buffers that the rows of a block are gathered in, reused from group to group.
+    """Buffers for the rows of one block, reused by its groups.
 
-    `codes, tails, keys, spare` (n_cells,): hash of each n-gram of a group, its last bytes, its cell; `ngrams`
-    (n_documents + 1,): n-grams of the documents before each; `data, indices` (n_ngrams,), `indptr` (n_documents + 1,):
-    the rows.
+    `codes, tails, keys, spare` (n_cells,): hash, last bytes and key of each n-gram of a group, and scratch space;
+    `ngrams` (n_documents + 1,): cumulative number of n-grams; `data, indices` (n_ngrams,) and `indptr`
+    (n_documents + 1,): the CSR rows.
     """
 
     codes: NDArray[np.uint32]
     tails: NDArray[np.uint32]
     keys: NDArray[np.uint32]
     spare: NDArray[np.uint32]
-    places: NDArray[np.int64]
+    digit_counts: NDArray[np.int64]
     ngrams: NDArray[np.int64]
     data: NDArray[np.float32]
     indices: NDArray[np.int32]
@@ -40,26 +40,26 @@ class RowBuffers(NamedTuple):
 
 
 def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
-    """Return the finished rows as CSR of float32 with sorted indices and neither duplicates nor stored zeros."""
+    """Return the rows as a canonical float32 CSR array, without stored zeros."""
     nnz = int(buffers.indptr[-1])
     indptr = buffers.indptr.astype(np.int32) if nnz <= np.iinfo(np.int32).max else buffers.indptr
     shape = (len(indptr) - 1, n_columns)
     rows = sparse.csr_array((buffers.data[:nnz], buffers.indices[:nnz], indptr), shape=shape)
-    # The sort leaves columns ascending and distinct; SciPy would look through all of them to find that out.
+    # The sort leaves columns ascending and distinct: setting the flag saves SciPy a scan.
     rows.has_canonical_format = True
     return rows
 
 
 def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
-    """Return buffers with room for the n-grams of documents, whose words ``bounds`` delimits as in `Tokens`."""
+    """Allocate buffers for the n-grams of documents; ``bounds`` is that of `Tokens`."""
     low, high = ngram_range
     n_words, ngrams = np.diff(bounds), np.zeros(len(bounds), dtype=np.int64)
     counts = np.sum([np.maximum(n_words - length + 1, 0) for length in range(low, high + 1)], axis=0)
     np.cumsum(counts, out=ngrams[1:])
-    # Room for the largest group: one document that is longer than a group is a group of its own.
-    n_cells = max(counts.max(initial=0), min(GROUP, ngrams[-1]))
+    # Sized for the largest group: a document longer than a group forms a group of its own.
+    n_cells = max(counts.max(initial=0), min(GROUP_NGRAMS, ngrams[-1]))
     codes, tails, keys, spare = np.empty((4, n_cells), dtype=np.uint32)
-    # Made here and not in a loop: NumPy asks for huge pages, which the system maps at a fraction of the cost.
+    # Allocated by NumPy rather than in compiled code: NumPy requests huge pages, which are cheaper to map.
     return RowBuffers(
         *(codes, tails, keys, spare),
         np.empty((4, N_VALUES), dtype=np.int64),
@@ -72,11 +72,11 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
 
 @compiled
 def end_of_group(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
-    """Return the document before which the group that begins with document ``first`` ends."""
+    """Return the end (exclusive) of the group of documents that starts at ``first``."""
     last = first + 1
-    # As many documents as a key can tell beside columns of so many bits.
-    furthest = min(buffers.ngrams.size - 1, first + min(GROUP, 1 << (31 - n_bits)))
-    while last < furthest and buffers.ngrams[last + 1] - buffers.ngrams[first] <= GROUP:
+    # A key has 31 - n_bits bits for the document.
+    max_end = min(buffers.ngrams.size - 1, first + min(GROUP_NGRAMS, 1 << (31 - n_bits)))
+    while last < max_end and buffers.ngrams[last + 1] - buffers.ngrams[first] <= GROUP_NGRAMS:
         last += 1
     return last
 
@@ -85,9 +85,9 @@ def end_of_group(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
 def hash_group(
     tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
 ) -> None:
-    """Hash the n-grams of documents first, ..., last - 1, and write their codes into the buffers.
+    """Hash the n-grams of documents first, ..., last - 1 into ``buffers.codes``.
 
-    The order is document by document, then by first word, then the shorter n-gram first.
+    N-grams are ordered by document, by first word and by length.
 
     >>> from dspectral.text.tokens import tokenize
     >>> from dspectral.types import Documents
@@ -99,29 +99,30 @@ def hash_group(
     """
     (text, starts, bounds), (low, high) = tokens, ngram_range
     codes, tails = buffers.codes, buffers.tails
-    # Invariant: `states[i]` is the hash of the first i words of four bytes from `begin` on, and `state` that of all
-    # whole ones of text[begin:position]. The n-grams that begin at a word share them, and so many words are hashed at
-    # once that few n-grams have more: a jump that depends on lengths of words costs as much as five words. Cost:
-    # `WORDS` words for each word of the text, and no jump, then one sweep over the codes that runs on whole registers.
-    states = np.zeros(WORDS + 1, dtype=np.uint32)
+    # Invariant: `states[i]` is the hash state after the first i 4-byte words from `begin`, and `state` after all 4-byte
+    # words of text[begin:position]. All n-grams that start at a token share these states. A fixed number of words is
+    # hashed without branches, since a mispredicted branch costs as much as five words. Cost: `N_SHARED_WORDS` words
+    # per token, and one vectorized sweep over the codes.
+    states = np.zeros(N_SHARED_WORDS + 1, dtype=np.uint32)
     n = np.uint64(0)
     for document in range(first, last):
         for word in range(bounds[document], bounds[document + 1]):
             begin = starts[np.uint64(word)]
-            for i in range(WORDS):
+            for i in range(N_SHARED_WORDS):
                 states[np.uint64(i + 1)] = absorb(states[np.uint64(i)], load(text, begin + 4 * i))
-            state, position = states[WORDS], begin + 4 * WORDS
+            state, position = states[N_SHARED_WORDS], begin + 4 * N_SHARED_WORDS
             for length in range(1, min(high, bounds[document + 1] - word) + 1):
                 size = starts[np.uint64(word + length)] - 1 - begin
                 while position + 4 <= begin + size:
                     state = absorb(state, load(text, position))
                     position += 4
                 if length >= low:
-                    # The four bytes may go beyond the n-gram, hence the mask; the padding behind the last word keeps
-                    # each read inside the text.
+                    # The mask removes bytes after the end of the n-gram; the padding of the text keeps reads in bounds.
                     whole = size >> 2
                     tail = load(text, begin + 4 * whole) & np.uint32((1 << 8 * (size & 3)) - 1)
-                    codes[n] = (states[np.uint64(whole)] if whole <= WORDS else state) ^ np.uint32(size)
+                    codes[n] = (states[np.uint64(whole)] if whole <= N_SHARED_WORDS else state) ^ np.uint32(
+                        size
+                    )
                     tails[n] = tail
                     n += np.uint64(1)
     for i in range(n):
@@ -130,11 +131,11 @@ def hash_group(
 
 @compiled
 def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: Int) -> None:
-    """Add up the signs of equal cells, and write the rows of documents first, ..., last - 1.
+    """Sum the signs of equal keys, and write the CSR rows of documents first, ..., last - 1.
 
-    The first ``n_cells`` keys are ``((document - first) << n_bits | column) << 1 | negative``. One radix sort puts
-    them in order, so equal cells stand together: a run of them becomes one entry, unless its signs cancel. The
-    documents before ``first`` are written already. Cost: linear in the cells.
+    The first ``n_cells`` keys are ``((document - first) << n_bits | column) << 1 | negative``. A radix sort makes keys
+    of the same cell adjacent; each run becomes one entry, or none if its signs cancel. Rows before ``first`` are
+    complete. Cost: linear in the number of keys.
 
     >>> buffers = new_buffers(np.array([0, 3]), (1, 1))
     >>> buffers.keys[:] = 5 << 1, 2 << 1 | 1, 5 << 1
@@ -142,29 +143,29 @@ def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: 
     >>> buffers.indices[:2], buffers.data[:2], buffers.indptr
     (array([2, 5], dtype=int32), array([-1.,  2.], dtype=float32), array([0, 2]))
     """
-    # Arrays by themselves: one that is reached through a tuple is counted as in use at every visit.
+    # Local variables avoid the reference counting of arrays that are read from a tuple.
     indices, data, indptr = buffers.indices, buffers.data, buffers.indptr
     document_bits = 0
     while last - first > 1 << document_bits:
         document_bits += 1
     one, mask, shift = np.uint64(1), np.uint64((1 << n_bits) - 1), np.uint64(n_bits)
-    # Sorted from bit 1 on: the sign in bit 0 does not matter for the order of a cell's own n-grams. Columns by
-    # themselves: afterwards neighbors are of different documents, whose places do not wait for one another.
-    places, low = buffers.places, int(1 + n_bits)
-    keys, spare = sort_keys(buffers.keys, buffers.spare, places, n_cells, 1, low)
-    keys, _ = sort_keys(keys, spare, places, n_cells, low, int(low + document_bits))
-    # Invariant: the cells of `keys[:i]` before the last are summed, and their entries stand before `out`; that of the
-    # last stands at `out`, where the next cell replaces it if its signs cancel. Each row begins where the one before
-    # it ends, so that no entry is ever moved. No jumps: a processor cannot foresee which cells are equal.
+    # The sort starts at bit 1, since the order of signs within a cell is irrelevant. Columns are sorted first: in the
+    # second sort adjacent keys then belong to different documents, and their memory accesses are independent.
+    digit_counts, low = buffers.digit_counts, int(1 + n_bits)
+    keys, spare = sort_keys(buffers.keys, buffers.spare, digit_counts, n_cells, 1, low)
+    keys, _ = sort_keys(keys, spare, digit_counts, n_cells, low, int(low + document_bits))
+    # Invariant: entries before `end_entry` are the sums of the complete cells of `keys[:i]`. The current cell is
+    # written at `end_entry`, and is overwritten if its sum is 0. The loop has no branches, since equal keys are
+    # unpredictable.
     indptr[first + 1 : last + 1] = 0
-    out, previous, total = np.uint64(indptr[first]), np.uint64(0), np.int64(0)
+    end_entry, previous, total = np.uint64(indptr[first]), np.uint64(0), np.int64(0)
     for i in range(n_cells):
         key = np.uint64(keys[np.uint64(i)])
         cell = key >> one
-        ended = cell != previous
-        out += np.uint64(ended & (total != 0))
-        total = (0 if ended else total) + 1 - 2 * np.int64(key & one)
-        indices[out], data[out], previous = cell & mask, total, cell
-        indptr[np.uint64(first + 1) + (cell >> shift)] = out + np.uint64(total != 0)
+        is_new_cell = cell != previous
+        end_entry += np.uint64(is_new_cell & (total != 0))
+        total = (0 if is_new_cell else total) + 1 - 2 * np.int64(key & one)
+        indices[end_entry], data[end_entry], previous = cell & mask, total, cell
+        indptr[np.uint64(first + 1) + (cell >> shift)] = end_entry + np.uint64(total != 0)
     for document in range(first, last):
         indptr[document + 1] = max(indptr[document], indptr[document + 1])

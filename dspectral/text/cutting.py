@@ -1,7 +1,7 @@
-r"""Rules that cut UTF-8 text into words in every script: Unicode's word boundaries (UAX #29), without the lock.
+r"""Tokenize UTF-8 text of any script by Unicode word boundaries (UAX #29), without holding the GIL.
 
-A word is a run of letters, digits and underscores with the marks, joiners and apostrophes within it. Characters that
-Unicode calls format characters, such as soft hyphens and byte order marks, are left out and cut nothing.
+A word is a sequence of letters, digits and underscores with the marks, joiners and apostrophes within it. Unicode
+format characters, such as soft hyphens and byte order marks, are removed and do not separate words.
 """
 
 import re
@@ -33,72 +33,81 @@ from dspectral.types import Documents, Int
 
 Cut: TypeAlias = Literal["blanks", "words", "language", "characters"]
 CODE = "\u241a"
-"""Token that stands for a string that is no language."""
-_LONG = re.compile(rb"[!-~]{40,}")
-_SIGNS = bytes.maketrans(
+"""Token that replaces a string of encoded data."""
+_LONG_RUN = re.compile(rb"[!-~]{40,}")
+_BYTE_CLASSES = bytes.maketrans(
     bytes(range(256)),
     bytes(1 + char.isdigit() + 2 * char.islower() + 3 * char.isupper() for char in map(chr, range(256))),
 )
-"""Whether a byte is a digit, a small or a capital letter, or something else."""
+"""Class of each byte: other, digit, lowercase or uppercase letter."""
 SMALL_LETTER = 3
 UNSPACED = (
     r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u3005-\u3007\u3041-\u309f\u3400-\u9fff"
     r"\ua9e0-\ua9ff\uaa60-\uaadf\uf900-\ufaff\U00011700-\U0001174f\U00016fe0-\U00018d8f\U0001b000-\U0001b16f"
     r"\U00020000-\U0003ffff]"
 )
-"""Scripts without blanks: Thai, Lao, Burmese, Khmer, Tai, hiragana and Chinese characters. Katakana runs are words."""
-BLANKS = "\u200b\u0f0b\u0f0c\u1361"
-"""Signs that part words as a blank does: the zero width space, Tibetan's tsheg, Ethiopic's wordspace."""
+"""Scripts without spaces: Thai, Lao, Burmese, Khmer, Tai, hiragana and Chinese. Katakana sequences are words."""
+SPACE_LIKE = "\u200b\u0f0b\u0f0c\u1361"
+"""Characters that separate words like a space: zero width space, Tibetan tsheg, Ethiopic wordspace."""
 HIRAGANA = r"[\u3041-\u309f\U0001b000-\U0001b16f]"
-LEADING, FOLLOWING = "[\u0e40-\u0e44\u0ec0-\u0ec4]", "[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]"
-"""Vowels of Thai and Lao that are written before and behind their consonant, and are letters by themselves."""
+LEADING_VOWELS, FOLLOWING_VOWELS = (
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]",
+    "[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]",
+)
+"""Vowels of Thai and Lao before and after their consonant that are separate letters."""
 STACKERS = "\u1039\u17d2\u1a60"
-"""Marks of Burmese, Khmer and Tai Tham that put the next consonant under the one before."""
+"""Marks of Burmese, Khmer and Tai Tham that stack the next consonant under the previous one."""
 MAX_LETTERS = 4
-"""Mean letters of words in Japanese, Chinese or Thai, which have two or three."""
-SAMPLE_BYTES, LEAST_LETTERS = 1 << 15, 500
-"""Bytes at the beginning of a block by which its scripts are known, and letters that are enough."""
-MIDDLES = "'\u2019\u00b7\u2027\u05f4"
-"""Signs that belong to a word between two of its letters: apostrophes, Catalan's middle dot, Hebrew's gershayim."""
+"""Maximum mean length of words in scripts without spaces; segmented Japanese, Chinese or Thai has two or three."""
+SAMPLE_BYTES, MIN_LETTERS = 1 << 15, 500
+"""Bytes of a block that are checked for its scripts, and the minimum number of letters in them."""
+MIDWORD_SIGNS = "'\u2019\u00b7\u2027\u05f4"
+"""Characters that do not end a word between two letters: apostrophes, Catalan middle dot, Hebrew gershayim."""
 EXTENDERS = "\u200c\u30fc\uff70\uff9e\uff9f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-"""What extends a character beside marks: the non-joiner, kana's length and voicing marks, tones of skin."""
+"""Characters that extend the previous one, besides marks: non-joiner, kana length and voicing marks, skin tones."""
 NUMBER_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-"""Format characters that can be seen."""
+"""Visible format characters."""
 BLANK, LETTER, ALONE, MIDDLE, MARK, JOINER, IGNORED, FLAG, SOLID, KANA, LEAD, FOLLOW, STACK = range(13)
 PAIRED, OPEN, PAIR, OPEN_PAIR = range(13, 17)
-"""Kinds of code points, those after ALONE rare. Letters of scripts without blanks are SOLID, or PAIRED and KANA.
+"""Kinds of code points; those after ALONE are rare. Letters of scripts without spaces are SOLID, or PAIRED and KANA.
 
-As states PAIRED and PAIR are the first and the second unit of a pair, OPEN where the next letter belongs to it."""
+As states, PAIRED and PAIR are the first and second unit of a pair; the OPEN states also take the next letter."""
 ASAT, DOT_BELOW = 0x103A, 0x1037
-"""Burmese marks: the one that ends a syllable with its consonant, and a tone that may stand before it."""
+"""Burmese marks: the syllable-final mark, and a tone mark that may precede it."""
 
 
 def cut_by_rule(
-    documents: Documents, rule: Cut, *, lowercase: bool = False, normalize: bool = False, signs: bool = True
+    documents: Documents,
+    rule: Cut,
+    *,
+    lowercase: bool = False,
+    normalize: bool = False,
+    keep_signs: bool = True,
 ) -> Tokens:
-    r"""Cut documents into tokens: words, and where ``signs`` each other character by itself.
+    r"""Tokenize documents by a named rule; with ``keep_signs`` other characters become single-character tokens.
 
-    ``"blanks"`` cuts as ``text.split()``; ``"words"`` at the boundaries of UAX #29, with contractions whole;
-    ``"language"`` so too, but for strings that :func:`without_codes` replaces; ``"characters"`` so too, but for scripts
-    without blanks: runs of hiragana and of katakana are tokens, and other letters become pairs of neighboring units,
-    which are a letter with its marks, and with the vowels and final consonants that show that they belong to it.
-    ``normalize`` brings text to the form NFC first. Holds at most four times the bytes of the text and 8 bytes for each
-    token.
+    ``"blanks"`` splits like ``text.split()``. ``"words"`` splits at the word boundaries of UAX #29 and keeps
+    contractions. ``"language"`` also replaces strings by :func:`without_codes`. ``"characters"`` follows ``"words"``
+    except in scripts without spaces: sequences of hiragana and of katakana are tokens, and other text becomes pairs of
+    adjacent units. A unit is a letter with its marks, dependent vowels and final consonants. ``normalize`` applies NFC
+    first. Memory: at most four times the bytes of the text, and 8 bytes per token.
     """
     documents = checked_offsets(documents)
     if rule == "language":
         documents, rule = without_codes(documents), "words"
-    tokens, odd, (document, byte) = _cut(documents, case_table(lowercase, normalize), _kinds(rule, signs))
+    tokens, needs_python, (document, byte) = _split_documents(
+        documents, case_table(lowercase, normalize), _kinds(rule, keep_signs)
+    )
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
-    if not odd.any():
+    if not needs_python.any():
         return Tokens.of(*tokens)
-    documents = prepare_in_python(documents, odd, lowercase=lowercase, normalize=normalize)
-    return cut_by_rule(documents, rule, lowercase=lowercase, signs=signs)
+    documents = prepare_in_python(documents, needs_python, lowercase=lowercase, normalize=normalize)
+    return cut_by_rule(documents, rule, lowercase=lowercase, keep_signs=keep_signs)
 
 
 def count_unspaced(token: str) -> int:
-    """Return how many letters of a token are of scripts that are written without blanks.
+    """Count the letters of a token that belong to scripts without spaces.
 
     >>> count_unspaced("東京タワー"), count_unspaced("Tokyo")
     (2, 0)
@@ -108,10 +117,10 @@ def count_unspaced(token: str) -> int:
 
 
 def find_fault(documents: Documents, rule: Cut | None) -> str:
-    """Return how a rule, or scikit-learn's ``token_pattern``, cuts a text at wrong places, by its first bytes."""
+    """Return a warning if a rule, or scikit-learn's ``token_pattern`` (None), does not suit the script of a text."""
     start = int(documents.offsets[0])
     sample = documents.data[start : start + SAMPLE_BYTES]
-    if not np.any(sample >= 0xCC):  # no character above those of Latin
+    if not np.any(sample >= 0xCC):  # Latin script only
         return ""
     text = sample.tobytes().decode("utf-8", "ignore")
     codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
@@ -121,26 +130,26 @@ def find_fault(documents: Documents, rule: Cut | None) -> str:
     marks = (kinds[1:] == MARK) & ~np.isin(codes, list(map(ord, EXTENDERS)))
     n_marked = int((marks & (solid | (kinds == LETTER))[:-1]).sum())
     n_solid, n_runs = int(solid.sum()), int((solid[1:] & ~(solid | (kinds == MARK))[:-1]).sum())
-    if n_letters < LEAST_LETTERS:
+    if n_letters < MIN_LETTERS:
         return ""
     if rule is None and 20 * n_marked > n_letters:
         return (
-            f"{n_marked / n_letters:.0%} of the letters have combining marks, at which scikit-learn's token_pattern "
-            "cuts words: tokenizer='words' keeps them whole"
+            f"{n_marked / n_letters:.0%} of the letters have combining marks, where scikit-learn's token_pattern "
+            "splits words: use tokenizer='words' to keep them whole"
         )
     if rule != "characters" and 10 * n_solid > n_letters and n_solid > MAX_LETTERS * n_runs:
         return (
-            f"words are whole clauses, {n_solid / n_runs:.0f} letters each where scripts have no blanks: "
-            "tokenizer='characters' makes pairs of letters, and a tokenizer of the language cuts words"
+            f"words have {n_solid / n_runs:.0f} letters on average, so they are whole clauses of a script without "
+            "spaces: use tokenizer='characters' for pairs of letters, or a tokenizer for the language"
         )
     return ""
 
 
 def without_codes(documents: Documents) -> Documents:
-    r"""Put U+241A in the place of each string of 40 or more characters that is no language.
+    r"""Replace strings of 40 or more characters that look like encoded data by U+241A.
 
-    Lines of uuencode and base64, keys and long hashes change between small and capital letters, digits and signs at
-    more than half of the characters, or a quarter where no letter is small; words, paths, addresses and rulers do not.
+    In uuencode, base64, keys and hashes, more than half of the adjacent characters differ in class (lowercase,
+    uppercase, digit, other), or a quarter if there is no lowercase letter. Words, paths and URLs have fewer changes.
 
     >>> line = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
     >>> kept = without_codes(Documents.of([f"see {line} there", "a" * 60]))
@@ -148,86 +157,93 @@ def without_codes(documents: Documents) -> Documents:
     True
     """
     text, offsets = documents.data.tobytes(), documents.offsets
-    known = bytearray(text)
-    for match in _LONG.finditer(text):
+    masked = bytearray(text)
+    for match in _LONG_RUN.finditer(text):
         start, stop = match.span()
-        # Documents lie side by side without a blank: a string ends where its document does.
+        # Documents are concatenated without a separator: a match is split at their boundaries.
         inner = offsets[np.searchsorted(offsets, start, "right") : np.searchsorted(offsets, stop)]
         for begin, end in pairwise([start, *inner.tolist(), stop]):
-            signs = text[begin:end].translate(_SIGNS)
+            keep_signs = text[begin:end].translate(_BYTE_CLASSES)
             if end - begin < 40:
                 continue
-            # Uuencode has no small letters, and may repeat a few signs.
-            least = 0.5 if SMALL_LETTER in signs else 0.25
-            if sum(a != b for a, b in pairwise(signs)) > least * len(signs):
-                known[begin:end] = CODE.encode().ljust(end - begin)
-    return Documents(np.frombuffer(known, dtype=np.uint8), offsets)
+            # Uuencode has no lowercase letters, and repeats some characters.
+            min_share = 0.5 if SMALL_LETTER in keep_signs else 0.25
+            if sum(a != b for a, b in pairwise(keep_signs)) > min_share * len(keep_signs):
+                masked[begin:end] = CODE.encode().ljust(end - begin)
+    return Documents(np.frombuffer(masked, dtype=np.uint8), offsets)
 
 
 @cache
-def _kinds(rule: str, signs: bool) -> NDArray[np.uint8]:
+def _kinds(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
     """Return the kind of each code point. Shapes: returns (N_CODE_POINTS,)."""
     blanks = are(r"\s")
     if rule == "blanks":
         return read_only(np.where(blanks, BLANK, LETTER).astype(np.uint8))
-    alone = ALONE if signs else BLANK
+    alone = ALONE if keep_signs else BLANK
     table = np.full(N_CODE_POINTS, alone, dtype=np.uint8)
-    # The class \w of the module `re` is what is alphanumeric, and the underscore.
+    # \w of the module `re` matches alphanumeric characters and the underscore.
     letters, digits = are(r"\w"), are(r"\d")
     table[letters] = LETTER
     unspaced = letters & ~digits & are(UNSPACED)
     table[unspaced] = SOLID
     kinds = {"M": MARK, "C": IGNORED}
     for code in CODES:
-        of = category(chr(code))
-        if of[0] == "M" or of == "Cf":
-            table[code] = kinds[of[0]]
-    table[0x1F1E6:0x1F200] = FLAG if signs else BLANK
+        category_code = category(chr(code))
+        if category_code[0] == "M" or category_code == "Cf":
+            table[code] = kinds[category_code[0]]
+    table[0x1F1E6:0x1F200] = FLAG if keep_signs else BLANK
     if rule == "characters":
         table[unspaced] = PAIRED
-        for pattern, kind in ((HIRAGANA, KANA), (LEADING, LEAD), (FOLLOWING, FOLLOW)):
+        for pattern, kind in ((HIRAGANA, KANA), (LEADING_VOWELS, LEAD), (FOLLOWING_VOWELS, FOLLOW)):
             table[unspaced & are(pattern)] = kind
         table[list(map(ord, STACKERS))] = STACK
-    for characters, kind in ((MIDDLES, MIDDLE), (EXTENDERS, MARK), ("\u200d", JOINER), (NUMBER_SIGNS, alone)):
+    for characters, kind in (
+        (MIDWORD_SIGNS, MIDDLE),
+        (EXTENDERS, MARK),
+        ("\u200d", JOINER),
+        (NUMBER_SIGNS, alone),
+    ):
         table[list(map(ord, characters))] = kind
-    table[list(map(ord, BLANKS))] = BLANK
+    table[list(map(ord, SPACE_LIKE))] = BLANK
     table[blanks] = BLANK
     return read_only(table)
 
 
 @cache
 def word_pattern() -> re.Pattern[str]:
-    """Return a pattern of words in text that was normalized, where their places matter."""
+    """Return a regular expression that finds the positions of words in NFC text."""
     kinds = _kinds("words", True)
     marks = "".join(map(chr, np.flatnonzero((kinds == MARK) | (kinds == JOINER)).tolist()))
     return re.compile(rf"\w[\w{marks}]*(?:['\u2019]\w[\w{marks}]*)*")
 
 
 @compiled
-def _cut(documents: Documents, letters: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> Any:
-    """Return the tokens, which sentences need Python, and the sentence and byte that is not UTF-8 or -1."""
+def _split_documents(documents: Documents, letters: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> Any:
+    """Return the tokens, a mask of documents that need Python, and the document and byte of invalid UTF-8 or -1."""
     data, offsets = documents
     n_documents = offsets.size - 1
     n_bytes = offsets[n_documents] - offsets[0]
-    # Lower case has at most twice the bytes of a character, and each token one more; of a script without blanks each
+    # Lowercase takes at most twice the bytes of a character, and each token one more. In scripts without spaces each
     # letter, of three bytes, is in two tokens.
     text = np.empty(3 * n_bytes + PADDING, dtype=np.uint8)
     starts = np.empty(n_bytes + 1, dtype=np.int64)
     bounds = np.zeros(n_documents + 1, dtype=np.int64)
-    odd = np.zeros(n_documents, dtype=np.bool_)
+    needs_python = np.zeros(n_documents, dtype=np.bool_)
     starts[0] = 0
-    n: Int = np.int64(0)  # not a literal, for which the function below would be compiled a second time
+    n: Int = np.int64(0)  # a literal would compile the function below a second time
     for i in range(n_documents):
-        n, odd[i], bad = _cut_one(data, offsets[i], offsets[i + 1], letters, kinds, text, starts, n)
+        n, needs_python[i], bad_byte = _split_document(
+            data, offsets[i], offsets[i + 1], letters, kinds, text, starts, n
+        )
         bounds[i + 1] = n
-        if bad >= 0:
-            return (text, starts, bounds), odd, (i, bad - offsets[i])
+        if bad_byte >= 0:
+            return (text, starts, bounds), needs_python, (i, bad_byte - offsets[i])
     text[starts[n] : starts[n] + PADDING] = 0
-    return (text[: starts[n] + PADDING].copy(), starts[: n + 1].copy(), bounds), odd, (-1, -1)
+    return (text[: starts[n] + PADDING].copy(), starts[: n + 1].copy(), bounds), needs_python, (-1, -1)
 
 
 @compiled
-def _cut_one(
+def _split_document(
     data: NDArray[np.uint8],
     i: Int,
     end: Int,
@@ -237,106 +253,105 @@ def _cut_one(
     starts: NDArray[np.int64],
     n: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the tokens of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
-    out = starts[n]
-    odd = False
+    """Write the tokens of ``data[i:end]``; return the total count, `needs_python`, and the invalid byte or -1."""
+    write_at = starts[n]
+    needs_python = False
     state: Int = np.int64(BLANK)
-    second = out
-    # Invariant: text[:starts[n]] holds whole tokens, each followed by a space, and text[starts[n]:out] the token that
-    # is being read, whose last character but for marks is of kind `state`, BLANK where there is none, and PAIR for the
-    # second unit of a pair, which begins at `second`. Cost: one look-up of the kind and one of the lower case a
-    # character.
+    second_start = write_at
+    # Invariant: text[:starts[n]] holds complete tokens, each followed by a space, and text[starts[n]:write_at] the
+    # current token. `state` is the kind of its last character without marks, BLANK if it is empty, or PAIR for the
+    # second unit of a pair, which starts at `second_start`. Cost: two table look-ups per character.
     while i < end:
         code = np.uint32(data[i])
         size = 1
         if code >= 0x80:
             code, size = decode(data, i, end)
             if size == 0:
-                return n, odd, i
+                return n, needs_python, i
         i += size
         kind: Int = np.int64(kinds[code])
-        joined = kind == LETTER and state == LETTER
+        continues = kind == LETTER and state == LETTER
         if kind > ALONE:
-            kind, joined = _resolve(kind, state, data, i, end, kinds)
+            kind, continues = _next_state(kind, state, data, i, end, kinds)
             if kind < 0:
                 continue
             if kind >= PAIR and state == PAIRED:
-                second = out
-        if not (joined or (state == JOINER and kind == ALONE)):
-            out, n = _close(text, starts, out, n, state)
+                second_start = write_at
+        if not (continues or (state == JOINER and kind == ALONE)):
+            write_at, n = _end_token(text, starts, write_at, n, state)
             if kind >= PAIR:
-                second = out = _repeat(text, second, out)
+                second_start = write_at = _start_pair(text, second_start, write_at)
         state = kind
         if kind == BLANK:
             continue
-        # A character whose lower case the table cannot say marks the sentence, which Python then lowers as a whole.
+        # Characters that are not in the table mark the document, which Python then lowercases.
         letter = letters[code]
-        odd |= letter == NEEDS_PYTHON
-        out += _write(letter, text, out)
-    _, n = _close(text, starts, out, n, state)
-    return n, odd, -1
+        needs_python |= letter == NEEDS_PYTHON
+        write_at += _write_letter(letter, text, write_at)
+    _, n = _end_token(text, starts, write_at, n, state)
+    return n, needs_python, -1
 
 
 @compiled
-def _close(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], out: Int, n: Int, state: Int
+def _end_token(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], write_at: Int, n: Int, state: Int
 ) -> tuple[Int, Int]:
-    """End the token that is being read, if there is one; return where the next one begins, and its number."""
+    """End the current token, if any; return the start and index of the next one."""
     if state == BLANK:
-        return out, n
-    text[out] = SPACE
-    starts[n + 1] = out + 1
-    return out + 1, n + 1
+        return write_at, n
+    text[write_at] = SPACE
+    starts[n + 1] = write_at + 1
+    return write_at + 1, n + 1
 
 
 @compiled
-def _repeat(text: NDArray[np.uint8], second: Int, out: Int) -> Int:
-    """Begin a pair with the second unit of the one before; return where it goes on."""
-    for i in range(second, out - 1):  # but for the space
-        text[out + i - second] = text[i]
-    return out + out - 1 - second
+def _start_pair(text: NDArray[np.uint8], second_start: Int, write_at: Int) -> Int:
+    """Start a pair with the second unit of the previous pair; return the write position."""
+    for i in range(second_start, write_at - 1):  # without the space
+        text[write_at + i - second_start] = text[i]
+    return write_at + write_at - 1 - second_start
 
 
 @compiled
-def _resolve(
+def _next_state(
     kind: Int, state: Int, data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]
 ) -> tuple[Int, bool]:
-    """Return the state that a rare kind leads to, -1 where it is left out, and whether it continues a token."""
+    """Return the state after a rare kind, -1 if the character is removed, and whether it continues the token."""
     if kind >= KANA and (kind != STACK or state in (PAIRED, PAIR)):
-        return _pair(kind, state, data, i, end)
+        return _next_pair_state(kind, state, data, i, end)
     if kind in (MARK, JOINER, STACK) and state != BLANK:
         return np.int64(JOINER if kind == JOINER and state == ALONE else state), True
-    if kind in (MARK, JOINER, STACK, IGNORED):  # a mark without a character before it belongs to a blank
+    if kind in (MARK, JOINER, STACK, IGNORED):  # a mark after a space is removed
         return np.int64(-1), False
     if kind == MIDDLE:
-        # A letter inside a word where a letter follows it; elsewhere what other signs are.
-        joined = state == LETTER and _letter_at(data, i, end, kinds)
-        return np.int64(LETTER if joined else kinds[ord("!")]), joined
+        # A letter between two letters, else a punctuation character.
+        continues = state == LETTER and _has_letter_at(data, i, end, kinds)
+        return np.int64(LETTER if continues else kinds[ord("!")]), continues
     if kind == SOLID:
         return np.int64(LETTER), state == LETTER
-    # Two letters of a region are one flag.
+    # Two regional indicators form one flag.
     return np.int64(ALONE if state == FLAG else FLAG), state == FLAG
 
 
 @compiled
-def _pair(kind: Int, state: Int, data: NDArray[np.uint8], i: Int, end: Int) -> tuple[Int, bool]:
-    """Return the state that a letter of a script without blanks leads to, and whether it continues a token."""
+def _next_pair_state(kind: Int, state: Int, data: NDArray[np.uint8], i: Int, end: Int) -> tuple[Int, bool]:
+    """Return the state after a letter of a script without spaces, and whether it continues the token."""
     if kind == KANA:
         return kind, state == KANA
-    # OPEN and OPEN_PAIR are the numbers behind PAIRED and PAIR.
+    # OPEN == PAIRED + 1 and OPEN_PAIR == PAIR + 1.
     if kind == STACK:
         return state + 1, True
     if state in (OPEN, OPEN_PAIR):
         return state - np.int64(kind != LEAD), True
-    second = state in (PAIRED, PAIR)
-    if second and (kind == FOLLOW or _ends_syllable(data, i, end)):
+    is_second = state in (PAIRED, PAIR)
+    if is_second and (kind == FOLLOW or _ends_syllable(data, i, end)):
         return state, True
-    return np.int64((PAIR if second else PAIRED) + (kind == LEAD)), state == PAIRED
+    return np.int64((PAIR if is_second else PAIRED) + (kind == LEAD)), state == PAIRED
 
 
 @compiled
 def _ends_syllable(data: NDArray[np.uint8], i: Int, end: Int) -> bool:
-    """Report whether the letter before byte i is a final consonant of Burmese."""
+    """Return whether the letter before byte i is a syllable-final consonant of Burmese."""
     while i < end:
         code, size = decode(data, i, end)
         if code != DOT_BELOW:
@@ -346,8 +361,8 @@ def _ends_syllable(data: NDArray[np.uint8], i: Int, end: Int) -> bool:
 
 
 @compiled
-def _letter_at(data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]) -> bool:
-    """Report whether a letter starts at byte i, or behind marks there."""
+def _has_letter_at(data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint8]) -> bool:
+    """Return whether the next character at byte i, after any marks, is a letter."""
     while i < end:
         code, size = np.uint32(data[i]), 1
         if code >= 0x80:
@@ -362,10 +377,10 @@ def _letter_at(data: NDArray[np.uint8], i: Int, end: Int, kinds: NDArray[np.uint
 
 
 @compiled
-def _write(letter: np.uint32, text: NDArray[np.uint8], out: Int) -> int:
+def _write_letter(letter: np.uint32, text: NDArray[np.uint8], write_at: Int) -> int:
     if letter < 0x80:
-        text[out] = np.uint8(letter)
+        text[write_at] = np.uint8(letter)
         return 1
-    if letter == NEEDS_PYTHON:  # whatever is written: the sentence will be cut again
+    if letter == NEEDS_PYTHON:  # the document will be tokenized again
         return 0
-    return encode(letter, text, out)
+    return encode(letter, text, write_at)

@@ -1,4 +1,4 @@
-"""Hash n-grams to columns and signs, equal to what scikit-learn's HashingVectorizer gives."""
+"""Hash n-grams to columns and signs, with the results of scikit-learn's HashingVectorizer."""
 
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
@@ -28,11 +28,11 @@ from dspectral.text.tokenizers import (
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int, format_value
 
-MOST_FEATURES = 2**30  # the largest power of two that 32-bit columns can number
+MAX_FEATURES = 2**30  # largest power of two for int32 columns
 
 
 class HashingSettings(NamedTuple):
-    """How n-grams become columns: the record that stores and saved models keep."""
+    """Settings of feature hashing, as stores and saved models record them."""
 
     n_features: int = 2**17
     ngram_range: tuple[int, int] = (1, 1)
@@ -42,18 +42,16 @@ class HashingSettings(NamedTuple):
     normalize: str | None = None
 
     def checked(self) -> "HashingSettings":
-        """Return the same settings as plain numbers, and the tokenizer with its name."""
+        """Return validated settings with Python numbers and a named tokenizer."""
         n = self.n_features
-        whole = isinstance(n, Integral)
-        if not whole or not 2 <= n <= MOST_FEATURES or n != 1 << (int(n).bit_length() - 1):
-            raise ValueError(
-                f"n_features is {format_value(n)}, but must be a power of two from 2 to {MOST_FEATURES}."
-            )
+        is_integer = isinstance(n, Integral)
+        if not is_integer or not 2 <= n <= MAX_FEATURES or n != 1 << (int(n).bit_length() - 1):
+            raise ValueError(f"n_features={format_value(n)} must be a power of two from 2 to {MAX_FEATURES}")
         check_ngram_range(self.ngram_range)
         low, high = self.ngram_range
         for name in ("lowercase", "alternate_sign"):
             if not isinstance(value := getattr(self, name), bool | np.bool_ | Integral):
-                raise TypeError(f"{name} is {value!r:.60}, but it must be True or False")
+                raise TypeError(f"{name}={value!r:.60} must be True or False")
         check_normalize(self.normalize)
         flags = bool(self.lowercase), bool(self.alternate_sign)
         return HashingSettings(
@@ -61,67 +59,67 @@ class HashingSettings(NamedTuple):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as JSON takes them."""
+        """Return the settings as a dictionary that can be written as JSON."""
         return with_tokenizer_name(self._asdict())
 
 
 def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with the name in place of the tokenizer; what is not asked for is left out."""
-    others = {key: value for key, value in settings.items() if key != "tokenizer"}
-    if others.get("normalize") is None:
-        del others["normalize"]
+    """Return settings with the name of the tokenizer instead of the function, without unset options."""
+    record = {key: value for key, value in settings.items() if key != "tokenizer"}
+    if record.get("normalize") is None:
+        del record["normalize"]
     tokenizer = as_tokenizer(settings["tokenizer"])
-    return others if tokenizer is None else {**others, "tokenizer": record_tokenizer(tokenizer)}
+    return record if tokenizer is None else {**record, "tokenizer": record_tokenizer(tokenizer)}
 
 
 saved(HashingSettings, "NgramHashing")  # the name in the files of saved models
 
 
 class HasSettings(Protocol):
-    """An object that knows its settings, such as :class:`dspectral.NgramHashing`."""
+    """An object with hashing settings, such as :class:`dspectral.NgramHashing`."""
 
     @property
     def settings(self) -> HashingSettings:
-        """How n-grams become columns."""
+        """Settings of the hashing."""
         ...
 
 
 def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSettings:
-    """Return checked settings, whoever holds them."""
+    """Return the validated settings of an object, or the defaults for None."""
     if hashing is None:
         return HashingSettings()
     settings = hashing if isinstance(hashing, HashingSettings) else getattr(hashing, "settings", None)
     if not isinstance(settings, HashingSettings):
-        raise TypeError(f"hashing is {hashing!r:.60}, but it must be a dspectral.NgramHashing or None")
+        raise TypeError(f"hashing={hashing!r:.60} must be a dspectral.NgramHashing or None")
     return settings.checked()
 
 
 def hash_documents(documents: Documents, settings: HashingSettings | HasSettings) -> sparse.csr_array:
     """Count the n-grams of each document, hashed to columns.
 
-    Column and sign are those of scikit-learn's ``HashingVectorizer(norm=None)`` with its own token pattern: the
-    MurmurHash3 of the n-gram in UTF-8 gives the sign, and by its absolute value modulo `n_features` the column.
+    Equal to scikit-learn's ``HashingVectorizer(norm=None)`` with the default token pattern: with h the signed 32-bit
+    MurmurHash3 of the n-gram in UTF-8, the column is ``abs(h) % n_features`` and the sign is that of h.
 
     Parameters
     ----------
     documents : Documents
         UTF-8 text of n documents.
     settings : HashingSettings or NgramHashing
-        How n-grams become columns.
+        Settings of the hashing.
 
     Returns
     -------
     csr_array of float32, shape (n, n_features)
-        Sums of signs. Indices are int32 and sorted, without duplicates; sums of zero are not stored.
+        Sums of signs, with sorted indices; zeros are not stored.
 
     Raises
     ------
     ValueError
-        If the settings are not possible, or a document is not UTF-8: the message names it and the byte.
+        If a setting is invalid, or a document is not UTF-8 (the message names the document and the byte).
 
     Notes
     -----
-    One pass. Beside the result it holds `Tokens`, and 36 bytes for each n-gram of the longest document.
+    One pass. Memory besides the result: `Tokens`, and 36 bytes per n-gram of the longest document.
 
     Examples
     --------
@@ -130,25 +128,29 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
     array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
-    known = as_settings(settings)
-    tokens = words_of(documents, known.lowercase, known.tokenizer, known.normalize)
-    # One compiled loop for all settings: a record that holds a function would be another type.
-    buffers = new_buffers(tokens.bounds, known.ngram_range)
-    _hash(tokens, known._replace(tokenizer=None, normalize=None), known.n_features.bit_length() - 1, buffers)
-    return as_rows(buffers, known.n_features)
+    params = as_settings(settings)
+    tokens = words_of(documents, params.lowercase, params.tokenizer, params.normalize)
+    # Without functions all settings have one type, for which the kernel is compiled once.
+    buffers = new_buffers(tokens.bounds, params.ngram_range)
+    _hash(
+        tokens,
+        params._replace(tokenizer=None, normalize=None),
+        params.n_features.bit_length() - 1,
+        buffers,
+    )
+    return as_rows(buffers, params.n_features)
 
 
 def hash_columns(terms: Documents, n_features: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the column of each term, and whether its sign is negative. Shapes: returns (n_terms,) twice."""
-    # As hashing does: the hash is a signed number, whose absolute value gives the column.
+    """Return the column of each term and whether its sign is negative, both of shape (n_terms,)."""
     codes = hash_terms(terms).view(np.int32).astype(np.int64)
     return np.abs(codes) % n_features, codes < 0
 
 
 @compiled
 def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int, buffers: RowBuffers) -> None:
-    # Documents are hashed in groups whose n-grams fit in the buffers: one sort then sums many short documents.
-    first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
+    # Documents are hashed in groups that fit the buffers, so one sort covers many short documents.
+    first: Int = np.int64(0)  # a literal would compile the functions below a second time
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, n_bits, first)
         hash_group(tokens, settings.ngram_range, buffers, first, last)
@@ -159,15 +161,13 @@ def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int, buffers: RowBu
 
 @compiled
 def _write_cells(settings: HashingSettings, n_bits: int, buffers: RowBuffers, first: Int, last: Int) -> int:
-    """Write the cells of a group's n-grams, ``(row << n_bits | column) << 1 | negative``; return how many."""
-    # As scikit-learn reads a hash: a signed number, whose magnitude modulo n_features is the column, and whose sign is
-    # that of the entry. One key for each n-gram, so there are as many cells as n-grams.
+    """Write the keys of a group's n-grams, ``(row << n_bits | column) << 1 | negative``; return their number."""
     mask, signed = np.uint32(settings.n_features - 1), np.uint32(settings.alternate_sign)
     codes, keys, ngrams = buffers.codes, buffers.keys, buffers.ngrams
     for document in range(first, last):
         row = np.uint32((document - first) << n_bits)
         for i in range(ngrams[document] - ngrams[first], ngrams[document + 1] - ngrams[first]):
-            # Two's complement without a branch: the absolute value, 2**31 of -2**31.
+            # Branch-free absolute value of a two's complement integer; that of -2**31 is 2**31.
             negative = codes[i] >> np.uint32(31)
             column = ((codes[i] ^ (np.uint32(0) - negative)) + negative) & mask
             keys[i] = ((row | column) << np.uint32(1)) | (negative & signed)

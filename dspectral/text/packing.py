@@ -1,4 +1,4 @@
-"""Texts in memory: what is taken as a collection of documents, and how it is packed, a block at a time."""
+"""Pack collections of texts in memory into blocks of documents."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
@@ -10,66 +10,67 @@ Texts: TypeAlias = Iterable[str] | Iterable[bytes]
 """Documents in memory: a list, tuple, generator, or column of pandas, polars, Arrow or a data set."""
 _ROWS = 4096
 BLOCK_BYTES = 16 << 20
-"""Bytes of text that are packed and worked on at once."""
+"""Bytes of text per block."""
 
 
 StandIn: TypeAlias = Callable[[str], bytes | None]
-"""Function of the place of a missing text, which returns what it is read as, None where it is left out, or raises."""
+"""Function of the description of a missing text; returns its replacement or None to skip it, or raises."""
 
 
 def text_blocks(
     X: Texts, *, block_bytes: int = BLOCK_BYTES, named: str = "document", stand_in: StandIn | None = None
 ) -> Iterator[Documents]:
-    """Pack texts into blocks, read one after the other; missing ones are errors, unless something stands for them.
+    """Yield blocks of packed texts; missing texts are errors unless ``stand_in`` replaces them.
 
     >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
     [2, 1]
     """
-    held: list[bytes] = []
+    pending: list[bytes] = []
     n_bytes = 0
     for text in encoded_texts(X, named=named, stand_in=stand_in):
-        held.append(text)
-        n_bytes += len(held[-1])
+        pending.append(text)
+        n_bytes += len(pending[-1])
         if n_bytes >= block_bytes:
-            yield Documents.of(held)
-            held, n_bytes = [], 0
-    if held:
-        yield Documents.of(held)
+            yield Documents.of(pending)
+            pending, n_bytes = [], 0
+    if pending:
+        yield Documents.of(pending)
 
 
 def encoded_texts(X: Texts, *, named: str = "document", stand_in: StandIn | None = None) -> Iterator[bytes]:
-    """Yield each of some texts in UTF-8."""
+    """Yield each text encoded as UTF-8."""
     for number, text in enumerate(values_of(X)):
-        known = text
+        content = text
         if stand_in is not None and not isinstance(text, str | bytes) and is_missing(text):
-            known = stand_in(f"{named} {number} is {_shown(text)}")
-            if known is None:
+            content = stand_in(f"{named} {number} is {_shorten(text)}")
+            if content is None:
                 continue
-        yield _encoded(known, f"{named} {number}")
+        yield _encode_text(content, f"{named} {number}")
 
 
 def values_of(X: Texts | str | bytes) -> Iterable[Any]:
-    """Return what iterates over the documents, if X is a collection of documents."""
+    """Return an iterable over the texts in X; raise a TypeError if X is not a collection of texts."""
     if isinstance(X, str | bytes | PathLike):
-        shown = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
+        short = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"
         raise TypeError(
-            f"X is one string: [{shown}] is a list of one text, and TextFiles({shown}) names files"
+            f"X is one string, but must be a collection of texts: use [{short}] for one text, TextFiles({short}) "
+            "for files"
         )
     column: Any = X
-    if hasattr(X, "to_pylist") and hasattr(X, "slice"):  # Arrow's own scalars are no strings
+    if hasattr(X, "to_pylist") and hasattr(X, "slice"):  # iterating over Arrow yields scalars, not strings
         return (text for i in range(0, len(column), _ROWS) for text in column.slice(i, _ROWS).to_pylist())
     shape = getattr(X, "shape", (0,))
-    wrong = isinstance(X, Mapping | set | frozenset) or hasattr(X, "__dask_graph__")
-    if wrong or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:
+    is_unsupported = isinstance(X, Mapping | set | frozenset) or hasattr(X, "__dask_graph__")
+    if is_unsupported or not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or len(shape) != 1:
         kind = f"a {type(X).__name__}" + (f" of {len(shape)} dimensions" if len(shape) != 1 else "")
         raise TypeError(
-            f"X is {kind}, but texts are a list, a generator or one column of strings; TextFiles names files"
+            f"X is {kind}, but must be a list, a generator or one column of strings; use TextFiles for files"
         )
-    values: Iterable[Any] = iter(X)  # also of a sequence that has but __getitem__
+    values: Iterable[Any] = iter(X)  # also works with __getitem__ alone
     return values
 
 
-def _encoded(text: str | bytes, place: str) -> bytes:
+def _encode_text(text: str | bytes, item: str) -> bytes:
     try:
         if isinstance(text, str):
             return text.encode()
@@ -77,11 +78,11 @@ def _encoded(text: str | bytes, place: str) -> bytes:
             text.decode()
             return text
     except (UnicodeEncodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{place} is not text in UTF-8: {error.reason}") from error
-    raise TypeError(f"{place} is {_shown(text)}, but it must be a string")
+        raise ValueError(f"{item} is not valid UTF-8 ({error.reason}): decode or clean it first") from error
+    raise TypeError(f"{item} is {_shorten(text)}, but must be a string")
 
 
-def _shown(value: Any) -> str:
-    """Return a value in few characters: itself if it is short, else its type."""
-    shown = repr(value)
-    return shown if len(shown) <= 40 and "\n" not in shown else f"a {type(value).__name__}"
+def _shorten(value: Any) -> str:
+    """Return the representation of a value if it is short, else its type."""
+    short = repr(value)
+    return short if len(short) <= 40 and "\n" not in short else f"a {type(value).__name__}"

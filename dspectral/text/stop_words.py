@@ -1,4 +1,4 @@
-"""Stop words: one reading of a list, and the terms that its entries become by a rule of cutting."""
+"""Check stop words, and tokenize them like the text."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -10,12 +10,12 @@ from dspectral.text.tokens import Tokens
 from dspectral.types import Documents
 
 StopWords: TypeAlias = Collection[str] | None
-"""``"english"``, a collection of words, or None for none."""
-SHOWN = 5
+"""``"english"``, a collection of words, or None."""
+MAX_SHOWN = 5
 
 
 def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tuple[str, ...]:
-    """Return the words of a list; ``"english"`` is scikit-learn's.
+    """Return stop words as a tuple; ``"english"`` is the list of scikit-learn.
 
     >>> check_stop_words(None), check_stop_words({"The"}), len(check_stop_words("english"))
     ((), ('The',), 318)
@@ -26,27 +26,25 @@ def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tu
     if isinstance(stop_words, str):
         if stop_words != "english":
             raise ValueError(
-                f"{parameter}={stop_words!r:.60} {expected}: [{stop_words!r:.60}] is a list of one"
+                f"{parameter}={stop_words!r:.60} {expected}: for one word, write [{stop_words!r:.60}]"
             )
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415  slow to import
 
         return tuple(sorted(ENGLISH_STOP_WORDS))
     is_list = isinstance(stop_words, Iterable) and not isinstance(stop_words, bytes | Mapping | Iterator)
     if not is_list or len(getattr(stop_words, "shape", (0,))) != 1:
-        raise TypeError(
-            f"{parameter}={stop_words!r:.60} {expected}: give a list, as list(...) makes of an iterator"
-        )
+        raise TypeError(f"{parameter}={stop_words!r:.60} {expected}: pass a list, such as list(iterator)")
     words = stop_words.to_pylist() if hasattr(stop_words, "to_pylist") else list(stop_words)
     for number, word in enumerate(words):
         if not isinstance(word, str):
-            raise TypeError(f"{parameter} {expected}, but entry {number} is {word!r:.60}: leave it out")
+            raise TypeError(f"{parameter} {expected}, but entry {number} is {word!r:.60}: remove it")
     return tuple(map(str, words))
 
 
 def stop_terms(
     stop_words: Collection[str], cut: Callable[[Documents], Tokens], ngram_range: tuple[int, int]
 ) -> Documents:
-    """Return the terms that entries become when they are cut as the text is; warn of those that are no term.
+    """Tokenize stop words like the text, and return their terms; warn about entries that match no term.
 
     >>> from dspectral.text.tokens import tokenize
     >>> terms = stop_terms(["The", "don't", "a"], tokenize, (1, 1))
@@ -56,13 +54,13 @@ def stop_terms(
     entries = list(stop_words)
     tokens, (low, high) = cut(Documents.of(entries)), ngram_range
     lengths = np.diff(tokens.bounds)
-    # An entry without a token is of characters that the text cannot have in a term: there is nothing to leave out.
+    # An entry without tokens has no characters that occur in terms, so there is nothing to remove.
     wrong = [entries[i] for i in np.flatnonzero((lengths > 0) & ((lengths < low) | (lengths > high)))]
     if wrong:
-        several = f"{low}" if low == high else f"{low} to {high}"
+        word_counts = f"{low}" if low == high else f"{low} to {high}"
         warnings.warn(
-            f"{len(wrong)} of {len(entries)} stop words are no term of {several} word(s) here, and leave nothing out: "
-            f"{', '.join(map(repr, wrong[:SHOWN]))}{', ...' if len(wrong) > SHOWN else ''}",
+            f"{len(wrong)} of {len(entries)} stop words are not terms of {word_counts} word(s) and have no effect: "
+            f"{', '.join(map(repr, wrong[:MAX_SHOWN]))}{', ...' if len(wrong) > MAX_SHOWN else ''}",
             stacklevel=5,
         )
     fits = np.flatnonzero((low <= lengths) & (lengths <= high))

@@ -1,6 +1,6 @@
-"""Terms as slices of bytes: hashing (MurmurHash3), comparing, gathering and merging sorted lists of them.
+"""Hash (MurmurHash3), compare and copy terms stored as slices of bytes.
 
-Source of the hash: Austin Appleby, MurmurHash3 (x86, 32 bits), https://github.com/aappleby/smhasher (public domain).
+The hash is MurmurHash3 (x86, 32 bits) by Austin Appleby, https://github.com/aappleby/smhasher (public domain).
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dspectral._compiled import compiled, read_only
 from dspectral.types import Documents, Int
 
-# The constants of the source: two multipliers of words, one summand of the state, two last multipliers.
+# Constants of MurmurHash3: two multipliers of words, one summand of the state, two final multipliers.
 C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 SUMMAND = np.uint32(0xE6546B64)
 M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
@@ -17,26 +17,26 @@ M1, M2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 
 @compiled
 def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
-    """Return bytes ``text[i : i + 4]`` as one little-endian word."""
-    j = np.uint64(i)  # unsigned, for then the compiler makes one load of the four
+    """Return bytes ``text[i : i + 4]`` as a little-endian word."""
+    j = np.uint64(i)  # with unsigned indices the compiler merges the four loads
     a, b = np.uint32(text[j]), np.uint32(text[j + np.uint64(1)])
     c, d = np.uint32(text[j + np.uint64(2)]), np.uint32(text[j + np.uint64(3)])
-    # Narrowed, for Numba's shifts widen: those who take a word are compiled for one type.
+    # The cast undoes Numba's widening of shifts, so that callers are compiled for one type.
     return np.uint32(a | (b << np.uint32(8)) | (c << np.uint32(16)) | (d << np.uint32(24)))
 
 
 @compiled
 def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
-    """Return the state of the hash after four more bytes; the first state is 0."""
+    """Return the hash state after four more bytes; the initial state is 0."""
     h = _rotated(np.uint32(state ^ _scrambled(word)), np.uint32(13))
     return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
 
 
 @compiled
 def finish(state: np.uint32, tail: np.uint32) -> np.uint32:
-    """Return the hash of a string from its last bytes, and the state after all its whole words ^ its length."""
-    # The length is mixed in, so that strings that differ in trailing zeros do not collide; each bit of the state then
-    # changes about half of the bits of the hash.
+    """Return the hash of a string from its last bytes and ``state``, which is already combined with its length."""
+    # The length distinguishes strings that differ in trailing zeros. The steps below spread each bit of the state over
+    # the hash.
     h = np.uint32(state ^ _scrambled(tail))
     h = np.uint32((h ^ (h >> np.uint32(16))) * M1)
     h = np.uint32((h ^ (h >> np.uint32(13))) * M2)
@@ -45,9 +45,9 @@ def finish(state: np.uint32, tail: np.uint32) -> np.uint32:
 
 @compiled
 def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
-    """Return the hash of ``text[begin:end]`` and read no other byte."""
-    # Invariant: `state` is that after text[begin:position], a whole number of words of four bytes. The last bytes are
-    # read one by one: a word from there could go beyond the text.
+    """Return the hash of ``text[begin:end]`` without reading other bytes."""
+    # Invariant: `state` is the hash state after text[begin:position], a multiple of four bytes. The last bytes are read
+    # one by one, since a 4-byte load could exceed the text.
     state = np.uint32(0)
     position = begin
     while position + 4 <= end:
@@ -70,19 +70,19 @@ def _scrambled(word: np.uint32) -> np.uint32:
 
 
 def read_only_terms(terms: Documents) -> Documents:
-    """Return read-only views of terms, so that a loop is compiled once for all callers."""
+    """Return read-only views of terms, so that kernels are compiled for one type only."""
     return Documents(read_only(terms.data), read_only(terms.offsets))
 
 
 def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
-    """Copy the slices ``data[begins[i]:ends[i]]`` one after the other."""
+    """Concatenate the slices ``data[begins[i]:ends[i]]``."""
     offsets = np.zeros(len(begins) + 1, dtype=np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
 def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms with the numbers ``which``, in that order."""
+    """Return the terms at indices ``which``, in that order."""
     return gather(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
 
 
@@ -98,32 +98,32 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 
 @compiled
 def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
-    """Report whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes."""
-    return i_end - i == j_end - j and _n_common(a, i, b, j, i_end - i) == i_end - i
+    """Return whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes."""
+    return i_end - i == j_end - j and _count_common(a, i, b, j, i_end - i) == i_end - i
 
 
 @compiled
 def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
-    """Return the sign of the order of ``a[i:i_end]`` and ``b[j:j_end]`` by bytes; a prefix comes first."""
-    # The first byte that differs decides; where there is none, the longer slice is the one with bytes left.
+    """Compare ``a[i:i_end]`` and ``b[j:j_end]`` by bytes: negative, 0 or positive; a prefix comes first."""
+    # The first byte that differs decides, else the length.
     shorter = min(i_end - i, j_end - j)
-    k = _n_common(a, i, b, j, shorter)
+    k = _count_common(a, i, b, j, shorter)
     if k < shorter:
         return np.int64(a[i + k]) - np.int64(b[j + k])
     return (i_end - i) - (j_end - j)
 
 
 @compiled
-def _n_common(a: NDArray[np.uint8], i: Int, b: NDArray[np.uint8], j: Int, most: Int) -> Int:
+def _count_common(a: NDArray[np.uint8], i: Int, b: NDArray[np.uint8], j: Int, max_length: Int) -> Int:
     k = 0
-    while k < most and a[i + k] == b[j + k]:
+    while k < max_length and a[i + k] == b[j + k]:
         k += 1
     return k
 
 
 @compiled
 def copy_bytes(source: NDArray[np.uint8], begin: Int, end: Int, data: NDArray[np.uint8], out: Int) -> Int:
-    """Copy ``source[begin:end]`` to ``data`` from ``out`` on, and return where the copy ends."""
+    """Copy ``source[begin:end]`` to ``data`` at ``out``; return the end of the copy."""
     for i in range(begin, end):
         data[out + i - begin] = source[i]
     return out + end - begin
@@ -133,10 +133,10 @@ def copy_bytes(source: NDArray[np.uint8], begin: Int, end: Int, data: NDArray[np
 def _gather(
     data: NDArray[np.uint8], begins: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    taken = np.empty(offsets[-1], dtype=np.uint8)
+    copied = np.empty(offsets[-1], dtype=np.uint8)
     for i in range(begins.size):
-        copy_bytes(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], taken, offsets[i])
-    return taken
+        copy_bytes(data, begins[i], begins[i] + offsets[i + 1] - offsets[i], copied, offsets[i])
+    return copied
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Looking up the columns of n-grams in a vocabulary, and counting those of documents."""
+"""Look up the columns of n-grams in a vocabulary, and count the n-grams of documents."""
 
 from typing import NamedTuple
 
@@ -13,14 +13,14 @@ from dspectral.text.tokenizers import TokenizerLike, words_of
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
-MOST_TERMS = 2**30
-HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
+MAX_TERMS = 2**30
+HASH_SHIFT, COLUMN_MASK = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class TermIndex(NamedTuple):
-    """An index from the bytes of a term to its column, made of arrays alone so that it travels to other processes.
+    """Hash table from the bytes of terms to their columns, made of arrays so that it can be pickled.
 
-    `slots`: a hash table at least twice as long as the terms are many, of the hash and the column plus one, or 0.
+    `slots`, at least twice as many as terms, hold the hash and the column plus one, or 0 if empty.
     """
 
     terms: Documents
@@ -28,15 +28,17 @@ class TermIndex(NamedTuple):
 
     @classmethod
     def of(cls, terms: Documents) -> "TermIndex":
-        """Index distinct terms: term ``i`` is column ``i``."""
+        """Build an index of distinct terms: term ``i`` has column ``i``."""
         n = terms.n_documents
-        if n > MOST_TERMS:
-            raise ValueError(f"There are {n} terms, but an index holds at most {MOST_TERMS}.")
+        if n > MAX_TERMS:
+            raise ValueError(f"n_terms={n} must be at most {MAX_TERMS}: use a smaller vocabulary")
         terms = read_only_terms(terms)
         slots = np.zeros(max(2, 1 << (2 * n - 1).bit_length()), dtype=np.uint64)
         i, j = _fill_slots(terms, hash_terms(terms), slots)
         if j >= 0:
-            raise ValueError(f"Terms {i} and {j} are both {terms.text(i)!r}, but must be distinct.")
+            raise ValueError(
+                f"terms {i} and {j} are both {terms.text(i)!r}, but must be distinct: remove one"
+            )
         return cls(terms, slots)
 
 
@@ -48,9 +50,9 @@ def encode_documents(
     tokenizer: TokenizerLike | None = None,
     normalize: str | None = None,
 ) -> sparse.csr_array:
-    """Count the n-grams of each document that are in a vocabulary, as scikit-learn's ``CountVectorizer`` does.
+    """Count the n-grams of each document that are in a vocabulary, like scikit-learn's ``CountVectorizer``.
 
-    Shapes: returns (n_documents, n_terms), float32 with sorted indices and neither duplicates nor stored zeros.
+    Return canonical float32 CSR rows, shape (n_documents, n_terms), without stored zeros.
     """
     check_ngram_range(ngram_range)
     low, high = ngram_range
@@ -64,21 +66,21 @@ def encode_documents(
 
 @compiled
 def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.uint64]) -> tuple[int, int]:
-    """Write the slots of a hash table with linear probing; return two numbers of one term, or -1 twice."""
+    """Fill a hash table with linear probing; return the indices of two equal terms, or -1 twice."""
     data, offsets = terms
-    # Invariant: the slots hold the terms before i. At least half of them are empty, so that each probe ends, after
-    # about two slots on average; bytes are compared only where all 32 bits of the hash agree.
+    # Invariant: the slots hold the terms before i. At least half of the slots are empty, so a probe ends after about
+    # two slots on average. Bytes are compared only if all 32 bits of the hash agree.
     mask = np.uint64(slots.size - 1)
     for i in range(codes.size):
         code = np.uint64(codes[i])
-        place = code & mask
-        while slots[place] != 0:
-            j = int(slots[place] & LOW_HALF) - 1
-            same = slots[place] >> HALF == code
+        slot = code & mask
+        while slots[slot] != 0:
+            j = int(slots[slot] & COLUMN_MASK) - 1
+            same = slots[slot] >> HASH_SHIFT == code
             if same and equal(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
                 return j, i
-            place = (place + np.uint64(1)) & mask
-        slots[place] = (code << HALF) | np.uint64(i + 1)
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = (code << HASH_SHIFT) | np.uint64(i + 1)
     return -1, -1
 
 
@@ -86,35 +88,33 @@ def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.u
 def _encode(
     tokens: Tokens, ngram_range: tuple[int, int], index: TermIndex, n_bits: Int, buffers: RowBuffers
 ) -> None:
-    first: Int = np.int64(0)  # not a literal, for which each function below would be compiled a second time
+    first: Int = np.int64(0)  # a literal would compile the functions below a second time
     while first < tokens.bounds.size - 1:
         last = end_of_group(buffers, n_bits, first)
         hash_group(tokens, ngram_range, buffers, first, last)
-        _read_ahead(index, buffers, buffers.ngrams[last] - buffers.ngrams[first])
+        _prefetch_terms(index, buffers, buffers.ngrams[last] - buffers.ngrams[first])
         n_cells = _write_cells(tokens, ngram_range, index, n_bits, buffers, first, last)
         sum_group(buffers, first, last, n_cells, n_bits)
         first = last
 
 
 @compiled
-def _read_ahead(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
-    """Read the first slot of each n-gram, the offset of the term there, and a byte of that term."""
-    # Three far reads for each n-gram, step by step and without jumps, so that a core has many of them under way at
-    # once and does not wait for each; what is looked up afterwards is near. The steps are written to `spare`, which
-    # nothing else needs before the sort.
+def _prefetch_terms(index: TermIndex, buffers: RowBuffers, n: Int) -> None:
+    """Load the first slot of each n-gram, the offset of its term and a byte of the term into the cache."""
+    # Each n-gram needs three random memory accesses. Separate loops without branches let the processor overlap them.
+    # Results are written to `spare`, which is unused before the sort.
     (data, offsets), slots = index
-    codes, found = buffers.codes, buffers.spare
+    codes, prefetched = buffers.codes, buffers.spare
     mask, last = np.uint64(slots.size - 1), np.uint64(data.size - 1)
     if data.size == 0:
         return
     for i in range(n):
-        found[i] = slots[np.uint64(codes[i]) & mask] & LOW_HALF
+        prefetched[i] = slots[np.uint64(codes[i]) & mask] & COLUMN_MASK
     for i in range(n):
-        # A slot holds the column plus one, so this is where the term ends, next to its bytes. For the last term it is
-        # outside the data, hence the minimum below.
-        found[i] = offsets[found[i]]
+        # A slot holds the column plus one, so this is the end of the term. The minimum below keeps it inside the data.
+        prefetched[i] = offsets[prefetched[i]]
     for i in range(n):
-        found[i] = data[min(found[i], last)]
+        prefetched[i] = data[min(prefetched[i], last)]
 
 
 @compiled
@@ -127,12 +127,11 @@ def _write_cells(
     first: Int,
     last: Int,
 ) -> int:
-    """Write the cells of the n-grams of a group that are terms; return how many there are."""
+    """Write the keys of a group's n-grams that are in the vocabulary; return their number."""
     (data, offsets), slots = index
     (text, starts, bounds), (low, high) = tokens, ngram_range
     codes, keys = buffers.codes, buffers.keys
-    # A cell is the document in the group and the column in one number, as `sum_group` sorts them; its last bit, the
-    # sign of hashed features, is 0 for counts. N-grams outside the vocabulary leave no cell.
+    # A key is the document in the group and the column, as `sum_group` expects; its sign bit is 0 for counts.
     i = n = 0
     for document in range(first, last):
         row, end = (document - first) << n_bits, bounds[document + 1]
@@ -159,14 +158,13 @@ def look_up(
     end: Int,
 ) -> Int:
     """Return the column of the term ``text[begin:end]`` whose hash is ``code``, or -1."""
-    # The probe of `_fill_slots`: a term lies before the first empty slot after its own, or nowhere. A slot holds the
-    # whole hash, so that the bytes of a far term are read for the answer, and hardly ever for another term.
+    # Linear probing as in `_fill_slots`. A slot holds the whole hash, so bytes of other terms are rarely read.
     mask = np.uint64(slots.size - 1)
-    place = np.uint64(code) & mask
-    while slots[place] != 0:
-        if slots[place] >> HALF == np.uint64(code):
-            column = np.int64(slots[place] & LOW_HALF) - 1
+    slot = np.uint64(code) & mask
+    while slots[slot] != 0:
+        if slots[slot] >> HASH_SHIFT == np.uint64(code):
+            column = np.int64(slots[slot] & COLUMN_MASK) - 1
             if equal(text, begin, end, data, offsets[column], offsets[column + 1]):
                 return column
-        place = (place + np.uint64(1)) & mask
+        slot = (slot + np.uint64(1)) & mask
     return -1

@@ -1,4 +1,4 @@
-"""The terms behind hashed columns: those that occur most, kept while text is hashed."""
+"""Most frequent terms, which name hashed columns."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,15 +11,15 @@ from dspectral.text.hashing import HashingSettings, hash_columns
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
-_AT_ONCE = 16
-"""Samples that are merged at once: a part of the rule, because what is dropped depends on it."""
+_FAN_IN = 16
+"""Number of samples per merge; it affects which terms are dropped."""
 
 
 class TermSample(NamedTuple):
-    """The most frequent terms of some text: a summary of bounded size, which merges.
+    """Mergeable summary of bounded size: the most frequent terms of a text.
 
-    Whoever drops terms adds the largest count among them to `error`, the most that a count falls short of the truth;
-    terms of equal count are kept in the order of their bytes.
+    `error` bounds the undercount of any term: each time terms are dropped, it grows by their largest count. Ties are
+    resolved in byte order.
     """
 
     table: TermTable
@@ -28,33 +28,33 @@ class TermSample(NamedTuple):
 
     @classmethod
     def of(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
-        """Sample one block of text; the settings say what a term is."""
+        """Return the sample of one block of text, with terms as defined by the settings."""
         rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
         table = TermTable.of(documents, *rule)
         return cls(*_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:
-        """Return the sample of the text of this sample and all others together, in their order."""
+        """Return the sample of the combined text, in the given order."""
         table = self.table.merge(*(other.table for other in others))
         error = self.error + sum(other.error for other in others)
         return type(self)(*_most_frequent(table, self.size, error))
 
 
 class KeptTerms(NamedTuple):
-    """Names of hashed columns: the most frequent terms, and the column and sign of each.
+    """Names of hashed columns: the most frequent terms with their columns and signs.
 
     Attributes
     ----------
     table : TermTable
-        The terms, in the order of their bytes, with counts that are at most the true ones.
+        Terms in byte order, with lower bounds of their counts.
     columns : ndarray of int64, shape (n_terms,)
-        The column that each term is hashed to.
+        Hashed column of each term.
     signs : ndarray of int8, shape (n_terms,)
-        The sign that each term counts with.
+        Sign of each term.
     n_columns : int
-        Number of columns in all.
+        Total number of columns.
     error : int
-        Most that a count falls short of the truth: no other term occurs more often than this.
+        Maximum undercount of a term, and maximum count of terms that are not in the table.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class KeptTerms(NamedTuple):
 
     @classmethod
     def of(cls, sample: TermSample, settings: HashingSettings) -> Self:
-        """Hash the terms of a sample to their columns."""
+        """Return the terms of a sample with their hashed columns."""
         columns, negative = hash_columns(sample.table.terms, settings.n_features)
         signs = np.where(negative & settings.alternate_sign, -1, 1).astype(np.int8)
         return cls(sample.table, columns, signs, settings.n_features, sample.error)
@@ -82,30 +82,30 @@ class KeptTerms(NamedTuple):
         return f"KeptTerms({n_terms} terms in {n_named} of {self.n_columns} columns)"
 
     def names(self) -> dict[int, str]:
-        """Return the name of each column that has one.
+        """Return the names of the columns that have terms.
 
         Returns
         -------
         dict of int to str
-            Column to its terms, the most frequent first, joined by ``/``, with ``-`` before those of the other sign.
+            Terms of each column, most frequent first, joined by ``/``; ``-`` marks terms of the opposite sign.
         """
-        named: dict[int, str] = {}
-        first: dict[int, int] = {}
+        names: dict[int, str] = {}
+        first_signs: dict[int, int] = {}
         for i in np.argsort(-self.table.counts, kind="stable").tolist():
             column, sign, term = int(self.columns[i]), int(self.signs[i]), self.table.term(i)
-            if column not in named:
-                named[column], first[column] = term, sign
+            if column not in names:
+                names[column], first_signs[column] = term, sign
             else:
-                named[column] += f"/{'' if sign == first[column] else '-'}{term}"
-        return named
+                names[column] += f"/{'' if sign == first_signs[column] else '-'}{term}"
+        return names
 
     def column_signs(self) -> dict[int, int]:
-        """Return the sign that the first term of each named column counts with.
+        """Return the sign of the most frequent term of each named column.
 
         Returns
         -------
         dict of int to int
-            Column to 1 or -1.
+            Sign of each column, 1 or -1.
         """
         signs: dict[int, int] = {}
         for i in np.argsort(-self.table.counts, kind="stable").tolist():
@@ -114,23 +114,22 @@ class KeptTerms(NamedTuple):
 
 
 def merged_samples(samples: Iterable[TermSample]) -> TermSample:
-    """Merge samples in their order, some at a time."""
-    every: Iterator[TermSample] = iter(samples)
-    merged = next(every)
-    # `merged` holds all samples so far and at most `size` terms; memory is that of one merge, however many blocks there
-    # are.
-    while more := list(islice(every, _AT_ONCE)):
-        merged = merged.merge(*more)
+    """Merge samples in order, a fixed number at a time."""
+    remaining: Iterator[TermSample] = iter(samples)
+    merged = next(remaining)
+    # Memory is that of one merge, whatever the number of blocks.
+    while group := list(islice(remaining, _FAN_IN)):
+        merged = merged.merge(*group)
     return merged
 
 
 def _most_frequent(table: TermTable, size: int, error: int) -> tuple[TermTable, int, int]:
-    """Return at most ``size`` terms, and the error with what the others count."""
+    """Return the ``size`` most frequent terms, and the error increased by the largest dropped count."""
     if len(table.counts) <= size:
         return table, size, error
-    # Terms lie in the order of their bytes, and the sort is stable: the smaller term wins a tie, on every machine.
+    # Terms are in byte order and the sort is stable, so ties are resolved in byte order.
     order = np.argsort(-table.counts, kind="stable")
     mask = np.zeros(len(table.counts), dtype=bool)
     mask[order[:size]] = True
-    # The largest count that is dropped: no term can have lost more than this here.
+    # counts[order[size]] is the largest dropped count.
     return table.filter(mask), size, error + int(table.counts[order[size]])

@@ -1,4 +1,4 @@
-"""Exact n-grams: tables of how often each occurs, which merge."""
+"""Mergeable tables of exact n-gram counts."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,11 +14,11 @@ from dspectral.text.tokenizers import TokenizerLike, words_of
 from dspectral.text.tokens import check_ngram_range
 from dspectral.types import Documents, Int
 
-MOST_PARTITIONS = 2**16
+MAX_PARTITIONS = 2**16
 
 
 class TermTable(NamedTuple):
-    """How often each n-gram occurs, in the order of bytes, and in how many documents; it merges exactly."""
+    """Exact counts and document frequencies of n-grams, in byte order."""
 
     terms: Documents
     document_frequency: NDArray[np.int64]
@@ -33,7 +33,7 @@ class TermTable(NamedTuple):
         tokenizer: TokenizerLike | None = None,
         normalize: str | None = None,
     ) -> "TermTable":
-        """Count the n-grams of a block of documents; holds 56 bytes for each word of the block beside the table.
+        """Count the n-grams of a block of documents. Memory: 56 bytes per word, besides the table.
 
         >>> table = TermTable.of(Documents.of(["to be or not to be", "to do"]))
         >>> [(table.term(i), int(table.counts[i])) for i in range(len(table.counts))]
@@ -51,35 +51,32 @@ class TermTable(NamedTuple):
         return tables[0].merge(*tables[1:])
 
     def merge(self, *others: "TermTable") -> "TermTable":
-        """Return the counts of all documents together."""
+        """Return the sum of this table and others."""
         tables = [self, *others]
         while len(tables) > 1:
-            # Two by two and not one after the other: each term is then copied log2(n) times instead of up to n times.
-            # The last of an odd number of tables waits for the next round.
+            # Pairwise merging copies each term log2(n) times instead of up to n times.
             pairs = zip(tables[::2], tables[1::2], strict=False)
-            tables = [_merged(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
+            tables = [_merge_pair(a, b) for a, b in pairs] + tables[len(tables) & ~1 :]
         return tables[0]
 
     def filter(self, mask: NDArray[np.bool_]) -> "TermTable":
-        """Return the table of the terms where ``mask``, shape (n,), is true."""
+        """Return the terms where ``mask``, shape (n,), is true."""
         if len(mask) != len(self.counts):
             raise ValueError(
-                f"The mask has {len(mask)} entries, but must have one for each of the "
-                f"{len(self.counts)} terms."
+                f"mask has {len(mask)} entries, but must have {len(self.counts)}, one for each term"
             )
-        return _rows(self, np.flatnonzero(mask))
+        return _take_rows(self, np.flatnonzero(mask))
 
     def partition(self, n_partitions: int) -> list["TermTable"]:
-        """Split the table by a hash of the terms, in the same way for every table: partitions merge to the table."""
-        if not 1 <= n_partitions <= MOST_PARTITIONS:
-            raise ValueError(f"n_partitions is {n_partitions!r}, but must be from 1 to {MOST_PARTITIONS}.")
+        """Split the table by a hash of the terms; equal partitions of different tables can be merged."""
+        if not 1 <= n_partitions <= MAX_PARTITIONS:
+            raise ValueError(f"n_partitions={n_partitions!r} must be from 1 to {MAX_PARTITIONS}")
         codes = hash_terms(self.terms).astype(np.uint64)
-        # The high bits of the hash choose the part, for any number of parts. The stable sort keeps the terms of a part
-        # in the order of their bytes, which a merge relies on.
+        # The high bits of the hash choose the partition. The stable sort keeps the byte order that a merge requires.
         partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
         order = np.argsort(partition, kind="stable")
         ends = np.cumsum(np.bincount(partition, minlength=n_partitions))
-        return [_rows(self, which) for which in np.split(order, ends[:-1])]
+        return [_take_rows(self, row_numbers) for row_numbers in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
         """Return term ``i`` as a string."""
@@ -87,14 +84,14 @@ class TermTable(NamedTuple):
 
 
 def count_letters(table: TermTable) -> tuple[int, int]:
-    """Return the letters of words in scripts without blanks, and the number of these words, each as often as it occurs.
+    """Return the total number of letters and of words, counting only words of scripts without spaces.
 
     >>> count_letters(TermTable.of(Documents.of(["東京都 東京都 Tokyo"]), tokenizer="words"))
     (6, 2)
     """
     data, offsets = table.terms
     n_letters = n_words = 0
-    # Most words begin with a letter of at most two bytes, and are not looked at.
+    # Words that start with a letter of one or two bytes are skipped.
     for i in np.flatnonzero(data[offsets[:-1]] >= 0xE0).tolist() if len(data) else ():
         if letters := count_unspaced(table.term(i)):
             count = int(table.counts[i])
@@ -102,22 +99,26 @@ def count_letters(table: TermTable) -> tuple[int, int]:
     return n_letters, n_words
 
 
-def are_clauses(counted: Iterable[tuple[int, int]]) -> bool:
-    """Report whether words in scripts without blanks are whole clauses, by the results of :func:`count_letters`."""
-    n_letters, n_words = map(sum, zip(*counted, strict=True))
+def are_clauses(letter_counts: Iterable[tuple[int, int]]) -> bool:
+    """Return whether words of scripts without spaces are whole clauses, given :func:`count_letters` of each table."""
+    n_letters, n_words = map(sum, zip(*letter_counts, strict=True))
     return n_letters > MAX_LETTERS * n_words
 
 
-def _rows(table: TermTable, which: NDArray[np.int64]) -> TermTable:
-    return TermTable(take(table.terms, which), table.document_frequency.take(which), table.counts.take(which))
+def _take_rows(table: TermTable, row_numbers: NDArray[np.int64]) -> TermTable:
+    return TermTable(
+        take(table.terms, row_numbers),
+        table.document_frequency.take(row_numbers),
+        table.counts.take(row_numbers),
+    )
 
 
-def _merged(a: TermTable, b: TermTable) -> TermTable:
-    data, offsets, document_frequency, counts = _merge_tables(_read_only(a), _read_only(b))
+def _merge_pair(a: TermTable, b: TermTable) -> TermTable:
+    data, offsets, document_frequency, counts = _merge_tables(_as_read_only(a), _as_read_only(b))
     return TermTable(Documents(data, offsets), document_frequency, counts)
 
 
-def _read_only(table: TermTable) -> TermTable:
+def _as_read_only(table: TermTable) -> TermTable:
     return TermTable(
         read_only_terms(table.terms), read_only(table.document_frequency), read_only(table.counts)
     )
@@ -127,12 +128,12 @@ def _read_only(table: TermTable) -> TermTable:
 def _merge_tables(
     a: TermTable, b: TermTable
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Merge two sorted lists of distinct terms into one, and add up what is counted of them.
+    """Merge two sorted tables of distinct terms, and add their counts.
 
-    Invariant of the loop: the first ``n`` terms written are those of ``a[:i]`` and ``b[:j]``, each once and in the
-    order of bytes; a term in both takes one step on each side. Cost: one comparison and one copy for each term.
+    Invariant: the first ``n`` terms written are the distinct terms of ``a[:i]`` and ``b[:j]`` in byte order; a common
+    term advances both sides. Cost: one comparison and one copy per term.
     """
-    # Arrays by themselves: one that is reached through a table is counted as in use at every visit.
+    # Local variables avoid the reference counting of arrays that are read from a tuple.
     (a_data, a_offsets), a_frequency, a_counts = a
     (b_data, b_offsets), b_frequency, b_counts = b
     n_a, n_b = a_counts.size, b_counts.size
@@ -155,5 +156,5 @@ def _merge_tables(
             counts[n] += b_counts[j]
             j += 1
         n += 1
-    # Copies, so that the room for terms that turned out to be common is given back.
+    # The copies release memory that was reserved for common terms.
     return data[: offsets[n]].copy(), offsets[: n + 1].copy(), frequency[:n].copy(), counts[:n].copy()

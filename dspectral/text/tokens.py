@@ -1,11 +1,11 @@
-r"""Cutting UTF-8 text into words as ``re.findall(r"(?u)\b\w\w+\b", text.lower())`` does, without the lock."""
+r"""Tokenize UTF-8 text like ``re.findall(r"(?u)\b\w\w+\b", text.lower())``, without holding the GIL."""
 
 import re
 from functools import cache
 from numbers import Integral
 from typing import NamedTuple
 from unicodedata import category, is_normalized
-from unicodedata import normalize as normalized
+from unicodedata import normalize as normalize_unicode
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,17 @@ from dspectral.types import Documents, Int, format_value
 N_CODE_POINTS = 0x110000
 NEEDS_PYTHON = np.uint32(0xFFFFFFFF)
 CAPITAL_SIGMA = 0x3A3
-BLOCK = 256  # code points; one in twenty of such blocks has a capital letter
+CODES_PER_BLOCK = 256  # code points; one in twenty blocks has uppercase letters
 CODES = (*range(0x20000), *range(0x2F800, 0x2FA20), *range(0xE0000, 0xE0200))
-"""Code points among which all marks, format characters and those that NFC replaces are."""
+"""Code points that include all marks, all format characters and all characters that NFC changes."""
 
 
 def lower_case() -> NDArray[np.uint32]:
-    """Return the lower case of each code point as `str.lower` has it. Shapes: returns (N_CODE_POINTS,)."""
-    # Each first run of each process waits for this: a call of Python for each code point would take half a second.
+    """Return the lowercase of each code point as by `str.lower`, shape (N_CODE_POINTS,)."""
+    # Blocks without uppercase letters are skipped: one call of str.lower per code point takes half a second.
     table = np.arange(N_CODE_POINTS, dtype=np.uint32)
-    for codes in table.reshape(-1, BLOCK):
-        text = _text_of(codes)
+    for codes in table.reshape(-1, CODES_PER_BLOCK):
+        text = _decode_code_points(codes)
         if text.lower() != text:
             lowered = [character.lower() for character in text]
             codes[:] = [ord(lower) if len(lower) == 1 else NEEDS_PYTHON for lower in lowered]
@@ -36,36 +36,38 @@ def lower_case() -> NDArray[np.uint32]:
 
 @cache
 def case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
-    """Return the lower case (or itself) of each code point, or `NEEDS_PYTHON`. Shapes: returns (N_CODE_POINTS,)."""
+    """Return the (lowercased) code point or `NEEDS_PYTHON` for each code point, shape (N_CODE_POINTS,)."""
     table = lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
     if normalize:
         changed = [c for c in CODES if category(chr(c))[0] == "M" or not is_normalized("NFC", chr(c))]
-        # Marks may compose or change places; of Hangul's single letters vowels and final ones compose.
+        # Marks may compose or be reordered; Hangul vowels and final consonants compose.
         table[[*changed, *range(0x1160, 0x1200)]] = NEEDS_PYTHON
     return read_only(table)
 
 
 def are(pattern: str) -> NDArray[np.bool_]:
-    r"""Return which code points are of a class. Shapes: returns (N_CODE_POINTS,)."""
-    found = "".join(re.findall(f"(?:{pattern})+", _text_of(np.arange(N_CODE_POINTS, dtype=np.uint32))))
+    r"""Return a mask of the code points that match a pattern, shape (N_CODE_POINTS,)."""
+    matches = "".join(
+        re.findall(f"(?:{pattern})+", _decode_code_points(np.arange(N_CODE_POINTS, dtype=np.uint32)))
+    )
     table = np.zeros(N_CODE_POINTS, dtype=np.bool_)
-    table[np.frombuffer(found.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
+    table[np.frombuffer(matches.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
     return table
 
 
-def _text_of(codes: NDArray[np.uint32]) -> str:
+def _decode_code_points(codes: NDArray[np.uint32]) -> str:
     return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
-PADDING = 32  # bytes after the last word, so that so many can be read from any place in a word
+PADDING = 32  # bytes after the last word, so that reads of this size stay in bounds
 SPACE = np.uint8(32)
 
 
 class Tokens(NamedTuple):
-    """The words of a block of documents, one after the other, each followed by one space.
+    """Concatenated tokens of a block of documents, each followed by one space.
 
-    Words ``t, ..., t + n - 1`` of a document are ``text[starts[t] : starts[t + n] - 1]``; `text` ends in `PADDING`
-    zeros. Shapes: `starts` (n_tokens + 1,), `bounds` (n_documents + 1,): first word of each document.
+    Tokens ``t, ..., t + n - 1`` of a document are ``text[starts[t] : starts[t + n] - 1]``; `text` ends with `PADDING`
+    zeros. Shapes: `starts` (n_tokens + 1,); `bounds` (n_documents + 1,), the first token of each document.
     """
 
     text: NDArray[np.uint8]
@@ -74,35 +76,35 @@ class Tokens(NamedTuple):
 
     @classmethod
     def of(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
-        """Return words in read-only arrays, as terms are, so that loops which take both are compiled once."""
+        """Return tokens with read-only arrays, so that kernels are compiled for one type only."""
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
 
 def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = False) -> Tokens:
-    """Cut documents into words: the longest runs of at least two word characters.
+    """Tokenize documents into maximal sequences of at least two word characters.
 
     Parameters
     ----------
     documents : Documents
         UTF-8 text.
     lowercase : bool
-        Lower the case first, as `str.lower` does.
+        Whether to lowercase first, as by `str.lower`.
     normalize : bool
-        Bring the text to Unicode's form NFC first.
+        Whether to apply Unicode normalization form NFC first.
 
     Returns
     -------
     Tokens
-        The words of all documents, in lower case where asked for.
+        Words of all documents.
 
     Raises
     ------
     ValueError
-        If a document is not UTF-8, or the offsets of the documents do not fit their data.
+        If a document is not UTF-8, or the offsets do not match the data.
 
     Notes
     -----
-    Holds at most twice the bytes of the text, and 8 bytes for each word.
+    Memory: at most twice the bytes of the text, and 8 bytes per word.
 
     Examples
     --------
@@ -111,18 +113,20 @@ def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = Fal
     """
     documents = checked_offsets(documents)
     n_documents, n_bytes = documents.n_documents, int(documents.offsets[-1] - documents.offsets[0])
-    # Lower case has at most twice the bytes, for ASCII stays ASCII; a word has two and one that ends it. Made here and
-    # not in a loop: NumPy asks for huge pages, which the system maps at a fraction of the cost.
+    # Lowercase takes at most twice the bytes; a word has at least two bytes and a separator. Allocated by NumPy rather
+    # than in compiled code: NumPy requests huge pages, which are cheaper to map.
     text = np.empty(2 * n_bytes + n_documents + PADDING, dtype=np.uint8)
     starts = np.empty((n_bytes + n_documents) // 3 + 2, dtype=np.int64)
     starts[0] = 0
-    bounds, odd = np.zeros(n_documents + 1, dtype=np.int64), np.zeros(n_documents, dtype=np.bool_)
-    document, byte = _tokenize(documents, _word_characters(lowercase, normalize), text, starts, bounds, odd)
+    bounds, needs_python = np.zeros(n_documents + 1, dtype=np.int64), np.zeros(n_documents, dtype=np.bool_)
+    document, byte = _tokenize(
+        documents, _word_characters(lowercase, normalize), text, starts, bounds, needs_python
+    )
     if document >= 0:
         raise ValueError(not_utf8(documents.text(document), document, byte))
-    # Text that Python has lowered holds no such character any more: the second call is the last.
-    if odd.any():
-        documents = prepare_in_python(documents, odd, lowercase=lowercase, normalize=normalize)
+    # Text lowercased by Python has no such characters, so the recursion ends here.
+    if needs_python.any():
+        documents = prepare_in_python(documents, needs_python, lowercase=lowercase, normalize=normalize)
         return tokenize(documents, lowercase)
     starts = starts[: bounds[-1] + 1]
     return Tokens.of(text[: starts[-1] + PADDING], starts, bounds)
@@ -134,55 +138,55 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
     whole = all(isinstance(length, Integral) for length in pair)
     if not whole or not 1 <= pair[0] <= pair[1] <= 3:
         raise ValueError(
-            f"ngram_range is {format_value(ngram_range)}, but must be (low, high) with 1 <= low <= high <= 3."
+            f"ngram_range={format_value(ngram_range)} must be (low, high) with 1 <= low <= high <= 3"
         )
 
 
 @cache
 def _word_characters(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
-    """Return the lower case (or itself) of each code point, 0 if it is not of words, or `NEEDS_PYTHON`."""
+    """Return the (lowercased) code point of word characters, 0 for others, or `NEEDS_PYTHON`."""
     letters = case_table(lowercase, normalize).copy()
-    is_one = letters != NEEDS_PYTHON
-    is_word = is_one.copy()
-    is_word[is_one] = are(r"\w")[letters[is_one]]
-    letters[is_one & ~is_word] = 0
+    has_entry = letters != NEEDS_PYTHON
+    is_word = has_entry.copy()
+    is_word[has_entry] = are(r"\w")[letters[has_entry]]
+    letters[has_entry & ~is_word] = 0
     return read_only(letters)
 
 
 def checked_offsets(documents: Documents) -> Documents:
-    """Return the documents as the loop takes them, which trusts their offsets."""
+    """Return documents with read-only arrays and valid offsets, which kernels do not check."""
     data, offsets = read_only(documents.data), read_only(np.asarray(documents.offsets, dtype=np.int64))
-    inside = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
-    if not inside or np.any(offsets[1:] < offsets[:-1]):
+    fits = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
+    if not fits or np.any(offsets[1:] < offsets[:-1]):
         raise ValueError(
-            f"The {len(offsets)} offsets of the documents do not fit their {len(data)} bytes: "
-            "they must rise from 0 or more to at most that."
+            f"the {len(offsets)} offsets of the documents must ascend from at least 0 to at most {len(data)}, the "
+            "number of bytes"
         )
     return Documents(data, offsets)
 
 
 def prepare_in_python(
-    documents: Documents, odd: NDArray[np.bool_], *, lowercase: bool, normalize: bool
+    documents: Documents, needs_python: NDArray[np.bool_], *, lowercase: bool, normalize: bool
 ) -> Documents:
-    """Return the documents, those marked as odd with their case lowered and normalized by Python."""
+    """Return the documents, with the marked ones lowercased and normalized by Python."""
     texts = [documents.text(i) for i in range(documents.n_documents)]
-    for i in np.flatnonzero(odd):
+    for i in np.flatnonzero(needs_python):
         texts[i] = prepare_text(texts[i].decode(), lowercase=lowercase, normalize=normalize).encode()
     return Documents.of(texts)
 
 
 def prepare_text(text: str, *, lowercase: bool, normalize: bool) -> str:
-    """Lower the case of a text, and bring it to the form NFC."""
-    # In this order, for some small letters with a mark are one character, but their capitals are two.
+    """Lowercase a text, then normalize it to NFC."""
+    # In this order: some lowercase letters with a mark are one character, but their uppercase is two.
     text = text.lower() if lowercase else text
-    return normalized("NFC", text) if normalize else text
+    return normalize_unicode("NFC", text) if normalize else text
 
 
 def not_utf8(text: bytes, document: int, byte: int) -> str:
-    """Return the sentence that says where a document is not UTF-8."""
+    """Return the error message for a document that is not UTF-8."""
     return (
-        f"Document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "
-        f"({text[byte : byte + 4]!r}): convert it from its own encoding, or replace such bytes, first."
+        f"document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "
+        f"({text[byte : byte + 4]!r}): convert it from its encoding, or replace invalid bytes"
     )
 
 
@@ -193,16 +197,16 @@ def _tokenize(
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    odd: NDArray[np.bool_],
+    needs_python: NDArray[np.bool_],
 ) -> tuple[int, int]:
-    """Write the words, and which documents need Python; return the document and byte that is not UTF-8 or -1."""
+    """Write the words and a mask of documents that need Python; return the document and byte of invalid UTF-8 or -1."""
     data, offsets = documents
-    n: Int = np.int64(0)  # not a literal, for which the function below would be compiled a second time
-    for i in range(odd.size):
-        n, odd[i], bad = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
+    n: Int = np.int64(0)  # a literal would compile the function below a second time
+    for i in range(needs_python.size):
+        n, needs_python[i], bad_byte = _tokenize_one(data, offsets[i], offsets[i + 1], table, text, starts, n)
         bounds[i + 1] = n
-        if bad >= 0:
-            return i, int(bad - offsets[i])
+        if bad_byte >= 0:
+            return i, int(bad_byte - offsets[i])
     text[starts[n] : starts[n] + PADDING] = 0
     return -1, -1
 
@@ -217,13 +221,13 @@ def _tokenize_one(
     starts: NDArray[np.int64],
     n_words: Int,
 ) -> tuple[Int, bool, Int]:
-    """Write the words of ``data[i:end]``; return how many there are now, `odd`, and the bad byte or -1."""
-    # Invariant: text[:start] holds whole words, each followed by a space, and text[start:out] the `n_characters`
-    # characters of the word that is being read. A word of fewer than two characters is overwritten. Cost: one table
-    # look-up a character.
-    start = out = starts[n_words]
+    """Write the words of ``data[i:end]``; return the total count, `needs_python`, and the invalid byte or -1."""
+    # Invariant: text[:start] holds complete words, each followed by a space, and text[start:write_at] the
+    # `n_characters` characters of the current word. A word of one character is overwritten. Cost: one table look-up per
+    # character.
+    start = write_at = starts[n_words]
     n_characters = 0
-    odd = False
+    needs_python = False
     while i < end:
         code = np.uint32(data[np.uint64(i)])
         if code < 0x80:
@@ -231,41 +235,41 @@ def _tokenize_one(
         else:
             code, size = decode(data, i, end)
             if size == 0:
-                return n_words, odd, i
+                return n_words, needs_python, i
             i += size
         character = table[np.uint64(code)]
         if character >= 0x80:
-            odd |= character == NEEDS_PYTHON
-            out += encode(character, text, out)
+            needs_python |= character == NEEDS_PYTHON
+            write_at += encode(character, text, write_at)
             n_characters += 1
             continue
-        # What follows has no jumps: a processor cannot foresee where words end.
+        # Branch-free, since the ends of words are unpredictable.
         separates = character == 0
         ends = separates & (n_characters >= 2)
-        text[np.uint64(out)] = np.uint8(character) | (SPACE * separates)
+        text[np.uint64(write_at)] = np.uint8(character) | (SPACE * separates)
         n_characters = 0 if separates else n_characters + 1
-        out += 1
-        out = start if separates & (not ends) else out
-        start = out if ends else start
+        write_at += 1
+        write_at = start if separates & (not ends) else write_at
+        start = write_at if ends else start
         n_words += ends
         starts[np.uint64(n_words)] = start
     if n_characters >= 2:
-        text[out] = SPACE
+        text[write_at] = SPACE
         n_words += 1
-        starts[n_words] = out + 1
-    return n_words, odd, -1
+        starts[n_words] = write_at + 1
+    return n_words, needs_python, -1
 
 
 @compiled
 def decode(data: NDArray[np.uint8], i: Int, end: Int) -> tuple[np.uint32, int]:
-    """Return the code point that starts at byte i and its size in bytes, which is 0 if it is not UTF-8."""
+    """Return the code point at byte i and its size in bytes, 0 if it is not UTF-8."""
     first = np.uint32(data[i])
     if 0xC2 <= first <= 0xDF:
-        size, code, least = 2, first & np.uint32(0x1F), 0x80
+        size, code, min_code = 2, first & np.uint32(0x1F), 0x80
     elif 0xE0 <= first <= 0xEF:
-        size, code, least = 3, first & np.uint32(0x0F), 0x800
+        size, code, min_code = 3, first & np.uint32(0x0F), 0x800
     elif 0xF0 <= first <= 0xF4:
-        size, code, least = 4, first & np.uint32(0x07), 0x10000
+        size, code, min_code = 4, first & np.uint32(0x07), 0x10000
     else:
         return np.uint32(0), 0
     if i + size > end:
@@ -275,19 +279,19 @@ def decode(data: NDArray[np.uint8], i: Int, end: Int) -> tuple[np.uint32, int]:
         if byte & np.uint32(0xC0) != 0x80:
             return np.uint32(0), 0
         code = (code << np.uint32(6)) | (byte & np.uint32(0x3F))
-    # Surrogates, and code points in more bytes than they need, are no UTF-8, although their bits would decode.
-    if code < least or code >= N_CODE_POINTS or 0xD800 <= code <= 0xDFFF:
+    # Surrogates and overlong encodings are not valid UTF-8.
+    if code < min_code or code >= N_CODE_POINTS or 0xD800 <= code <= 0xDFFF:
         return np.uint32(0), 0
     return code, size
 
 
 @compiled
-def encode(code: np.uint32, text: NDArray[np.uint8], out: Int) -> int:
-    """Write a code point beyond ASCII as UTF-8; return its size in bytes."""
+def encode(code: np.uint32, text: NDArray[np.uint8], write_at: Int) -> int:
+    """Write a non-ASCII code point as UTF-8; return its size in bytes."""
     size = 2 if code < 0x800 else (3 if code < 0x10000 else 4)
     for j in range(size - 1, 0, -1):
-        text[out + j] = np.uint8(0x80 | (code & np.uint32(0x3F)))
+        text[write_at + j] = np.uint8(0x80 | (code & np.uint32(0x3F)))
         code >>= np.uint32(6)
-    # The first byte begins with as many ones as there are bytes: 0xC0, 0xE0 or 0xF0.
-    text[out] = np.uint8((0xF00 >> size) & 0xFF) | np.uint8(code)
+    # The leading bits of the first byte encode the size: 0xC0, 0xE0 or 0xF0.
+    text[write_at] = np.uint8((0xF00 >> size) & 0xFF) | np.uint8(code)
     return size

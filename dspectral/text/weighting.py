@@ -1,4 +1,4 @@
-"""Weightings of count rows, applied as they are read, and the document frequencies that they need."""
+"""Weightings of count rows, and document frequencies."""
 
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -20,14 +20,14 @@ from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 )
 @saved
 class DocumentFrequencies(NamedTuple):
-    """Rows, and for each column the rows in which it is not zero, shape (d,)."""
+    """Number of rows, and number of nonzero rows of each column, shape (d,)."""
 
     n_rows: int
     document_frequency: NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: Rows) -> Self:
-        """Count one block of shape (n, d) without repeated entries; NaN and infinity raise a ValueError."""
+        """Count one block of shape (n, d) without duplicate entries; NaN or infinity raises a ValueError."""
         energy_of(rows)
         if is_sparse(rows):
             present = rows.indices[rows.data != 0]
@@ -35,10 +35,11 @@ class DocumentFrequencies(NamedTuple):
         return cls(rows.shape[0], np.count_nonzero(rows, axis=0))
 
     def merge(self, *others: Self) -> Self:
-        """Return the frequencies in all rows."""
-        parts = (self, *others)
+        """Return the document frequencies of all rows."""
+        summaries = (self, *others)
         return type(self)(
-            sum(part.n_rows for part in parts), np.add.reduce([part.document_frequency for part in parts])
+            sum(part.n_rows for part in summaries),
+            np.add.reduce([part.document_frequency for part in summaries]),
         )
 
 
@@ -55,21 +56,21 @@ Unseen: TypeAlias = Literal["drop", "keep"]
 )
 @saved
 class Weighting(NamedTuple):
-    """A function of one sparse row: entries, then columns, then the row's length.
+    """Weighting of sparse rows: by entry, then by column, then by the norm of the row.
 
-    :class:`dspectral.TfidfWeighting` learns one from counts.
+    :class:`dspectral.TfidfWeighting` learns a weighting from counts.
 
     Attributes
     ----------
     tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
-        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``, with the sign of c but for
+        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of c is kept, except for
         "binary".
     column_weights : ndarray of float, shape (d,), or None, default=None
         Factor of each column.
     columns : ndarray of int, shape (d',), or None, default=None
-        Columns to keep, in this order; ``column_weights`` then has one entry for each of them.
+        Columns to select, in this order; ``column_weights`` then has one entry for each of them.
     norm : {"l1", "l2", None}, default=None
-        Norm that rows are divided by; empty rows stay empty.
+        Norm of the weighted rows; empty rows stay empty.
 
     Examples
     --------
@@ -86,41 +87,41 @@ class Weighting(NamedTuple):
 
     @classmethod
     def tfidf(cls, document_frequency: NDArray[np.int64], n_rows: int, *, norm: Norm | None = "l2") -> Self:
-        """Return the weighting of scikit-learn's ``TfidfVectorizer``: columns that no row holds get weight 0.
+        """Return the weighting of scikit-learn's ``TfidfVectorizer``; empty columns get weight 0.
 
         Parameters
         ----------
         document_frequency : ndarray of int, shape (d,)
-            Number of rows that hold each column.
+            Number of nonzero rows of each column.
         n_rows : int
             Number of rows.
         norm : {"l1", "l2", None}, default="l2"
-            Norm that rows are divided by.
+            Norm of the weighted rows.
 
         Returns
         -------
         Weighting
-            Counts times inverse document frequencies, rows scaled to unit length.
+            Counts times inverse document frequencies, normalized.
         """
         weights = inverse_document_frequency(document_frequency, n_rows, unseen="drop")
         return cls("count", weights, None, norm)
 
     @property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that two weightings share if all their fields are equal."""
-        # The type goes into the hash beside the bytes, because the same bytes are other numbers in another type.
-        hashed = sha256(repr((self.tf, self.norm)).encode())
+        """Hash of all fields, 16 hexadecimal digits."""
+        # The dtype is hashed too, since the same bytes are different numbers in another dtype.
+        hasher = sha256(repr((self.tf, self.norm)).encode())
         for part in (self.column_weights, self.columns):
-            hashed.update(b"none" if part is None else str(part.dtype).encode() + part.tobytes())
-        return hashed.hexdigest()[:16]
+            hasher.update(b"none" if part is None else str(part.dtype).encode() + part.tobytes())
+        return hasher.hexdigest()[:16]
 
     def apply(self, rows: CSRRows) -> CSRRows:
-        """Return weighted rows, of the rows' floating type (float32 for others).
+        """Return weighted rows in the floating type of the input, or float32 for integers.
 
         Parameters
         ----------
         rows : csr_array, shape (n, d)
-            Counts without duplicate entries. They are not changed.
+            Counts without duplicate entries; they are not modified.
 
         Returns
         -------
@@ -133,46 +134,48 @@ class Weighting(NamedTuple):
             If the term frequency or norm is unknown.
         """
         if self.norm not in (None, "l1", "l2"):
-            raise ValueError(f"norm is {self.norm!r}, but it must be 'l1', 'l2' or None")
+            raise ValueError(f"norm={self.norm!r} must be 'l1', 'l2' or None")
         data = rows.data if rows.data.dtype.kind == "f" else rows.data.astype(np.float32)
-        # Entries are new, and the indices are shared with the rows: a weighting costs one copy of the data.
-        out = sparse.csr_array((_transformed(data, self.tf), rows.indices, rows.indptr), shape=rows.shape)
+        # The result shares its indices with the input: a weighting costs one copy of the data.
+        weighted = sparse.csr_array(
+            (_transform_counts(data, self.tf), rows.indices, rows.indptr), shape=rows.shape
+        )
         if self.columns is not None:
-            out = _columns_of(out, self.columns)
+            weighted = _select_columns(weighted, self.columns)
         if self.column_weights is not None or self.norm is not None:
-            out.data = scaled_to_length(out.data, out, self.column_weights, self.norm)
-        return out
+            weighted.data = scaled_to_length(weighted.data, weighted, self.column_weights, self.norm)
+        return weighted
 
 
 class HasWeighting(Protocol):
-    """An object that has learned a weighting, such as a fitted :class:`dspectral.TfidfWeighting`."""
+    """An object with a learned weighting, such as a fitted :class:`dspectral.TfidfWeighting`."""
 
     @property
     def weighting(self) -> Weighting:
-        """The weighting of new rows."""
+        """Weighting for new rows."""
         ...
 
 
 def inverse_document_frequency(
     document_frequency: NDArray[np.int64], n_rows: int, *, smooth: bool = True, unseen: Unseen = "keep"
 ) -> NDArray[np.float64]:
-    """Return ``log((1 + n) / (1 + df)) + 1`` for each column, scikit-learn's smooth form.
+    """Return the smooth inverse document frequency of scikit-learn, ``log((1 + n) / (1 + df)) + 1``.
 
     Parameters
     ----------
     document_frequency : ndarray of int, shape (d,)
-        Number of rows that hold each column.
+        Number of nonzero rows of each column.
     n_rows : int
         Number of rows.
     smooth : bool, default=True
-        False takes ``log(n / df) + 1`` instead, and 0 for columns that no row holds.
+        If False, return ``log(n / df) + 1`` instead, and 0 for empty columns.
     unseen : {"drop", "keep"}, default="keep"
-        Whether columns that no row holds get weight 0, or the smooth form's weight of a document frequency of 0.
+        Weight of empty columns: 0 for "drop", or the smooth form with df = 0 for "keep".
 
     Returns
     -------
     ndarray of float64, shape (d,)
-        The factor of each column.
+        Weight of each column.
 
     Examples
     --------
@@ -185,7 +188,7 @@ def inverse_document_frequency(
     return np.where(frequency > 0, weights, 0.0) if unseen == "drop" or not smooth else np.asarray(weights)
 
 
-def _transformed(data: FloatArray, tf: TermFrequency) -> FloatArray:
+def _transform_counts(data: FloatArray, tf: TermFrequency) -> FloatArray:
     if tf == "count":
         return np.array(data)
     if tf == "binary":
@@ -194,18 +197,20 @@ def _transformed(data: FloatArray, tf: TermFrequency) -> FloatArray:
         return np.asarray(np.sign(data) * np.sqrt(np.abs(data)))
     if tf == "log":
         return np.asarray(np.sign(data) * np.log1p(np.abs(data)))
-    if tf == "sublinear":  # the log of a stored zero would be infinite
+    if tf == "sublinear":  # avoid log(0) at explicit zeros
         return np.asarray(np.sign(data) * (1 + np.log(np.where(data == 0, 1, np.abs(data)))))
-    raise ValueError(f"tf is {tf!r}, but it must be 'count', 'binary', 'sqrt', 'log' or 'sublinear'")
+    raise ValueError(f"tf={tf!r} must be 'count', 'binary', 'sqrt', 'log' or 'sublinear'")
 
 
-def _columns_of(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
-    """Keep and renumber columns by one look-up an entry; SciPy's own indexing sorts for each block."""
-    # Entries before each one that stay: at the old row pointers, these are the new ones. O(nnz + d), order unchanged.
+def _select_columns(rows: CSRRows, columns: NDArray[np.int64]) -> CSRRows:
+    """Select columns in O(nnz + d), without the sort of SciPy's indexing; the order of entries is unchanged."""
+    # The cumulative number of kept entries, at the old row pointers, gives the new row pointers.
     number = np.full(rows.shape[1], -1, dtype=np.int32)
     number[columns] = np.arange(len(columns), dtype=np.int32)
-    new = number[rows.indices]
-    keep = new >= 0
-    kept_before = np.concatenate([[0], np.cumsum(keep)])
+    renumbered = number[rows.indices]
+    is_kept = renumbered >= 0
+    kept_before = np.concatenate([[0], np.cumsum(is_kept)])
     indptr = kept_before[rows.indptr].astype(rows.indptr.dtype)
-    return sparse.csr_array((rows.data[keep], new[keep], indptr), shape=(rows.shape[0], len(columns)))
+    return sparse.csr_array(
+        (rows.data[is_kept], renumbered[is_kept], indptr), shape=(rows.shape[0], len(columns))
+    )

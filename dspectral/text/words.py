@@ -1,4 +1,4 @@
-"""Words of sentences: every token, counted and numbered."""
+"""Tokenize sentences, and count or encode their words."""
 
 from typing import get_args
 
@@ -19,7 +19,7 @@ from dspectral.types import Documents, Sentences
 def cut_words(
     documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercase: bool = False, normalize: bool = False
 ) -> Tokens:
-    r"""Cut sentences into tokens, punctuation too: by a rule of :func:`cut_by_rule`, or as a tokenizer does.
+    r"""Tokenize sentences, including punctuation, by a rule of :func:`cut_by_rule` or by a tokenizer.
 
     >>> from dspectral.text.tokens import PADDING
     >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
@@ -30,12 +30,12 @@ def cut_words(
     if isinstance(cut, Tokenizer):
         return cut.cut(documents, lowercase=lowercase, normalize=normalize)
     if cut not in get_args(Cut):
-        raise ValueError(f"tokens is {cut!r}, but it must be one of {', '.join(map(repr, get_args(Cut)))}")
+        raise ValueError(f"tokens={cut!r} must be one of {', '.join(map(repr, get_args(Cut)))}")
     return cut_by_rule(documents, cut, lowercase=lowercase, normalize=normalize)
 
 
 def count_words(tokens: Tokens) -> TermTable:
-    """Count the distinct tokens, in the order of their bytes."""
+    """Count the distinct tokens, in byte order."""
     first, counts, frequency = _count_words(tokens)
     return TermTable(
         gather(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
@@ -43,35 +43,35 @@ def count_words(tokens: Tokens) -> TermTable:
 
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
-    """Replace each token by its number in a vocabulary, 0 where it is not in it."""
+    """Return the id of each token in a vocabulary, 0 for out-of-vocabulary tokens."""
     words = gather(tokens.text, tokens.starts[:-1], tokens.starts[1:] - 1)
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
-    return Sentences(_number(read_only_terms(words), hash_terms(words), index), tokens.bounds)
+    return Sentences(_look_up_ids(read_only_terms(words), hash_terms(words), index), tokens.bounds)
 
 
 @compiled
 def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each distinct token stands first, how often it occurs, and in how many sentences."""
-    names, first = name_words(tokens)
+    """Return the first position, count and sentence frequency of each distinct token."""
+    word_ids, first = name_words(tokens)
     counts, frequency = np.zeros(first.size, dtype=np.int64), np.zeros(first.size, dtype=np.int64)
-    # last[name] is the last sentence counted for a word: twice in one sentence adds one to the word's frequency.
+    # last[word_id] is the last sentence counted for a word.
     last = np.full(first.size, -1, dtype=np.int64)
     for i in range(tokens.bounds.size - 1):
         for token in range(tokens.bounds[i], tokens.bounds[i + 1]):
-            name = names[token]
-            counts[name] += 1
-            frequency[name] += last[name] != i
-            last[name] = i
+            word_id = word_ids[token]
+            counts[word_id] += 1
+            frequency[word_id] += last[word_id] != i
+            last[word_id] = i
     order = sorted_words(tokens.text, tokens.starts, first)
     return first[order], counts[order], frequency[order]
 
 
 @compiled
-def _number(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> NDArray[np.int32]:
+def _look_up_ids(words: Documents, codes: NDArray[np.uint32], index: TermIndex) -> NDArray[np.int32]:
     text, offsets = words
     (data, terms), slots = index
     ids = np.empty(codes.size, dtype=np.int32)
-    # A word that is not found is -1 there; 0 is the number of "<?>".
+    # look_up returns -1 for out-of-vocabulary words; 0 is the id of "<?>".
     for i in range(codes.size):
         ids[i] = max(0, look_up(data, terms, slots, codes[i], text, offsets[i], offsets[i + 1]))
     return ids

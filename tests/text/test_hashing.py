@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
 
 from dspectral.linalg.radix_sort import N_VALUES, sort_keys, sort_pairs
-from dspectral.text.csr_buffers import GROUP
+from dspectral.text.csr_buffers import GROUP_NGRAMS
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.term_bytes import hash_terms
 from dspectral.types import Documents
@@ -62,8 +62,13 @@ def test_hard_texts_are_hashed_as_by_scikit_learn(n_features, lowercase):
 def test_groups_of_many_short_and_few_long_documents_keep_their_rows():
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(500)])
-    lengths = np.concatenate([rng.integers(0, 4, size=2 * GROUP), [3 * GROUP, 0, GROUP // 3, 1, 2 * GROUP]])
-    documents = [" ".join(rng.choice(words, size=n)) for n in [*([0] * (GROUP + 5)), *lengths, 0, 0]]
+    lengths = np.concatenate(
+        [
+            rng.integers(0, 4, size=2 * GROUP_NGRAMS),
+            [3 * GROUP_NGRAMS, 0, GROUP_NGRAMS // 3, 1, 2 * GROUP_NGRAMS],
+        ]
+    )
+    documents = [" ".join(rng.choice(words, size=n)) for n in [*([0] * (GROUP_NGRAMS + 5)), *lengths, 0, 0]]
     for n_features in (2**12, 2**30):  # so many columns that a key has room for two documents
         hashing = HashingSettings(n_features=n_features)
         assert_same_rows(

@@ -102,5 +102,5 @@ def test_terms_with_equal_hashes_are_told_apart():
 
 
 def test_a_term_that_comes_twice_is_refused():
-    with pytest.raises(ValueError, match=r"Terms 0 and 2.*b'yes'"):
+    with pytest.raises(ValueError, match=r"terms 0 and 2.*b'yes'"):
         TermIndex.of(Documents.of(["yes", "no", "yes"]))

@@ -235,7 +235,7 @@ def test_words_are_counted_and_numbered(texts):
 def test_what_is_wrong_is_named():
     with pytest.raises(ValueError, match=r"tokens.*'letters'"):
         cut_words(Documents.of(["a"]), "letters")
-    with pytest.raises(ValueError, match=r"Document 1 .*UTF-8.*byte 2"):
+    with pytest.raises(ValueError, match=r"document 1 .*UTF-8.*byte 2"):
         cut_words(Documents.of([b"a", b"b \xff"]))
 
 
