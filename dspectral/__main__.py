@@ -22,7 +22,7 @@ INSTALLED = Path(__file__).parent / "programs"
 CHECKOUT = Path(__file__).parents[1] / "workflows"
 
 
-def programs(folder: Path) -> dict[str, str]:
+def list_programs(folder: Path) -> dict[str, str]:
     """Return the first sentence of what each program of a folder does."""
     found = {}
     for path in sorted(folder.glob("[!_]*.py")):
@@ -36,7 +36,7 @@ def programs(folder: Path) -> dict[str, str]:
 def main(argv: list[str] | None = None) -> None:
     """Run the command."""
     folder = INSTALLED if INSTALLED.is_dir() else CHECKOUT
-    known = programs(folder)
+    known = list_programs(folder)
     parser = _parser()
     arguments = parser.parse_args(argv)
     name = (arguments.program or "").replace("_", "-")

@@ -62,7 +62,7 @@ class Loop:
 
     def dispatcher(self) -> Callable[..., Any]:
         """Return Numba's dispatcher of the loop, made at the first call."""
-        from dspectral._machine_code import dispatcher_of  # noqa: PLC0415  Numba is imported with it
+        from dspectral._machine_code import make_dispatcher  # noqa: PLC0415  Numba is imported with it
 
         with _LOCK:
             if self._dispatcher is None:
@@ -70,22 +70,22 @@ class Loop:
                 # Numba looks up names in the function's globals, where it must find dispatchers in the place of loops.
                 called = {
                     name: found
-                    for name in set(_names_of(original.__code__))
+                    for name in set(_iterate_names(original.__code__))
                     if isinstance(found := original.__globals__.get(name), Loop) and found is not self
                 }
                 names = original.__globals__ | {name: loop.dispatcher() for name, loop in called.items()}
                 code, defaults = original.__code__, original.__defaults__
                 function = FunctionType(code, names, original.__name__, defaults, original.__closure__)
                 function.__qualname__ = original.__qualname__  # under which the machine code is kept
-                self._dispatcher = names[original.__name__] = dispatcher_of(
+                self._dispatcher = names[original.__name__] = make_dispatcher(
                     function, contract=self._contract, listeners=LISTENERS
                 )
             return self._dispatcher
 
 
-def _names_of(code: CodeType) -> Iterator[str]:
+def _iterate_names(code: CodeType) -> Iterator[str]:
     """Yield the global names in a function's code, and in that of functions within it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names_of(constant)
+            yield from _iterate_names(constant)

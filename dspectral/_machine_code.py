@@ -26,9 +26,9 @@ WAIT_SECONDS = 120.0
 """How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
 
 
-def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
+def make_dispatcher(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
     """Return what compiles a loop for the types of each call, without the interpreter lock."""
-    _ANNOUNCER.listeners = listeners
+    _COMPILE_LISTENER.listeners = listeners
     loop = numba.njit(nogil=True, fastmath={"contract"} if contract else False, boundscheck=False)(function)
     if hasattr(loop, "enable_caching"):  # else compilation is switched off
         try:
@@ -37,7 +37,7 @@ def dispatcher_of(function: Callable[..., Any], *, contract: bool, listeners: li
             # No folder can be written to, as in a container: each process compiles the loop for itself.
             if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
                 raise
-    return _in_turn(loop)
+    return _compile_in_turn(loop)
 
 
 def cpu_of_loops() -> str:
@@ -49,7 +49,7 @@ def cpu_of_loops() -> str:
     return f"{name} {zlib.crc32(features.encode()):08x}"
 
 
-class _Turn:
+class _CompileLock:
     """The turn of this process to compile a loop, with all that it calls; Numba's own lock guards it from threads."""
 
     def __init__(self) -> None:
@@ -81,10 +81,10 @@ class _Turn:
             self.lock = lock
 
 
-_TURN = _Turn()
+_COMPILE_LOCK = _CompileLock()
 
 
-def _in_turn(loop: Dispatcher) -> Dispatcher:
+def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
     """Let a loop that is not on disk be compiled by one process, for which the others wait."""
     cache: Any = vars(loop).get("_cache")
     if cache is None:  # compilation is switched off
@@ -99,7 +99,7 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
             if (
                 found is None and cache.cache_path is not None
             ):  # without a folder there is nothing to wait for
-                _TURN.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
+                _COMPILE_LOCK.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
                 found = load(signature, target)
             return found
 
@@ -110,27 +110,27 @@ def _in_turn(loop: Dispatcher) -> Dispatcher:
             save(signature, result)
 
     def compile_in_turn(signature: Arguments) -> Any:
-        with global_compiler_lock, _TURN:
+        with global_compiler_lock, _COMPILE_LOCK:
             return compile_now(signature)
 
-    def template_of_plain_types(
+    def get_widened_template(
         types_of_arguments: Sequence[types.Type], keywords: Mapping[str, types.Type]
     ) -> Any:
-        return template(tuple(_plain(of) for of in types_of_arguments), keywords)
+        return template(tuple(_widen_type(of) for of in types_of_arguments), keywords)
 
     cache.load_overload, cache.save_overload = load_or_wait, save_if_possible
     dispatcher.compile = compile_in_turn
-    dispatcher.get_call_template = template_of_plain_types
+    dispatcher.get_call_template = get_widened_template
     return loop
 
 
-def _plain(of: types.Type) -> types.Type:
+def _widen_type(of: types.Type) -> types.Type:
     """Return the type of an argument for the loop that another calls: 64 bits, no literal, lest it compiles anew."""
     plain = unliteral(of)
     return types.int64 if plain in types.signed_domain else plain
 
 
-class _Announcer(numba_events.Listener):
+class _CompileListener(numba_events.Listener):
     """Tells of loops of this package, of the outermost alone: what it calls is compiled as a part of it."""
 
     def __init__(self) -> None:
@@ -142,20 +142,20 @@ class _Announcer(numba_events.Listener):
         """Tell that a loop is not in the cache."""
         self._starts.append(time.perf_counter())
         if len(self._starts) == 1:
-            self._tell(event, None)
+            self._notify(event, None)
 
     def on_end(self, event: numba_events.Event) -> None:
         """Tell how long the loop took, also if it cannot be compiled."""
         start = self._starts.pop()
         if not self._starts:
-            self._tell(event, time.perf_counter() - start)
+            self._notify(event, time.perf_counter() - start)
 
-    def _tell(self, event: numba_events.Event, seconds: float | None) -> None:
+    def _notify(self, event: numba_events.Event, seconds: float | None) -> None:
         function = event.data["dispatcher"].py_func
         if function.__module__.startswith(__package__):
             for listener in tuple(self.listeners):
                 listener(function.__name__, function.__module__, seconds)
 
 
-_ANNOUNCER = _Announcer()
-numba_events.register("numba:compile", _ANNOUNCER)
+_COMPILE_LISTENER = _CompileListener()
+numba_events.register("numba:compile", _COMPILE_LISTENER)

@@ -8,10 +8,10 @@ __all__ = ["tree_depth"]
 
 def configured_fan_in() -> int:
     """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set."""
-    return _whole_number("dspectral.fan-in", 2, least=2)
+    return _get_integer("dspectral.fan-in", 2, least=2)
 
 
-def merges_of(n_blocks: int, fan_in: int) -> list[int]:
+def count_merges(n_blocks: int, fan_in: int) -> list[int]:
     """Return the number of merges on each level above summaries of blocks."""
     numbers = []
     while n_blocks > 1:
@@ -23,54 +23,54 @@ def merges_of(n_blocks: int, fan_in: int) -> list[int]:
 
 def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
     """Return the number of levels of merges above summaries of blocks."""
-    return len(merges_of(n_blocks, configured_fan_in() if fan_in is None else fan_in))
+    return len(count_merges(n_blocks, configured_fan_in() if fan_in is None else fan_in))
 
 
-def configured_retries() -> int:
+def get_n_retries() -> int:
     """Return how often a read, a write or a task is repeated after an error that may pass."""
-    return _whole_number("dspectral.retries", 2, least=0)
+    return _get_integer("dspectral.retries", 2, least=0)
 
 
-def joined_bytes() -> int:
+def get_max_group_bytes() -> int:
     """Return how many bytes of small blocks one task reads together at the most."""
-    return as_bytes("dspectral.joined-bytes", _setting("dspectral.joined-bytes", "64 MiB"))
+    return parse_size("dspectral.joined-bytes", _get_setting("dspectral.joined-bytes", "64 MiB"))
 
 
-def in_memory_bytes() -> int:
+def get_in_memory_bytes() -> int:
     """Return up to how many bytes of stored entries a decomposition works in memory, an eighth of the limit at most."""
-    value = _setting("dspectral.in-memory-bytes", "128 MiB")
-    return min(as_bytes("dspectral.in-memory-bytes", value), memory_limit() // 8)
+    value = _get_setting("dspectral.in-memory-bytes", "128 MiB")
+    return min(parse_size("dspectral.in-memory-bytes", value), memory_limit() // 8)
 
 
 def memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
-    return as_bytes("dspectral.memory-limit", _setting("dspectral.memory-limit", "1 GiB"))
+    return parse_size("dspectral.memory-limit", _get_setting("dspectral.memory-limit", "1 GiB"))
 
 
 def asked_memory_limit() -> int | None:
     """Return the limit of :func:`memory_limit` if somebody has set it; work that does not fit in it is then refused."""
-    return None if _setting("dspectral.memory-limit", None) is None else memory_limit()
+    return None if _get_setting("dspectral.memory-limit", None) is None else memory_limit()
 
 
-def wait_warning() -> float:
+def get_wait_warning() -> float:
     """Return after how many seconds in which nothing was done a pass on a cluster says what it waits for."""
-    return _seconds("dspectral.wait-warning", "30 s")
+    return _get_seconds("dspectral.wait-warning", "30 s")
 
 
-def wait_limit() -> float:
+def get_wait_limit() -> float:
     """Return after how many seconds a pass on a cluster ends that cannot go on."""
-    return _seconds("dspectral.wait-limit", "300 s")
+    return _get_seconds("dspectral.wait-limit", "300 s")
 
 
-def wants_same_bits() -> bool:
+def requires_same_bits() -> bool:
     """Return whether passes are refused on a cluster whose machines may give different bits."""
-    value = _setting("dspectral.same-bits", False)
+    value = _get_setting("dspectral.same-bits", False)
     if value not in (True, False):
         raise ValueError(f"dspectral.same-bits is {value!r}, but it must be true or false")
     return bool(value)
 
 
-def as_bytes(name: str, value: object) -> int:
+def parse_size(name: str, value: object) -> int:
     """Return a size of memory that is given as a number or a text."""
     from dask.utils import parse_bytes  # noqa: PLC0415  as below
 
@@ -80,17 +80,17 @@ def as_bytes(name: str, value: object) -> int:
         raise ValueError(f"{name} is {value!r}, but it must be a number of bytes such as '4 GB'") from error
 
 
-def _whole_number(entry: str, default: int, *, least: int) -> int:
-    value = _setting(entry, default)
+def _get_integer(entry: str, default: int, *, least: int) -> int:
+    value = _get_setting(entry, default)
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{entry} is {value!r}, but it must be a whole number of at least {least}")
     return int(value)
 
 
-def _seconds(entry: str, default: str) -> float:
+def _get_seconds(entry: str, default: str) -> float:
     from dask.utils import parse_timedelta  # noqa: PLC0415  as below
 
-    value = _setting(entry, default)
+    value = _get_setting(entry, default)
     try:
         seconds = float(parse_timedelta(value))
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -100,7 +100,7 @@ def _seconds(entry: str, default: str) -> float:
     return seconds
 
 
-def _setting(entry: str, default: object) -> Any:
+def _get_setting(entry: str, default: object) -> Any:
     import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
 
     return dask.config.get(entry, default)

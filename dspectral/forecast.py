@@ -86,15 +86,17 @@ def plan(
     if not hasattr(owner, "fit") or not arguments:
         return engine.plan(what, *arguments, **settings)
     data, *others = arguments
-    rows = _opened(data) if isinstance(data, str | PathLike) else data
+    rows = _open_rows(data) if isinstance(data, str | PathLike) else data
     if not isinstance(rows, TextFiles | Texts) or not get_tags(owner).input_tags.sparse:
         return engine.plan(what, rows, *others, **settings)
-    rows, n_bytes = _of_files(rows) if isinstance(rows, TextFiles) else _of_texts(rows)
+    rows, n_bytes = (
+        _make_rows_like_files(rows) if isinstance(rows, TextFiles) else _make_rows_like_texts(rows)
+    )
     before = f"build_store, one pass over {size_of(n_bytes)} of text"
     return replace(engine.plan(what, rows, *others, **settings), before=before)
 
 
-def _opened(place: str | PathLike[str]) -> Any:
+def _open_rows(place: str | PathLike[str]) -> Any:
     """Return the store or corpus at a place, or the text files that it names."""
     url = expand_path(place)
     try:
@@ -107,31 +109,31 @@ def _opened(place: str | PathLike[str]) -> Any:
     return TextFiles(url)
 
 
-def _of_files(files: TextFiles) -> tuple[Any, int]:
+def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
     """Return lazy rows of the shape and size that those of files will have, about, and the bytes of their text."""
     spans = plan_spans(files.sources, files.reading)
     first = next(iter(read_span(spans[0], files.reading)))
     sizes = [first.n_documents] * len(spans)
     if any(span.compression for span in spans):  # which say nothing of their content
         sizes = [block.n_documents for block in files.blocks]
-    return _like(first, sizes), sum(span.n_bytes or 0 for span in spans)
+    return _make_repeated_rows(first, sizes), sum(span.n_bytes or 0 for span in spans)
 
 
-def _of_texts(texts: Texts) -> tuple[Any, int]:
+def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
     """Return the same of texts in memory."""
     if not hasattr(texts.column, "__len__"):
         raise ValueError(f"{texts!r} is read once, and is gone after a plan: give a list, a table or files")
     first, *_ = islice(text_blocks(texts.column, block_bytes=BLOCK_BYTES), 1)
     sizes = [first.n_documents] * -(-len(texts.column) // first.n_documents)
-    return _like(first, sizes), len(first.data) * len(texts.column) // first.n_documents
+    return _make_repeated_rows(first, sizes), len(first.data) * len(texts.column) // first.n_documents
 
 
-def _like(documents: Documents, sizes: Sequence[int]) -> Any:
+def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
     """Return blocks of some sizes that are said to be as large as the rows of the same documents, and are those."""
     rows = hash_documents(documents, HashingSettings())
     n_bytes = [bytes_of(rows)] * len(sizes)
-    return read_lazily(partial(_same, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
+    return read_lazily(partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
 
 
-def _same(_number: int, *, rows: CSRRows) -> CSRRows:
+def _return_rows(_number: int, *, rows: CSRRows) -> CSRRows:
     return rows

@@ -144,12 +144,14 @@ class RunPlan:
         return {**asdict(self), "remedies": remedies, "seconds": self.seconds, "verdict": self.verdict}
 
     def __str__(self) -> str:
-        return "\n".join([f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._facts())])
+        return "\n".join(
+            [f"Plan of {self.name}", *(f"{name:<22} {value}" for name, value in self._get_facts())]
+        )
 
     def _repr_html_(self) -> str:
-        return card(f"Plan of {self.name}", self._facts())
+        return card(f"Plan of {self.name}", self._get_facts())
 
-    def _facts(self) -> list[tuple[str, object]]:
+    def _get_facts(self) -> list[tuple[str, object]]:
         by = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
         whose = "a worker" if self.n_workers else "this process"
         limit = f"of {size_of(self.memory_limit)}" if self.memory_limit else "no limit"
@@ -162,13 +164,13 @@ class RunPlan:
             ("tasks of a pass", f"{self.n_tasks:,}"),
             ("bytes read in a pass", "unknown" if self.bytes_read is None else size_of(self.bytes_read)),
             (f"memory of {whose}", f"{size_of(self.worker_memory)} ({limit})"),
-            ("time of a pass", _roughly(self.pass_seconds, by)),
-            ("time", _roughly(self.seconds, by)),
+            ("time of a pass", _format_estimate(self.pass_seconds, by)),
+            ("time", _format_estimate(self.seconds, by)),
         ]
         return [(name, value) for name, value in facts if value]
 
 
-def _roughly(seconds: float | None, by: str) -> str:
+def _format_estimate(seconds: float | None, by: str) -> str:
     """Return a time in the unit that a person would choose."""
     if seconds is None:
         return "unknown"

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dspectral.types import is_sparse
 
-DAMAGED = (
+DAMAGE_ERRORS = (
     ValueError,
     TypeError,
     LookupError,
@@ -29,26 +29,26 @@ CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
 SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 
 
-def encoded(path: str, summary: object) -> bytes:
+def encode_summary(path: str, summary: object) -> bytes:
     """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON."""
     arrays: list[NDArray[Any]] = []
-    head = json.dumps({"path": path, "summary": _plain(summary, arrays)})
+    head = json.dumps({"path": path, "summary": _to_plain(summary, arrays)})
     file = io.BytesIO()
     np.savez(file, np.frombuffer(head.encode(), np.uint8), *arrays)
     return file.getvalue()
 
 
-def decoded(path: str, content: bytes) -> Any:
+def decode_summary(path: str, content: bytes) -> Any:
     """Return the summary in a file; nothing but numbers, containers and named tuples of dspectral is ever made."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
     found = json.loads(head.tobytes())
     if found["path"] != path:
         raise ValueError(f"it is {found['path']}, under another name")
-    return _made(found["summary"], arrays)
+    return _from_plain(found["summary"], arrays)
 
 
-def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
+def _to_plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
     """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
     kind = type(thing)
     if thing is None or kind in (bool, int, float, str):
@@ -61,30 +61,30 @@ def _plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
         name = f"sparse {kind.__name__}"
     else:
         name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
-        _container(name)
+        _resolve_container(name)
         parts = thing.items() if kind is dict else thing
-    return [name, *(_plain(one, arrays) for one in parts)]
+    return [name, *(_to_plain(one, arrays) for one in parts)]
 
 
-def _made(plain: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return what :func:`_plain` was given."""
+def _from_plain(plain: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return what :func:`_to_plain` was given."""
     if not isinstance(plain, list):
         return plain
     name, *rest = plain
     if name in ("array", "scalar"):
         return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
-    parts = [_made(one, arrays) for one in rest]
+    parts = [_from_plain(one, arrays) for one in rest]
     if name in SPARSE:
         shape, *own = parts
         made = getattr(sparse, name.removeprefix("sparse "))(shape)
         made.data, made.indices, made.indptr = own
         made.check_format()  # compiled loops trust indices
         return made
-    kind = _container(name)
+    kind = _resolve_container(name)
     return kind(parts) if name in CONTAINERS else kind(*parts)
 
 
-def _container(name: str) -> Any:
+def _resolve_container(name: str) -> Any:
     """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
     if name in CONTAINERS:
         return CONTAINERS[name]

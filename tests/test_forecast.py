@@ -14,7 +14,7 @@ import dspectral
 from dspectral import SketchedPCA, TextFiles, Texts, TfidfWeighting, Topics, TruncatedSVD, plan
 from dspectral.engine import listening
 from dspectral.engine.around import events
-from dspectral.engine.around.context import Memory, changed
+from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARIES
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
@@ -33,7 +33,7 @@ def case_of(name):
 def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
     model, given = case_of(name)
     found = plan(model, *given)
-    passes = [one for one in of_kind(heard_of(lambda: model.fit(*given)), events.PassBegan) if one.number]
+    passes = [one for one in of_kind(heard_of(lambda: model.fit(*given)), events.PassStarted) if one.number]
     assert (found.n_passes is None) == (name in TOLD_BY_THE_FIRST_PASS)
     if found.n_passes is not None:
         assert found.n_passes == len(passes) or (name in CONVERGING and found.n_passes > len(passes))
@@ -45,12 +45,12 @@ def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
 
 def fit_is_refused(model, given, memory):
     heard, said = [], ""
-    with changed(memory=memory), listening(heard.append):
+    with override_context(memory=memory), listening(heard.append):
         try:
             model.fit(*given)
         except MemoryError as error:
             said = str(error)
-    return said, len(of_kind(heard, events.PassBegan))
+    return said, len(of_kind(heard, events.PassStarted))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -62,11 +62,11 @@ def test_a_fit_that_its_plan_refuses_does_not_start_and_all_others_do(name):
     most = plan(model, *given, workers=1, memory_limit="9 GB").worker_memory
     for limit in (1000, LIBRARIES, int(most / 0.95) - 10_000, int(most / 0.95) + 10_000):
         found = plan(model, *given, workers=1, memory_limit=limit)
-        said, n_begun = fit_is_refused(model, given, Memory(1, 1, limit, LIBRARIES))
+        said, n_started = fit_is_refused(model, given, ProcessMemory(1, 1, limit, LIBRARIES))
         if found.refusal or name not in TOLD_BY_THE_FIRST_PASS:  # of which later passes may be larger
             assert said == found.refusal
         assert (found.verdict in ("fits", "may not fit")) == (not found.refusal)
-        assert not (found.refusal and n_begun)  # no block is read
+        assert not (found.refusal and n_started)  # no block is read
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from dspectral.store.array_files import group_metadata
 from dspectral.store.arrays import read_record, write_record
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import locked
-from dspectral.summary_files import _container
+from dspectral.summary_files import _resolve_container
 from dspectral.text.tokenizers import Tokenizer
 from tests.strategies import zipf_counts
 
@@ -175,7 +175,7 @@ def test_no_name_of_any_module_that_can_be_imported_makes_anything_run():
         paths += [f"{name}:{a}.{b}" for a, of in found.items() if isinstance(of, ModuleType) for b in dir(of)]
         paths += [f"{name}:{a}" for a, of in found.items() if getattr(of, "__module__", "") != name]
     doors = (
-        _container,
+        _resolve_container,
         lambda name: named(name.replace(":", "."), (), ""),
         lambda name: Tokenizer(name).resolved(),
     )

@@ -9,7 +9,7 @@ from scipy import sparse
 import dspectral
 from dspectral import keep, write_counts
 from dspectral.engine import listening
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.events import PassStarted
 from tests.contracts import CASES
 
 FITTED = [name for name in CASES if "keep" in inspect.signature(getattr(dspectral, name).fit).parameters]
@@ -49,7 +49,9 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
         heard = []
         with listening(heard.append), keep(tmp_path / "kept"):
             assert same(vars(fit()), expected)
-        passes.append([event for event in heard if isinstance(event, PassBegan) and event.name not in MAPPED])
+        passes.append(
+            [event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED]
+        )
     assert [one.n_kept for one in passes[0]] == [0] * len(passes[0])
     assert [one.n_kept for one in passes[1]] == [one.n_blocks for one in passes[1]]
 

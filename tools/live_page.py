@@ -24,7 +24,7 @@ from tornado.websocket import websocket_connect
 from dspectral import TfidfWeighting, TruncatedSVD, show_dashboard
 from dspectral.dashboard.plugin import NAME
 from dspectral.datasets import low_rank_counts
-from dspectral.engine.around.context import fitting
+from dspectral.engine.around.context import fit_context
 
 OPTIONS = [
     "--headless=new",
@@ -63,9 +63,9 @@ def photograph_dashboard(browser: str, target: Path, width: int = 1400, height: 
 
 def _is_lost(scheduler: Any, pids: dict[str, int]) -> bool:
     """Whether tasks run again; once, the worker that holds the summary of most blocks is killed."""
-    for _root, one in scheduler.plugins[NAME].record.running_passes():
-        if one.begun.name == "sketch" and sum(one.done[:1]) > N_BLOCKS // 2:
-            keys = ((group, i) for group in reversed(one.begun.merge_groups) for i in range(N_BLOCKS))
+    for _root, one in scheduler.plugins[NAME].record.get_running_passes():
+        if one.started.name == "sketch" and sum(one.done[:1]) > N_BLOCKS // 2:
+            keys = ((group, i) for group in reversed(one.started.merge_groups) for i in range(N_BLOCKS))
             merges = (scheduler.tasks[key] for key in keys if key in scheduler.tasks)
             held = next((merge for merge in merges if merge.who_has), None)
             if len(pids) == N_WORKERS and held is not None:
@@ -77,7 +77,7 @@ def _is_lost(scheduler: Any, pids: dict[str, int]) -> bool:
 def fit_both() -> None:
     """Weight counts, and sketch them, as one piece of work."""
     rows = low_rank_counts(N_BLOCKS * 2048, 4000, 20, row_length=60, block_rows=2048)
-    with fitting("weights and sketch"):
+    with fit_context("weights and sketch"):
         TfidfWeighting().fit(rows)
         TruncatedSVD(20, solver="frequent_directions").fit(rows)
 

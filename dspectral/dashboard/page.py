@@ -16,61 +16,61 @@ from distributed import Scheduler
 from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dspectral.engine.around.events import pass_label
+from dspectral.engine.around.events import format_pass_number
 from dspectral.html import number, size_of
-from dspectral.watch.record import FitState, PassState, Record
+from dspectral.watch.record import FitHistory, FitState, PassState
 
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
 """Pixels of a picture."""
-MOST_CARDS = 4
+MAX_CARDS = 4
 """Fits that are shown in full; the newest go first."""
 INTERVAL = 700
 """Milliseconds between two updates of a page that somebody looks at."""
-MOST_BARS = 16
+MAX_BARS = 16
 """Passes in a row; earlier ones are counted."""
-MOST_ENDED = 12
+MAX_ENDED = 12
 """Fits in the table of those that are over."""
 _OPTIONS: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, **_OPTIONS)
 MACROS: Any = _TEMPLATES.get_template("cards.html").module
 
 
-def card(record: Record, root: FitState, now: float) -> str:
+def card(record: FitHistory, root: FitState, now: float) -> str:
     """Return the card of a fit: name, state and figures; its passes; the tasks of one of them as a tree."""
-    members = record.family(root)
+    members = record.get_family(root)
     inner = next((fit.name for fit in reversed(members[1:]) if fit.is_running), "")
-    passes = [one for one in passes_of(members) if one.begun is not None]
+    passes = [one for one in sort_passes(members) if one.started is not None]
     running = [one for one in passes if one.is_running]
-    trees = [one for one in passes if one.begun and one.begun.n_levels]
+    trees = [one for one in passes if one.started and one.started.n_levels]
     newest = next(reversed(running or trees or passes), None)
-    bars = [_bar(one, members) for one in passes[-MOST_BARS:]]
-    bars += [("to come", 0.0, "")] * min(sum(map(_n_to_come, members)), MOST_BARS)
+    bars = [_make_bar(one, members) for one in passes[-MAX_BARS:]]
+    bars += [("to come", 0.0, "")] * min(sum(map(_count_remaining, members)), MAX_BARS)
     return str(
         MACROS.card(
             " > ".join(filter(None, (root.name, inner))),
-            *_state(root, now),
-            [*_chips(members, root, newest), *_warnings(record, members, root)],
-            max(0, len(passes) - MOST_BARS),
+            *_describe_state(root, now),
+            [*_make_chips(members, root, newest), *_make_warnings(record, members, root)],
+            max(0, len(passes) - MAX_BARS),
             bars,
-            _tree(newest),
+            _make_tree(newest),
         )
     )
 
 
-def finished(record: Record) -> str:
+def render_finished(record: FitHistory) -> str:
     """Return a table of the fits that are over."""
-    over = [root for root in record.roots() if root.until is not None]
-    over = sorted(over, key=lambda root: root.until or 0.0, reverse=True)[:MOST_ENDED]
-    return str(MACROS.finished([_row(record, root) for root in over])) if over else ""
+    over = [root for root in record.get_roots() if root.until is not None]
+    over = sorted(over, key=lambda root: root.until or 0.0, reverse=True)[:MAX_ENDED]
+    return str(MACROS.finished([_make_row(record, root) for root in over])) if over else ""
 
 
-def passes_of(members: list[FitState]) -> list[PassState]:
+def sort_passes(members: list[FitState]) -> list[PassState]:
     """Return the passes of some fits in the order in which they began."""
     return sorted((one for fit in members for one in fit.passes.values()), key=lambda one: one.order)
 
 
-def _state(root: FitState, now: float) -> tuple[str, str]:
+def _describe_state(root: FitState, now: float) -> tuple[str, str]:
     """Return what went wrong, and the state."""
     if root.is_running:
         return "", f"running, {timedelta(seconds=int(now - root.since))}"
@@ -82,84 +82,86 @@ def _state(root: FitState, now: float) -> tuple[str, str]:
     return "", f"finished in {seconds:,.1f} s"
 
 
-def _chips(members: list[FitState], root: FitState, one: PassState | None) -> list[tuple[str, str, str]]:
+def _make_chips(members: list[FitState], root: FitState, one: PassState | None) -> list[tuple[str, str, str]]:
     chips = []
-    if one is not None and one.begun is not None and one.is_running:
-        begun = one.begun
+    if one is not None and one.started is not None and one.is_running:
+        started = one.started
         n_passes = next((fit.n_passes for fit in members if one.run in fit.passes), None)
-        chips.append((pass_label(begun.number, n_passes) or "step", f"{begun.name}, {one.share:.0%}", ""))
+        chips.append(
+            (format_pass_number(started.number, n_passes) or "step", f"{started.name}, {one.share:.0%}", "")
+        )
         if root.rates.points and one.rates:
             rate = root.rates.points[-1][1]
-            rows = rate * begun.n_rows / begun.n_blocks if begun.n_rows and begun.n_blocks else None
+            rows = rate * started.n_rows / started.n_blocks if started.n_rows and started.n_blocks else None
             text = f"{rate:,.3g} blocks/s" + ("" if rows is None else f", {number(round(rows))} rows/s")
             chips.append(("rate", text, ""))
     if root.bounds.points:
         chips.append(("certificate", f"{root.bounds.points[-1][1]:.3g} of the energy", ""))
     if root.is_running and root.memory is not None:
-        processes, interpreters, law = root.memory
+        processes, interpreters, memory_bound = root.memory
         text = size_of(processes)
         if interpreters is not None:
             text += f", {size_of(max(0, processes - interpreters))} beyond their interpreters"
-            text += "" if law is None else f" (by the law up to {size_of(law)})"
+            text += "" if memory_bound is None else f" (by the law up to {size_of(memory_bound)})"
         chips.append(("workers", text, ""))
     return chips
 
 
-def _warnings(record: Record, members: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
-    lost, loops = _lost(members, root), sorted(record.compiling()) if root.is_running else []
+def _make_warnings(record: FitHistory, members: list[FitState], root: FitState) -> list[tuple[str, str, str]]:
+    lost, loops = _format_lost(members, root), sorted(record.get_compiling_loops()) if root.is_running else []
     names = ", ".join(loops[:3]) + f" and {len(loops) - 3} more" * (len(loops) > 3)
     chips = [("lost", lost), ("compiling", f"{names} (once, kept for later runs)" if loops else "")]
     return [(name, text, "warm") for name, text in chips if text]
 
 
-def _lost(members: list[FitState], root: FitState) -> str:
-    n_tasks = sum(one.n_redone for one in passes_of(members))
+def _format_lost(members: list[FitState], root: FitState) -> str:
+    n_tasks = sum(one.n_redone for one in sort_passes(members))
     workers = f"{root.lost_workers} worker{'s' * (root.lost_workers != 1)}" if root.lost_workers else ""
     tasks = f"{n_tasks} task{'s' * (n_tasks != 1)} run again" if n_tasks else ""
     return ", ".join(filter(None, (workers, tasks)))
 
 
-def _n_to_come(fit: FitState) -> int:
+def _count_remaining(fit: FitState) -> int:
     if not fit.is_running or fit.n_passes is None:
         return 0
-    begun = [one.begun.number or 0 for one in fit.passes.values() if one.begun]
-    return max(0, fit.n_passes - max(begun, default=0))
+    started = [one.started.number or 0 for one in fit.passes.values() if one.started]
+    return max(0, fit.n_passes - max(started, default=0))
 
 
-def _bar(one: PassState, members: list[FitState]) -> tuple[str, float, str]:
-    begun = one.begun
-    number_of = "" if begun is None or begun.number is None else f"{begun.number} "
+def _make_bar(one: PassState, members: list[FitState]) -> tuple[str, float, str]:
+    started = one.started
+    number_of = "" if started is None or started.number is None else f"{started.number} "
     owner = next((f"{fit.name}: " for fit in members[1:] if one.run in fit.passes), "")
     state = f"{one.ended.seconds:,.1f} s" if one.ended else f"{one.share:.0%}"
     kind = "bad" if one.ended and one.ended.error else ("runs" if one.is_running else "")
-    return f"{owner}{number_of}{begun.name if begun else ''}, {state}", one.share, kind
+    return f"{owner}{number_of}{started.name if started else ''}, {state}", one.share, kind
 
 
-def _tree(one: PassState | None) -> dict[str, Any] | None:
+def _make_tree(one: PassState | None) -> dict[str, Any] | None:
     """Return title and bars of a pass, one for each level: the last merge on top, blocks at the bottom."""
-    if one is None or one.begun is None:
+    if one is None or one.started is None:
         return None
-    begun, levels = one.begun, []
+    started, levels = one.started, []
     again = one.counts.again if one.ended is None else [0] * len(one.totals)
     for level, (done, total, redone) in enumerate(zip(one.done, one.totals, again, strict=True)):
         parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
         bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
         name = f"level {level}" if level else "blocks"
         levels.append((name, number(done), number(total), number(redone) if redone else "", bar))
-    name = ", ".join(filter(None, (pass_label(begun.number, None), begun.name)))
-    shape = f"{begun.fan_in} summaries to a merge" if begun.fan_in else "nothing is merged"
-    return {"title": f"{name}: {number(begun.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
+    name = ", ".join(filter(None, (format_pass_number(started.number, None), started.name)))
+    shape = f"{started.fan_in} summaries to a merge" if started.fan_in else "nothing is merged"
+    return {"title": f"{name}: {number(started.n_blocks)} blocks, {shape}", "levels": levels[::-1]}
 
 
-def _row(record: Record, root: FitState) -> tuple[str, ...]:
-    members = record.family(root)
+def _make_row(record: FitHistory, root: FitState) -> tuple[str, ...]:
+    members = record.get_family(root)
     return (
         root.name,
         time.strftime("%H:%M:%S", time.localtime(root.until)),
-        str(root.ended.n_passes if root.ended else len(passes_of(members))),
+        str(root.ended.n_passes if root.ended else len(sort_passes(members))),
         f"{root.ended.seconds:,.1f}" if root.ended else "",
         f"{root.bounds.points[-1][1]:.3g}" if root.bounds.points else "",
-        _lost(members, root),
+        _format_lost(members, root),
         "its client left" if root.left else (root.ended.error if root.ended else ""),
     )
 
@@ -174,8 +176,8 @@ class Card:
             "held": ColumnDataSource({"x": [], "size": [], "law": []}),
         }
         self._seconds, self._decades = Range1d(start=0, end=1), Range1d(start=1e-3, end=1)
-        self._plots = {"rates": self._rates(), "bounds": self._bounds(), "held": self._held()}
-        self._text = _text()
+        self._plots = {"rates": self._plot_rates(), "bounds": self._plot_bounds(), "held": self._plot_held()}
+        self._text = _make_text()
         wrapped = {"flex-wrap": "wrap", "margin-top": "10px"}
         self.root = column(
             self._text,
@@ -184,9 +186,9 @@ class Card:
             styles={"border-bottom": "1px solid #d0d7de", "padding": "4px 14px 14px"},
         )
 
-    def update(self, record: Record, root: FitState, now: float) -> None:
+    def update(self, record: FitHistory, root: FitState, now: float) -> None:
         """Show another fit, or what is new of the same."""
-        _say(self._text, card(record, root, now))
+        _set_text(self._text, card(record, root, now))
         self.root.visible = True
         until = (root.until or now) - root.since
         bounds = [point for point in root.bounds.points if point[1] > 0]
@@ -196,20 +198,20 @@ class Card:
             self._decades.start = min(bound for _at, bound in bounds) / 10
             self._decades.end = max(bound for _at, bound in bounds) * 10
         self._seconds.end = max(until, 1.0)
-        held = [(at, size / 1e6, law / 1e6) for at, size, law in root.held.points]
+        held = [(at, size / 1e6, memory_bound / 1e6) for at, size, memory_bound in root.held.points]
         for name, points in (("rates", root.rates.points), ("bounds", bounds), ("held", held)):
-            _fill(self._sources[name], [(at - root.since, *values) for at, *values in points])
+            _update_source(self._sources[name], [(at - root.since, *values) for at, *values in points])
             self._plots[name].visible = bool(points)
 
-    def _rates(self) -> Any:
+    def _plot_rates(self) -> Any:
         plot, source = self._plot("Blocks a second"), self._sources["rates"]
         plot.line("x", "rate", source=source, color=BLUE, width=2, legend_label="lately")
         plan = {"color": GRAY, "line_dash": "dashed", "legend_label": "earlier passes, or median"}
         plot.line("x", "plan", source=source, **plan)
         plot.y_range.start = 0
-        return _finished(plot)
+        return _style_plot(plot)
 
-    def _bounds(self) -> Any:
+    def _plot_bounds(self) -> Any:
         options = {"y_axis_type": "log", "y_range": self._decades}
         plot = self._plot("Certificate, share of the energy", **options)
         source = self._sources["bounds"]
@@ -217,15 +219,20 @@ class Card:
         plot.step("x", "bound", source=source, color=BLUE, width=2, mode="after", legend_label=label)
         plot.scatter("x", "bound", source=source, color=BLUE, size=4)
         plot.yaxis.formatter = PrintfTickFormatter(format="%.2g")
-        return _finished(plot)
+        return _style_plot(plot)
 
-    def _held(self) -> Any:
+    def _plot_held(self) -> Any:
         plot, source = self._plot("Summaries that workers hold, MB"), self._sources["held"]
         plot.varea("x", 0, "size", source=source, color=BLUE, alpha=0.35, legend_label="held, with copies")
-        law = {"color": ORANGE, "line_dash": "dashed", "width": 2, "legend_label": "most, by the law"}
-        plot.line("x", "law", source=source, **law)
+        memory_bound = {
+            "color": ORANGE,
+            "line_dash": "dashed",
+            "width": 2,
+            "legend_label": "most, by the law",
+        }
+        plot.line("x", "law", source=source, **memory_bound)
         plot.y_range.start = 0
-        return _finished(plot)
+        return _style_plot(plot)
 
     def _plot(self, title: str, **options: Any) -> Any:
         return figure(
@@ -243,7 +250,7 @@ class Card:
         )
 
 
-def _finished(plot: Any) -> Any:
+def _style_plot(plot: Any) -> Any:
     """Leave out what says nothing, and put the legend below the picture."""
     plot.outline_line_color = None
     plot.xgrid.grid_line_color = None
@@ -259,16 +266,16 @@ def _finished(plot: Any) -> Any:
     return plot
 
 
-def _fill(source: ColumnDataSource, points: Sequence[tuple[float, ...]]) -> None:
+def _update_source(source: ColumnDataSource, points: Sequence[tuple[float, ...]]) -> None:
     """Send points if they are others than those that are there."""
     names = list(source.data)
     columns = list(zip(*points, strict=True)) or [()] * len(names)
     new = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    if any(not _same(source.data[name], new[name]) for name in names):
+    if any(not _has_same_values(source.data[name], new[name]) for name in names):
         source.data = new
 
 
-def _same(old: Any, new: list[float]) -> bool:
+def _has_same_values(old: Any, new: list[float]) -> bool:
     return len(old) == len(new) and all(
         a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(old, new, strict=True)
     )
@@ -277,9 +284,9 @@ def _same(old: Any, new: list[float]) -> bool:
 class Page:
     """All cards, and what is over."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: FitHistory) -> None:
         self._record = record
-        self._empty, self._over = _text(), _text()
+        self._empty, self._over = _make_text(), _make_text()
         self._cards: list[Card] = []
         self._column = column(sizing_mode="stretch_width")
         self.root = column(
@@ -292,9 +299,9 @@ class Page:
     def update(self) -> None:
         """Show what is new."""
         now = time.time()
-        shown = shown_fits(self._record)
+        shown = select_fits(self._record)
         self._empty.visible = not any(root.is_running for root in shown)
-        _say(self._empty, str(MACROS.last() if shown else MACROS.nothing()))
+        _set_text(self._empty, str(MACROS.last() if shown else MACROS.nothing()))
         if len(self._cards) < len(shown):
             self._cards += [Card() for _ in range(len(shown) - len(self._cards))]
             self._column.children = [one.root for one in self._cards]
@@ -302,18 +309,18 @@ class Page:
             one.update(self._record, root, now)
         for one in self._cards[len(shown) :]:
             one.root.visible = False
-        _say(self._over, finished(self._record))
+        _set_text(self._over, render_finished(self._record))
 
 
-def shown_fits(record: Record) -> list[FitState]:
+def select_fits(record: FitHistory) -> list[FitState]:
     """Return the fits that are shown in full."""
-    roots = record.roots()
+    roots = record.get_roots()
     running = [root for root in roots if root.is_running][::-1]
     over = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
-    return running[:MOST_CARDS] or over[-1:]
+    return running[:MAX_CARDS] or over[-1:]
 
 
-def show(record: Record, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+def show(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document, as Bokeh's server asks for each visitor."""
     page = Page(record)
     page.update()
@@ -325,10 +332,10 @@ def show(record: Record, _scheduler: Scheduler, extra: dict[str, Any], doc: Docu
     doc.add_periodic_callback(page.update, INTERVAL)
 
 
-def _text() -> Div:
+def _make_text() -> Div:
     return Div(sizing_mode="stretch_width", stylesheets=[str(MACROS.style())])
 
 
-def _say(text: Div, html: str) -> None:
+def _set_text(text: Div, html: str) -> None:
     if text.text != html:
         text.text = html

@@ -11,8 +11,8 @@ from distributed.scheduler import TaskGroup
 from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.engine.around.events import TOPIC
-from dspectral.engine.around.progress import DONE
-from dspectral.watch.record import FitState, Memory, PassState, Record
+from dspectral.engine.around.progress import DONE_STATES
+from dspectral.watch.record import FitHistory, FitState, PassState, WorkerMemory
 
 NAME = "dspectral-dashboard"
 """Name of the plugin on the scheduler."""
@@ -27,37 +27,37 @@ class SpectralPlugin(SchedulerPlugin):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.name = NAME
-        self.record = Record()
+        self.record = FitHistory()
         self._scheduler = scheduler
         self._interpreters: dict[str, int] = {}
         for at, message in scheduler.get_events(TOPIC):
-            self.record.hear_message(message, at)
+            self.record.on_message(message, at)
 
     def log_event(self, topic: str, msg: object) -> None:
         """Hear a message that is written to the event log."""
         if topic == TOPIC:
-            self.record.hear_message(msg, time.time())
+            self.record.on_message(msg, time.time())
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
         """Count a worker that left."""
-        self.record.lose_worker(worker)
+        self.record.on_worker_left(worker)
         self._interpreters.pop(worker, None)
 
     def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
         """Let fits be over whose client is gone."""
         if not any(name != "fire-and-forget" for name in self._scheduler.clients):
-            self.record.leave(time.time())
+            self.record.on_client_left(time.time())
 
-    def look(self) -> None:
+    def update_counts(self) -> None:
         """Count the tasks of the passes that run, and measure the workers; nothing is done where no pass runs."""
         at = time.time()
-        for root, one in self.record.running_passes():
-            groups = (one.begun.block_group, *one.begun.merge_groups) if one.begun else ()
-            one.count([_done(self._scheduler.task_groups.get(name)) for name in groups], at)
-            root.note_rate(one, at)
-            self._measure(root, one, at)
+        for root, one in self.record.get_running_passes():
+            groups = (one.started.block_group, *one.started.merge_groups) if one.started else ()
+            one.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], at)
+            root.record_rate(one, at)
+            self._measure_workers(root, one, at)
 
-    def _measure(self, root: FitState, one: PassState, at: float) -> None:
+    def _measure_workers(self, root: FitState, one: PassState, at: float) -> None:
         workers = self._scheduler.workers
         memory = {address: int(state.memory.process) for address, state in workers.items()}
         # The law is for what comes on top of interpreters with their packages. Those are loaded by the first tasks, so
@@ -69,14 +69,16 @@ class SpectralPlugin(SchedulerPlugin):
         known = self._interpreters.keys() >= memory.keys()
         interpreters = sum(self._interpreters.values()) if known else None
         n_threads = self._scheduler.total_nthreads
-        root.memory = Memory(sum(memory.values()), interpreters, one.law(n_threads, with_blocks=True))
-        law = one.law(n_threads, with_blocks=False)
+        root.memory = WorkerMemory(
+            sum(memory.values()), interpreters, one.memory_bound(n_threads, with_blocks=True)
+        )
+        memory_bound = one.memory_bound(n_threads, with_blocks=False)
         held = sum(int(state.nbytes) for state in workers.values())
-        root.held.add(at, held, math.nan if law is None else law)
+        root.held.add(at, held, math.nan if memory_bound is None else memory_bound)
 
 
-def _done(group: TaskGroup | None) -> int | None:
-    return None if group is None else sum(group.states.get(state, 0) for state in DONE)
+def _count_done(group: TaskGroup | None) -> int | None:
+    return None if group is None else sum(group.states.get(state, 0) for state in DONE_STATES)
 
 
 def install(dask_scheduler: Scheduler) -> str:
@@ -105,7 +107,7 @@ def install(dask_scheduler: Scheduler) -> str:
     app.initialize(IOLoop.current())
     app.start()
     dask_scheduler.add_plugin(plugin, name=NAME)
-    looking = PeriodicCallback(plugin.look, INTERVAL * 1000)
+    looking = PeriodicCallback(plugin.update_counts, INTERVAL * 1000)
     dask_scheduler.periodic_callbacks[NAME] = looking
     looking.start()
     return ""

@@ -8,8 +8,8 @@ give the same bits. Names are imported when they are asked for, as Dask takes lo
 from lazy_loader import attach_stub
 
 from dspectral._compiled import LISTENERS
-from dspectral.engine.around.events import emit_compiling
+from dspectral.engine.around.events import emit_compilation
 
-LISTENERS.append(emit_compiling)
+LISTENERS.append(emit_compilation)
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.configuration import in_memory_bytes, joined_bytes
-from dspectral.engine.graph import Graph, Shared, Tree, call, for_all, nodes_of, result_of
+from dspectral.configuration import get_in_memory_bytes, get_max_group_bytes
+from dspectral.engine.graph import (
+    Graph,
+    SharedFunction,
+    Tree,
+    get_array_nodes,
+    make_task,
+    shared_node,
+    task_ref,
+)
 from dspectral.engine.summary import bytes_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.blas import aligned, blas_in_one_thread
@@ -34,13 +42,13 @@ CHUNK_BYTES = 32 << 20
 """Bytes of a block in memory, as far as the mean length of the rows tells."""
 ENTRY_BYTES = 16
 """Most bytes of an entry: a float64 and an int64."""
-MOST_JOINED = 8
+MAX_GROUPED_BLOCKS = 8
 """Blocks that one task reads at the most: what many cores share should not become few tasks."""
-SHORT = 800
+MAX_DENSE_SIDE = 800
 """Rows or columns that dense rows have at the most to be decomposed in memory."""
 IN_MEMORY = "in_memory"
 """Annotation of an array whose blocks are views of rows in memory."""
-SAID = "bytes_of_blocks"
+BLOCK_NBYTES = "bytes_of_blocks"
 """Annotation of an array's layer that says how large its blocks are."""
 ROWS_OF = "rows_of"
 """Annotation that says which store has the same rows in the same order."""
@@ -65,7 +73,7 @@ InMemory: TypeAlias = NDArray[Any] | sparse.sparray | sparse.spmatrix
 """A dense or sparse matrix in this process."""
 Stream: TypeAlias = InMemory | da.Array | HoldsCounts | Blocks
 """Everything that a pass can read."""
-Shape: TypeAlias = tuple[int, int, str] | None
+DeclaredBlock: TypeAlias = tuple[int, int, str] | None
 """Rows, columns and dtype that an array says one of its blocks has; None for blocks that are not rows."""
 
 
@@ -73,7 +81,7 @@ def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return the Dask array behind ``X``, cut into row blocks of known sizes."""
     X = strip_labels(X)
     # Asked for once: a store builds its array anew each time.
-    array = backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
+    array = read_backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
     if not isinstance(array, da.Array):
         refuse_other_containers(X)
         if is_in_memory(array):
@@ -103,7 +111,7 @@ def is_in_memory(X: object) -> bool:
     return X.in_memory if isinstance(X, Blocks) else isinstance(X, np.ndarray) or is_sparse(X)
 
 
-def backed_rows(X: Any) -> da.Array:
+def read_backed_rows(X: Any) -> da.Array:
     """Return the rows of a sparse matrix on disk as AnnData reads them lazily, shape (n_rows, n_columns)."""
     if X.format != "csr":
         raise TypeError(
@@ -127,19 +135,21 @@ def dense_rows(X: Any) -> Any:
     return da.from_array(X, chunks=("auto", -1), name=False) if on_disk else X
 
 
-def in_cuts(X: Stream, name: str, *, is_local: bool) -> da.Array:
+def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:
     """Return the Dask array of one stream of a pass; ``is_local`` says whether all its streams lie in this process."""
     if isinstance(X, Blocks):
-        return as_array(X, f"{name}-block-{uuid4().hex}")  # read and summarized by one task, of this name
+        return blocks_as_array(
+            X, f"{name}-block-{uuid4().hex}"
+        )  # read and summarized by one task, of this name
     return in_blocks(X) if is_local else lazy_rows(X)
 
 
-def as_array(blocks: Blocks, name: str) -> da.Array:
+def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
     """Return an array with one element a block, so that one mechanism serves rows and all else."""
     if not len(blocks.items):
         raise ValueError("there is no block at all")
-    layer = {(name, i, 0): call((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
-    # The object dtype marks a stream of anything: `shape_said` promises nothing about its blocks.
+    layer = {(name, i, 0): make_task((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
+    # The object dtype marks a stream of anything: `get_declared_block` promises nothing about its blocks.
     meta = np.empty((0, 0), dtype=object)
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
@@ -166,7 +176,7 @@ def in_blocks(X: Any, size: int | None = None) -> da.Array:
     return annotated(da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta), IN_MEMORY, value=True)
 
 
-def check_cuts(arrays: Sequence[da.Array]) -> None:
+def check_aligned_chunks(arrays: Sequence[da.Array]) -> None:
     """Refuse streams that are not cut alike."""
     # Streams are paired by the number of the block, so their cuts must be the same.
     cuts = {array.chunks[0] for array in arrays}
@@ -183,14 +193,14 @@ def slices_of(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
         yield row_slice(X, start, stop) if is_sparse(X) else X[start:stop]
 
 
-def shape_said(array: da.Array, number: int) -> Shape:
+def get_declared_block(array: da.Array, number: int) -> DeclaredBlock:
     """Return what an array says about one of its row blocks."""
     if array.dtype.kind == "O":  # a stream of anything, one element a block
         return None
     return int(array.chunks[0][number]), int(array.chunks[1][0]), array.dtype.str
 
 
-def checked_block(block: Any, said: Shape) -> Any:
+def check_block(block: Any, said: DeclaredBlock) -> Any:
     """Return a block as a kernel takes it: a ``csr_array`` without repeated entries, or an ndarray."""
     if is_sparse(block):
         block = sparse_products.canonical_rows(block)
@@ -228,7 +238,7 @@ def row_numbers(rows: Any) -> Any:
 
 def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
     """Let an array of sparse blocks say how large they will be in memory."""
-    return array if n_bytes is None else annotated(array, SAID, np.asarray(n_bytes, dtype=np.int64))
+    return array if n_bytes is None else annotated(array, BLOCK_NBYTES, np.asarray(n_bytes, dtype=np.int64))
 
 
 def annotated(array: da.Array, key: str, value: object) -> da.Array:
@@ -238,7 +248,7 @@ def annotated(array: da.Array, key: str, value: object) -> da.Array:
     return array
 
 
-def annotation(array: da.Array, key: str) -> Any:
+def get_annotation(array: da.Array, key: str) -> Any:
     """Return what an array itself says, None if it says nothing."""
     layer = getattr(array.dask, "layers", {}).get(array.name)
     return (getattr(layer, "collection_annotations", None) or {}).get(key)
@@ -246,11 +256,11 @@ def annotation(array: da.Array, key: str) -> Any:
 
 def bytes_said(array: da.Array) -> list[int] | None:
     """Return how large the blocks of an array are in memory."""
-    said = annotation(array, SAID)
+    said = get_annotation(array, BLOCK_NBYTES)
     return None if said is None or len(said) != array.numblocks[0] else [int(one) for one in said]
 
 
-def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
+def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]:
     """Return the blocks that each task reads: several where a summary of ``target`` bytes is much larger than they are.
 
     How many are joined depends on their bytes and on the summary, never on the machine, so that results do not either.
@@ -259,31 +269,31 @@ def spans_of(arrays: Sequence[da.Array], target: int) -> list[range]:
 
     >>> from dspectral import write_counts
     >>> rows = write_counts(np.eye(5), "memory://spans", block_rows=1).counts
-    >>> spans_of([rows], 40), spans_of([rows], 0) == [range(i, i + 1) for i in range(5)]
+    >>> group_blocks_by_size([rows], 40), group_blocks_by_size([rows], 0) == [range(i, i + 1) for i in range(5)]
     ([range(0, 2), range(2, 4), range(4, 5)], True)
     """
     n_blocks = arrays[0].numblocks[0]
     said = [bytes_said(array) for array in arrays] if target else [None]
-    target = min(target, joined_bytes())
+    target = min(target, get_max_group_bytes())
     if any(one is None for one in said):
         return [range(i, i + 1) for i in range(n_blocks)]
     sizes = [sum(of_block) for of_block in zip(*filter(None, said), strict=True)]
     # Invariant: the blocks before starts[-1] are in finished runs; `filled` bytes are in the one that grows.
     starts, filled = [0], 0
     for i, size in enumerate(sizes):
-        if i > starts[-1] and (filled + size > target or i - starts[-1] == MOST_JOINED):
+        if i > starts[-1] and (filled + size > target or i - starts[-1] == MAX_GROUPED_BLOCKS):
             starts.append(i)
             filled = 0
         filled += size
     return [range(*ends) for ends in pairwise([*starts, n_blocks])]
 
 
-def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
+def join_blocks(first: int, shapes: Sequence[DeclaredBlock], *blocks: Any) -> CSRRows:
     """Check consecutive blocks of one stream, and put them together."""
     checked = []
     for number, (block, shape) in enumerate(zip(blocks, shapes, strict=True), first):
         try:
-            checked.append(checked_block(block, shape))
+            checked.append(check_block(block, shape))
         except ValueError as error:
             raise ValueError(f"row block {number}: {error}") from error
     joined = sparse.csr_array(sparse.vstack([sparse.csr_array(one) for one in checked], format="csr"))
@@ -291,48 +301,48 @@ def join(first: int, shapes: Sequence[Shape], *blocks: Any) -> CSRRows:
     return joined
 
 
-def rows_in(arrays: Sequence[da.Array]) -> int | None:
+def count_rows(arrays: Sequence[da.Array]) -> int | None:
     """Return the rows of streams that are cut alike; None for streams of something else than rows."""
     known = [array for array in arrays if array.dtype.kind != "O"]
     return int(sum(known[0].chunks[0])) if known else None
 
 
-def bytes_in(arrays: Sequence[da.Array]) -> int | None:
+def count_bytes(arrays: Sequence[da.Array]) -> int | None:
     """Return the bytes of all streams together, as far as they are known before they are read."""
     if any(array.dtype.kind == "O" for array in arrays):
         return None
-    sizes = [_bytes_of_rows(array) for array in arrays]
+    sizes = [_get_array_bytes(array) for array in arrays]
     return None if None in sizes else sum(filter(None, sizes))
 
 
-def _bytes_of_rows(array: da.Array) -> int | None:
+def _get_array_bytes(array: da.Array) -> int | None:
     if isinstance(array._meta, np.ndarray):  # noqa: SLF001  the kind of its blocks
         return int(array.nbytes)
-    if annotation(array, IN_MEMORY):
+    if get_annotation(array, IN_MEMORY):
         return sum(bytes_of(getattr(block, "value", block)) for block in array.dask.values())
     said = bytes_said(array)
     return None if said is None else sum(said)
 
 
-def _bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
+def _get_bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
     """Return rows, their bytes as far as they are known before they are read, and whether their blocks are dense."""
     rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
     is_lazy_array = isinstance(rows, da.Array)
-    n_bytes = bytes_in([rows]) if is_lazy_array else bytes_of(rows)
+    n_bytes = count_bytes([rows]) if is_lazy_array else bytes_of(rows)
     return rows, n_bytes, isinstance(rows._meta if is_lazy_array else rows, np.ndarray)  # noqa: SLF001
 
 
 def is_small(X: Stream) -> bool:
     """Report whether rows, lazy sparse ones only of a store, have few enough entries to be decomposed in memory."""
-    rows, n_bytes, is_dense = _bytes_and_kind(X)
-    if is_dense and min(rows.shape) > SHORT:
+    rows, n_bytes, is_dense = _get_bytes_and_kind(X)
+    if is_dense and min(rows.shape) > MAX_DENSE_SIDE:
         return False
-    return n_bytes is not None and n_bytes <= in_memory_bytes()
+    return n_bytes is not None and n_bytes <= get_in_memory_bytes()
 
 
 def has_few_zeros(X: Stream, share: float) -> bool:
     """Report whether blocks are dense, or are known to store so large a share of their entries."""
-    rows, n_bytes, is_dense = _bytes_and_kind(X)
+    rows, n_bytes, is_dense = _get_bytes_and_kind(X)
     entries = share * rows.shape[0] * rows.shape[1]
     return is_dense or (n_bytes is not None and n_bytes >= entries * (rows.dtype.itemsize + 4))
 
@@ -347,9 +357,9 @@ def block_tasks(
     graph: Graph = {}
     # Optimized together, so that streams made from one source share the tasks that read it.
     for array in dask.optimize(*arrays):
-        graph.update(nodes_of(array))
+        graph.update(get_array_nodes(array))
     shared = f"shared-{name}"
-    graph[shared] = for_all(shared, function)
+    graph[shared] = shared_node(shared, function)
     tree: Tree = {}
     # What each array promises travels with the task that reads, which compares it with what it finds.
     n_blocks = arrays[0].numblocks[0]
@@ -358,26 +368,30 @@ def block_tasks(
     for i, span in enumerate(spans):
         key, first = (name, i, 0), span[0]
         of_blocks = [key_of[number] for number in span for key_of in keys]
-        shapes: tuple[Shape, ...] = tuple(shape_said(array, first) for array in arrays)
+        shapes: tuple[DeclaredBlock, ...] = tuple(get_declared_block(array, first) for array in arrays)
         read, sizes = of_blocks, tuple[int, ...]()
         if len(span) > 1:
             # A task of its own within the fused one: blocks are let go once they are joined.
             read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
             for to, array, key_of in zip(read, arrays, keys, strict=True):
-                shapes = tuple(shape_said(array, number) for number in span)
-                graph[to] = call(to, join, first, shapes, *(result_of(key_of[number]) for number in span))
+                shapes = tuple(get_declared_block(array, number) for number in span)
+                graph[to] = make_task(
+                    to, join_blocks, first, shapes, *(task_ref(key_of[number]) for number in span)
+                )
             sizes = tuple(arrays[0].chunks[0][number] for number in span)
-        graph[key] = call(key, call_on_blocks, result_of(shared), first, shapes, sizes, *map(result_of, read))
+        graph[key] = make_task(
+            key, call_on_blocks, task_ref(shared), first, shapes, sizes, *map(task_ref, read)
+        )
         tree[key] = of_blocks
     return graph, tree
 
 
 def call_on_blocks(
-    shared: Shared, first: int, shapes: Sequence[Shape], sizes: Sequence[int], *rows: Any
+    shared: SharedFunction, first: int, shapes: Sequence[DeclaredBlock], sizes: Sequence[int], *rows: Any
 ) -> Any:
     """Call a function of a block, or of several joined ones of some sizes; what it refuses gets the block's number."""
     try:
-        blocks = rows if sizes else map(checked_block, rows, shapes)
+        blocks = rows if sizes else map(check_block, rows, shapes)
         with blas_in_one_thread():
             return aligned(shared.function)(*map(aligned, blocks))
     except ValueError as error:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from dspectral.linalg.blas import aligned, blas_in_one_thread
 
-call, result_of, needed_for = Task, TaskRef, cull
+make_task, task_ref, cull_graph = Task, TaskRef, cull
 """A task, which calls a function; an argument that stands for the result of another task; and what some tasks need."""
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
@@ -52,7 +52,7 @@ TASKS = (
 """Label of a task, by the form of its key."""
 
 
-class Shared(NamedTuple):
+class SharedFunction(NamedTuple):
     """A function that is one node of the graph for all tasks.
 
     The first array of a message lies behind its head, at an odd byte, where each task would copy it: `first` is small.
@@ -62,11 +62,11 @@ class Shared(NamedTuple):
     function: Callable[..., Any]
 
 
-class Guarded(partial[Any]):
+class GuardedFunction(partial[Any]):
     """The function of a task within another that changes no result: what a task computes is read through it."""
 
 
-def layer_of_blocks(name: str) -> str:
+def new_block_layer(name: str) -> str:
     """Return a new name for the layer of the blocks of a pass."""
     return f"{name}-block-{uuid4().hex}"
 
@@ -76,7 +76,7 @@ def pass_of_layer(layer: str) -> str:
 
     It is read from the layer's name because ``persist`` and ``dask.optimize`` keep names and drop annotations.
 
-    >>> pass_of_layer(layer_of_blocks("weigh")), pass_of_layer("getitem-0123")
+    >>> pass_of_layer(new_block_layer("weigh")), pass_of_layer("getitem-0123")
     ('weigh', '')
     """
     found = LAYER.fullmatch(layer)
@@ -97,22 +97,22 @@ def task_label(key: str) -> str:
     return next(found, f"the task {key}")
 
 
-def for_all(key: Key, function: Callable[..., object]) -> Node:
+def shared_node(key: Key, function: Callable[..., object]) -> Node:
     """Return a node that holds a function for all tasks: it is in the graph once."""
-    return DataNode(key, Shared(np.zeros(1, dtype=np.uint8), function))
+    return DataNode(key, SharedFunction(np.zeros(1, dtype=np.uint8), function))
 
 
-def nodes_of(array: da.Array) -> Graph:
+def get_array_nodes(array: da.Array) -> Graph:
     """Return the nodes behind a Dask array."""
     return dict(convert_legacy_graph(dict(array.__dask_graph__())))
 
 
-def merge_group(level: int, token: str) -> str:
+def get_merge_group(level: int, token: str) -> str:
     """Return the name of the task group of one level of merges."""
     return f"merge-level-{level}-{token}"
 
 
-def merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Callable[..., Any]) -> Key:
+def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Callable[..., Any]) -> Key:
     """Add merges of ``fan_in`` neighbors to a graph and its tree until one is left, whose key is returned."""
     keys, level = list(tree), 0
     # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
@@ -125,8 +125,8 @@ def merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Callabl
             if len(group) == 1:
                 merged.append(group[0])  # nobody to merge with: it moves up as it is
                 continue
-            key = (merge_group(level, token), i)
-            graph[key] = call(key, merge, level, *map(result_of, group))
+            key = (get_merge_group(level, token), i)
+            graph[key] = make_task(key, merge, level, *map(task_ref, group))
             tree[key] = group
             merged.append(key)
         keys = merged
@@ -170,7 +170,7 @@ def wrap_task(
 def guard_tasks(graph: Graph, function: Callable[..., object], *arguments: object) -> Graph:
     """Return the same tasks within ``function(inner, label, *arguments, ...)``, which changes no result."""
     return {
-        key: wrap_task(node, function, task_label(str(key)), *arguments, kind=Guarded)
+        key: wrap_task(node, function, task_label(str(key)), *arguments, kind=GuardedFunction)
         if type(node) is Task
         else node
         for key, node in graph.items()
@@ -192,35 +192,37 @@ class Sealed:
         return self.read
 
 
-class Recipes:
+class GraphTokenizer:
     """Digests of what tasks compute, whatever they are called: keys are left out, as most are new in each process."""
 
-    def __init__(self, graph: Mapping[Key, Node], digest_of: Callable[[object], str]) -> None:
-        self._graph, self._digest_of = graph, digest_of
-        self._known: dict[Key, str] = {}
+    def __init__(self, graph: Mapping[Key, Node], digest: Callable[[object], str]) -> None:
+        self._graph, self._digest = graph, digest
+        self._digests: dict[Key, str] = {}
 
-    def of(self, key: Key) -> str:
+    def tokenize(self, key: Key) -> str:
         """Return the digest of a task and of all that it needs."""
-        if key not in self._known:
-            self._known[key] = self._of_node(self._graph[key])
-        return self._known[key]
+        if key not in self._digests:
+            self._digests[key] = self._tokenize_node(self._graph[key])
+        return self._digests[key]
 
-    def _of_node(self, node: Any) -> str:
+    def _tokenize_node(self, node: Any) -> str:
         """Return the digest of a task, a reference to one, or a value."""
         if isinstance(node, TaskRef | Alias):
-            return self.of(node.key if isinstance(node, TaskRef) else node.target)
+            return self.tokenize(node.key if isinstance(node, TaskRef) else node.target)
         if isinstance(node, DataNode) or not isinstance(node, Task):
-            return self._digest_of(node.value if isinstance(node, DataNode) else node)
+            return self._digest(node.value if isinstance(node, DataNode) else node)
         func: Any = node.func
-        while isinstance(func, Guarded):
+        while isinstance(func, GuardedFunction):
             func = func.args[0]
         if func is _execute_subgraph:
             inner, result, names, *needed = node.args
-            within = Recipes(inner, self._digest_of)
-            within._known |= {name: self._of_node(need) for name, need in zip(names, needed, strict=True)}
-            return within.of(result)
+            within = GraphTokenizer(inner, self._digest)
+            within._digests |= {
+                name: self._tokenize_node(need) for name, need in zip(names, needed, strict=True)
+            }
+            return within.tokenize(result)
         # The tuples, lists and dicts of a graph are tasks too, which gather their parts.
         function = type(node).__name__ if isinstance(node, NestedContainer) else func
         named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
-        parts = [self._of_node(one) for one in (*node.args, *(value for _, value in named))]
-        return self._digest_of((function, *parts, *(name for name, _ in named)))
+        parts = [self._tokenize_node(one) for one in (*node.args, *(value for _, value in named))]
+        return self._digest((function, *parts, *(name for name, _ in named)))

@@ -21,55 +21,55 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.configuration import configured_fan_in, merges_of, wants_same_bits
-from dspectral.engine.around.checkpoints import Checkpoints, Folder, PartError
-from dspectral.engine.around.cluster import compare_machines, kinds_of_machines, same_bits_only
-from dspectral.engine.around.cluster_pass import compute_on
+from dspectral.configuration import configured_fan_in, count_merges, requires_same_bits
+from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints
+from dspectral.engine.around.cluster import compare_machines, get_machine_kinds, require_same_bits
+from dspectral.engine.around.cluster_pass import compute_on_cluster
 from dspectral.engine.around.context import (
-    FirstPass,
     RunContext,
+    StopAtFirstPass,
     client_in_force,
-    current,
     current_cache,
-    runs_in_task,
+    current_context,
+    is_in_worker_task,
 )
-from dspectral.engine.around.events import BlocksDone, Client, PassBegan, PassEnded
-from dspectral.engine.around.memory import PassNeed, check_memory, need_of_pass, spans_for
+from dspectral.engine.around.events import BlocksDone, Client, PassEnded, PassStarted
+from dspectral.engine.around.memory import PassMemory, check_memory, estimate_pass_memory, group_blocks
 from dspectral.engine.around.progress import LocalCounts, merge_and_emit
-from dspectral.engine.around.retries import pinned_and_named, with_retries
+from dspectral.engine.around.retries import add_retries, run_single_threaded
 from dspectral.engine.blocks import (
     ROWS_OF,
     Blocks,
     Stream,
     annotated,
-    annotation,
-    as_array,
+    as_row_chunks,
     block_tasks,
-    bytes_in,
+    blocks_as_array,
     bytes_said,
     call_on_blocks,
-    check_cuts,
+    check_aligned_chunks,
+    count_bytes,
+    count_rows,
+    get_annotation,
     in_blocks,
-    in_cuts,
     is_in_memory,
     lazy_rows,
-    rows_in,
     say_bytes,
     slices_of,
 )
 from dspectral.engine.graph import (
     Graph,
     Key,
-    Shared,
-    call,
-    for_all,
+    SharedFunction,
+    add_merge_tree,
     fuse_into,
-    layer_of_blocks,
-    merge_group,
+    get_merge_group,
+    make_task,
     merge_on_level,
-    merge_tree,
+    new_block_layer,
     pass_of_layer,
-    result_of,
+    shared_node,
+    task_ref,
 )
 from dspectral.engine.summary import Summary, bytes_of
 from dspectral.linalg.blas import blas_in_one_thread
@@ -79,14 +79,14 @@ from dspectral.types import Rows, is_sparse
 S = TypeVar("S", bound=Summary)
 
 
-def _forget_threads() -> None:
+def _reset_thread_pools() -> None:
     """Let a forked process start threads of its own: it would wait for those of its parent for ever."""
     dask.threaded.default_pool, dask.threaded.pools_lock = None, Lock()
     dask.threaded.pools.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_reset_thread_pools)
 
 
 def summarize(
@@ -141,27 +141,29 @@ def summarize(
     if fan_in < 2:
         raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
     is_local = all(is_in_memory(stream) for stream in streams)
-    arrays = [in_cuts(stream, name, is_local=is_local) for stream in streams]
-    check_cuts(arrays)
-    context, damaged = current(), set[str]()
-    n_begun = context.fit.n_begun if context.fit else 0
+    arrays = [as_row_chunks(stream, name, is_local=is_local) for stream in streams]
+    check_aligned_chunks(arrays)
+    context, damaged = current_context(), set[str]()
+    n_started = context.fit.n_started if context.fit else 0
     cache = current_cache() if keep is None else place_of(keep)
     while True:
-        result, begun, need = _graph_of_pass(context, arrays, of, fan_in, name, is_local, cache, damaged)
+        result, pass_info, need = _build_pass_graph(
+            context, arrays, of, fan_in, name, is_local, cache, damaged
+        )
         try:
-            with _computing(context, result.dask, begun, need, is_local=is_local) as how:
+            with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as how:
                 (summary,) = dask.compute(result, **how)
-        except PartError as error:
+        except CheckpointError as error:
             sentence, path = error.args
             warnings.warn(sentence, stacklevel=2)
             damaged.add(path)
             if context.fit is not None:  # the attempt that it ended was no pass
-                context.fit.n_begun = n_begun
+                context.fit.n_started = n_started
         else:
             return summary if cache is None else summary.summary  # type: ignore[no-any-return]
 
 
-def _graph_of_pass(
+def _build_pass_graph(
     context: RunContext,
     arrays: list[da.Array],
     of: Callable[..., S],
@@ -170,48 +172,50 @@ def _graph_of_pass(
     is_local: bool,
     cache: Place | None,
     damaged: set[str],
-) -> tuple[Delayed, PassBegan, PassNeed]:
+) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, what it will do, and what it takes."""
     # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
     # another `of`.
-    label, spans = layer_of_blocks(name), spans_for(of, arrays)
+    label, spans = new_block_layer(name), group_blocks(of, arrays)
     run = label.rpartition("-")[2]
     graph, tree = block_tasks(of, arrays, label, spans)
     leaves = list(tree)
-    merges, n_blocks = merges_of(len(leaves), fan_in), arrays[0].numblocks[0]
-    begun = PassBegan(
+    merges, n_blocks = count_merges(len(leaves), fan_in), arrays[0].numblocks[0]
+    pass_info = PassStarted(
         run,
         name,
         label,
         len(leaves),
-        tuple(merge_group(level, run) for level in range(1, len(merges) + 1)),
+        tuple(get_merge_group(level, run) for level in range(1, len(merges) + 1)),
         sum(merges),
         fan_in,
-        n_rows=rows_in(arrays),
-        n_bytes=bytes_in(arrays),
+        n_rows=count_rows(arrays),
+        n_bytes=count_bytes(arrays),
         n_joined=n_blocks if len(leaves) < n_blocks else 0,
     )
-    client = _client_of(is_local=is_local)
+    client = _get_client(is_local=is_local)
     is_heard = client is not None and (context.has_listeners or context.counts_blocks)
     fit = context.fit.token if context.fit else ""
     merge = partial(merge_and_emit, fit, run) if is_heard else merge_on_level
-    root = merge_tree(graph, tree, fan_in, run, merge)
+    root = add_merge_tree(graph, tree, fan_in, run, merge)
     if cache is not None:
-        checkpoints = Checkpoints(Folder(*cache), of, kinds_of_machines(client), damaged)
+        checkpoints = Checkpoints(CheckpointFolder(*cache), of, get_machine_kinds(client), damaged)
         graph, root = checkpoints.rewrite(graph, tree, root)
         n_blocks, n_merges = (
             sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :])
         )
-        begun = begun._replace(n_kept=begun.n_blocks - n_blocks, n_kept_merges=begun.n_merges - n_merges)
-    label, graph = f"merge-{run}", _guarded(leaves, graph)
+        pass_info = pass_info._replace(
+            n_kept=pass_info.n_blocks - n_blocks, n_kept_merges=pass_info.n_merges - n_merges
+        )
+    label, graph = f"merge-{run}", _add_guards(leaves, graph)
     result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
-    return result, begun, need_of_pass(of, arrays, spans, fan_in)
+    return result, pass_info, estimate_pass_memory(of, arrays, spans, fan_in)
 
 
-def _guarded(leaves: Iterable[Key], graph: Graph) -> Graph:
+def _add_guards(leaves: Iterable[Key], graph: Graph) -> Graph:
     """Return the graph as it runs: leaves fused with what they read, workers compared, and tasks tried again."""
     graph = fuse_into(leaves, graph)
-    return with_retries(same_bits_only(graph) if wants_same_bits() else graph)
+    return add_retries(require_same_bits(graph) if requires_same_bits() else graph)
 
 
 def map_rows(
@@ -235,26 +239,26 @@ def map_rows(
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
         sizes = in_blocks(rows).chunks[0]
         group, n_bytes = f"{name}-block", bytes_of(rows)
-        begun = PassBegan(uuid4().hex, name, group, len(sizes), n_rows=rows.shape[0], n_bytes=n_bytes)
-        shared = Shared(np.empty(0, dtype=np.uint8), function)
-        with _running_pass(current(), begun):
+        pass_info = PassStarted(uuid4().hex, name, group, len(sizes), n_rows=rows.shape[0], n_bytes=n_bytes)
+        shared = SharedFunction(np.empty(0, dtype=np.uint8), function)
+        with _emit_pass_events(current_context(), pass_info):
             slices = enumerate(slices_of(rows, sizes))
             parts = [call_on_blocks(shared, i, (None,), (), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
             raise ValueError(f"n_rows must say of each of the {len(X.items)} blocks how many rows it becomes")
-        array, sizes = as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
+        array, sizes = blocks_as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
     else:
         array = lazy_rows(X)
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
-    label = layer_of_blocks(name)
+    label = new_block_layer(name)
     graph, tree = block_tasks(function, [array], label)
-    graph = _guarded(tree, graph)
+    graph = _add_guards(tree, graph)
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
-    annotated(mapped, ROWS_OF, annotation(array, ROWS_OF))
+    annotated(mapped, ROWS_OF, get_annotation(array, ROWS_OF))
     # Weights and the like leave blocks about as large as they were.
     return say_bytes(mapped, bytes_said(array) if sparse_output else None)
 
@@ -263,10 +267,10 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     """Bring the result of :func:`map_rows` into this process."""
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
-    n_rows, n_bytes = rows_in([X]), bytes_in([X])
+    n_rows, n_bytes = count_rows([X]), count_bytes([X])
     name = pass_of_layer(str(X.name)) or str(X.name).rpartition("-")[0]
-    begun = PassBegan(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
-    with _computing(current(), X.dask, begun) as how:
+    pass_info = PassStarted(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
+    with _pass_context(current_context(), X.dask, pass_info) as how:
         return dask.compute(X, **how)[0]
 
 
@@ -289,37 +293,37 @@ def run_tasks(
     # The function is one node of the graph, whatever is bound to it.
     shared = f"shared-{label}"
     keys = [(label, i) for i in range(len(items))]
-    layer: Graph = {shared: for_all(shared, function)}
+    layer: Graph = {shared: shared_node(shared, function)}
     for key, item in zip(keys, items, strict=True):
-        layer[key] = call(key, pinned_and_named, result_of(shared), item)
-    graph = HighLevelGraph.from_collections(label, _guarded((), layer))
-    begun = PassBegan(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
+        layer[key] = make_task(key, run_single_threaded, task_ref(shared), item)
+    graph = HighLevelGraph.from_collections(label, _add_guards((), layer))
+    pass_info = PassStarted(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
-    with _computing(current(), graph, begun) as how:
+    with _pass_context(current_context(), graph, pass_info) as how:
         return list(dask.compute(*results, **options, **how))
 
 
-def _client_of(*, is_local: bool) -> Client | None:
+def _get_client(*, is_local: bool) -> Client | None:
     """Return the client that computes a pass: none of what lies in this process, or within a task."""
-    return None if is_local or runs_in_task() else client_in_force()
+    return None if is_local or is_in_worker_task() else client_in_force()
 
 
 @contextmanager
-def _computing(
+def _pass_context(
     context: RunContext,
     graph: HighLevelGraph,
-    begun: PassBegan,
-    need: PassNeed | None = None,
+    pass_info: PassStarted,
+    need: PassMemory | None = None,
     *,
     is_local: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
-    client, fit, is_pass = _client_of(is_local=is_local), context.fit, need is not None
+    client, fit, is_pass = _get_client(is_local=is_local), context.fit, need is not None
     if context.dry_run and fit is not None and fit.is_counted(is_pass=is_pass):
         # `dspectral.plan` lets a fit run until its first pass is known, and goes on from what this carries.
-        raise FirstPass(begun, need, graph)
+        raise StopAtFirstPass(pass_info, need, graph)
     if need is not None:
-        check_memory(need, client, begun.name)
+        check_memory(need, client, pass_info.name)
     if client is not None and client.status == "running":
         compare_machines(client)
     # A scheduler that is named goes before a distributed client, to which all the data in memory would be copied.
@@ -329,7 +333,7 @@ def _computing(
     with (
         blas_in_one_thread(),
         warnings.catch_warnings(),
-        _running_pass(context, begun, is_pass=is_pass, client=client) as how,
+        _emit_pass_events(context, pass_info, is_pass=is_pass, client=client) as how,
     ):
         # Dask advises to scatter large arrays; but scattered data is lost when its worker dies, and fits must survive
         # that, as data in the graph does.
@@ -338,25 +342,25 @@ def _computing(
 
 
 @contextmanager
-def _running_pass(
-    context: RunContext, begun: PassBegan, *, is_pass: bool = False, client: Client | None = None
+def _emit_pass_events(
+    context: RunContext, pass_info: PassStarted, *, is_pass: bool = False, client: Client | None = None
 ) -> Iterator[dict[str, Any]]:
     """Emit the events of a pass, numbered if it reads data, around the body; yield options of ``dask.compute``."""
     if fit := context.fit:
         is_counted = fit.is_counted(is_pass=is_pass)
-        fit.n_begun += is_counted
-        number, n_passes = (fit.n_begun, fit.n_passes) if is_counted else (None, None)
-        begun = begun._replace(fit=fit.token, of=fit.name, number=number, n_passes=n_passes)
-    context.emit(begun, client)
-    if begun.n_kept:
-        context.emit(BlocksDone(begun.fit, begun.run, begun.n_kept, begun.n_kept_merges))
+        fit.n_started += is_counted
+        number, n_passes = (fit.n_started, fit.n_passes) if is_counted else (None, None)
+        pass_info = pass_info._replace(fit=fit.token, fit_name=fit.name, number=number, n_passes=n_passes)
+    context.emit(pass_info, client)
+    if pass_info.n_kept:
+        context.emit(BlocksDone(pass_info.fit, pass_info.run, pass_info.n_kept, pass_info.n_kept_merges))
     start, error = time.perf_counter(), ""
     try:
         if client is not None:
-            yield {"scheduler": partial(compute_on, client, begun)}
+            yield {"scheduler": partial(compute_on_cluster, client, pass_info)}
         elif context.counts_blocks:
             # Named in the call and not registered: a fit in another thread would take registered ones away.
-            yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(begun, context.emit))]}
+            yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(pass_info, context.emit))]}
         else:
             yield {}
     # Interrupts too: the event of the end says what ended the pass.
@@ -365,4 +369,4 @@ def _running_pass(
         raise
     finally:
         seconds = time.perf_counter() - start
-        context.emit(PassEnded(begun.fit, begun.run, begun.name, seconds, error), client)
+        context.emit(PassEnded(pass_info.fit, pass_info.run, pass_info.name, seconds, error), client)

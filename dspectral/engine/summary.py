@@ -90,10 +90,10 @@ def add_fields(*parts: T) -> T:
     >>> add_fields(Totals(1, np.ones(2)), Totals(2, np.ones(2)))
     Totals(n_rows=3, total=array([2., 2.]))
     """
-    return type(parts[0])(*map(_sum, zip(*parts, strict=True)))
+    return type(parts[0])(*map(_add_values, zip(*parts, strict=True)))
 
 
-def _sum(values: tuple[Any, ...]) -> Any:
+def _add_values(values: tuple[Any, ...]) -> Any:
     first = values[0]
     if first is None or isinstance(first, bool):  # a setting, alike in all parts
         return first
@@ -103,11 +103,11 @@ def _sum(values: tuple[Any, ...]) -> Any:
     if isinstance(first, tuple):
         return add_fields(*values)
     if isinstance(first, np.ndarray):
-        return _sum_arrays(values) if first.dtype.kind == "f" else np.add.reduce(values)
+        return _add_arrays(values) if first.dtype.kind == "f" else np.add.reduce(values)
     return math.fsum(values) if isinstance(first, float) else sum(values)
 
 
-def _sum_arrays(arrays: tuple[NDArray[np.floating[Any]], ...]) -> NDArray[np.floating[Any]]:
+def _add_arrays(arrays: tuple[NDArray[np.floating[Any]], ...]) -> NDArray[np.floating[Any]]:
     """Add from left to right in the memory of the result; ``np.add.reduce`` would first stack all arrays."""
     first, *others = arrays
     if not others:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
 from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows
-from dspectral.engine.around.memory import PassNeed, check_memory
+from dspectral.engine.around.memory import PassMemory, check_memory
 from dspectral.engine.blocks import slices_of
 from dspectral.engine.summary import Need
 from dspectral.inputs.rows import checked_rows, row_dtype
@@ -146,7 +146,7 @@ def admit_labels(n_labels: int, n_each: int, n_copies: int) -> None:
             UserWarning,
             stacklevel=4,
         )
-    check_memory(PassNeed(Need(0, n_bytes), 0, 0, 1), None, "labels")
+    check_memory(PassMemory(Need(0, n_bytes), 0, 0, 1), None, "labels")
 
 
 def label_names(y: object, n_labels: int) -> NDArray[Any]:

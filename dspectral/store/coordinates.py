@@ -17,8 +17,8 @@ import zarr
 from dspectral.engine import collect_rows, emits_events, lazy_rows, run_tasks
 from dspectral.engine.around.checkpoints import UnknownContentError, digest
 from dspectral.engine.around.retries import retried
-from dspectral.engine.blocks import ROWS_OF, annotation
-from dspectral.engine.graph import Recipes, nodes_of, pass_of_layer
+from dspectral.engine.blocks import ROWS_OF, get_annotation
+from dspectral.engine.graph import GraphTokenizer, get_array_nodes, pass_of_layer
 from dspectral.store.anndata_files import optional_module
 from dspectral.store.array_files import compressors_of
 from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed
@@ -243,7 +243,7 @@ def write_rows(
 
 def _make_header(rows: da.Array) -> dict[str, Any]:
     """Return the head of coordinates of which nothing is written yet."""
-    (n, k), dtype, known = rows.shape, rows.dtype, annotation(rows, ROWS_OF)
+    (n, k), dtype, known = rows.shape, rows.dtype, get_annotation(rows, ROWS_OF)
     return {
         "token": _compute_token(rows),
         "shape": [n, k],
@@ -264,7 +264,7 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[i
         partial(
             _write_block,
             coordinates=coordinates,
-            of=annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
+            of=get_annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
         ),
         rows.rechunk({0: coordinates.head["chunk_rows"]}, method="tasks"),
         chunks=((1,) * coordinates.n_chunks, (1,)),
@@ -345,9 +345,9 @@ def _open_if_exists(where: Location) -> Coordinates | None:
 
 def _compute_token(rows: da.Array) -> str:
     """Return a digest of what rows are made of; where that is not known, a name of its own."""
-    recipes = Recipes(nodes_of(rows), digest)
+    recipes = GraphTokenizer(get_array_nodes(rows), digest)
     try:
-        return digest([recipes.of((rows.name, i, 0)) for i in range(rows.numblocks[0])])
+        return digest([recipes.tokenize((rows.name, i, 0)) for i in range(rows.numblocks[0])])
     except UnknownContentError:
         return uuid4().hex
 

@@ -13,8 +13,8 @@ from dask.base import tokenize
 from scipy import sparse
 
 from dspectral.engine import emits_events, expect_passes, is_dry_run, is_lazy, lazy_rows, run_tasks
-from dspectral.engine.around.context import FirstPass
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.context import StopAtFirstPass
+from dspectral.engine.around.events import PassStarted
 from dspectral.engine.blocks import in_blocks
 from dspectral.linalg.block_sums import refuse_not_indicator
 from dspectral.store.arrays import digest_of
@@ -157,7 +157,7 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
     )
     if is_dry_run():
         expect_passes(1)
-        raise FirstPass(PassBegan("", "write-block", str(written.name), n_blocks), None, written.dask)
+        raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
     with waiting_threads(always=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from dspectral.engine import listening
 from dspectral.engine.around.context import client_in_force
-from dspectral.engine.around.events import LOGGER, Client, Scheduler, pass_label
-from dspectral.engine.around.progress import DONE
-from dspectral.watch.record import FitState, Phase, Record
+from dspectral.engine.around.events import LOGGER, Client, Scheduler, format_pass_number
+from dspectral.engine.around.progress import DONE_STATES
+from dspectral.watch.record import FitHistory, FitState, Phase
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""
@@ -34,7 +34,7 @@ N_ENDED = 8
 STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
 BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
 _LOCK = threading.Lock()
-_SHOWN: "list[Progress]" = []
+_ACTIVE: "list[Progress]" = []
 """The one that shows; those within it leave that to it."""
 
 
@@ -46,10 +46,10 @@ class View(NamedTuple):
     seconds: float
 
 
-NOTHING = View([], [], 0.0)
+EMPTY_VIEW = View([], [], 0.0)
 
 
-class LocalTasks(Callback):
+class LocalTaskCounter(Callback):
     """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
 
     def __init__(self) -> None:
@@ -70,85 +70,91 @@ class LocalTasks(Callback):
 def scheduler_counts(dask_scheduler: Scheduler) -> tuple[int, int]:
     """Return how many tasks of a scheduler are done, and how many there are."""
     states = [group.states for group in dask_scheduler.task_groups.values()]
-    return sum(one.get(name, 0) for one in states for name in DONE), sum(sum(one.values()) for one in states)
+    return sum(one.get(name, 0) for one in states for name in DONE_STATES), sum(
+        sum(one.values()) for one in states
+    )
 
 
-def headings_of(record: Record) -> tuple[list[str], float | None]:
+def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
     """Return the lines around the bars, that of the fits first, and since when there is something to say."""
-    fits = [fit for fit in record.fits.values() if fit.begun and fit.is_running]
-    passes = [one for _root, one in record.running_passes()]
-    labels = [pass_label(one.begun.number, one.begun.n_passes) for one in passes[:1] if one.begun]
+    fits = [fit for fit in record.fits.values() if fit.started and fit.is_running]
+    passes = [one for _root, one in record.get_running_passes()]
+    labels = [
+        format_pass_number(one.started.number, one.started.n_passes) for one in passes[:1] if one.started
+    ]
     lines = [": ".join([" > ".join(fit.name for fit in fits), *filter(None, labels)])] if fits else []
     lines += [
         f"certificate {fit.certificate:.3g} of the energy" for fit in fits if fit.certificate is not None
     ]
     for one in passes:
-        lost = f"{_plural(one.lost_workers, 'worker')} lost, " if one.lost_workers else ""
-        lines += [f"{lost}{_plural(one.n_redone, 'task')} run again"] if one.n_redone else []
+        lost = f"{_pluralize(one.lost_workers, 'worker')} lost, " if one.lost_workers else ""
+        lines += [f"{lost}{_pluralize(one.n_redone, 'task')} run again"] if one.n_redone else []
     lines += [f"waits: {one.waits}" for one in passes if one.waits]
     lines += [f"{record.n_retried} attempts failed and were repeated"] if record.n_retried else []
-    loops = record.compiling()
+    loops = record.get_compiling_loops()
     lines += [f"compiling {loop} (once, kept for later runs)" for loop in loops]
     return lines, min([fit.since for fit in fits] or loops.values(), default=None)
 
 
-def line_of_end(fit: FitState) -> str:
+def format_finished(fit: FitState) -> str:
     """Return one line about a fit that is over."""
     if fit.ended is None:
         return ""
-    parts = [_plural(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
+    parts = [_pluralize(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
     parts += [] if fit.certificate is None else [f"certificate {fit.certificate:.3g} of the energy"]
     parts += [f"ended by {fit.ended.error}"] if fit.ended.error else []
     return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.ended.seconds:.1f} s"
 
 
-def _plural(n: int, word: str, ending: str = "s") -> str:
+def _pluralize(n: int, word: str, ending: str = "s") -> str:
     return f"{n} {word}{ending * (n != 1)}"
 
 
-def count_of(phase: Phase) -> str:
+def format_counts(phase: Phase) -> str:
     """Return the tasks of a phase, and their speed, in few words.
 
-    >>> count_of(Phase("hash-block", 11, 245, again=6))
+    >>> format_counts(Phase("hash-block", 11, 245, again=6))
     '11/245, 6 of them again'
-    >>> count_of(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
+    >>> format_counts(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
     '1/2, 12,500 rows/s, 2.5 MB/s'
     """
-    rows, rate = phase.speed(phase.n_rows), phase.speed(phase.n_bytes)
+    rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
     again = f"{phase.again} of them again" if phase.again else ""
-    return _joined(
+    return _join_nonempty(
         f"{phase.done}/{phase.total}", again, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
     )
 
 
-def times_of(phase: Phase) -> str:
+def format_times(phase: Phase) -> str:
     """Return how long a phase has taken and how long it will yet, as far as that is known; nothing before it begins."""
-    speed, left = phase.speed(phase.total), phase.total - phase.done
-    to_come = f"{_clock(left / speed)} left" if speed and left else ""
-    return _joined(_clock(phase.seconds), to_come) if phase.done else ""
+    speed, left = phase.get_speed(phase.total), phase.total - phase.done
+    to_come = f"{_format_clock(left / speed)} left" if speed and left else ""
+    return _join_nonempty(_format_clock(phase.seconds), to_come) if phase.done else ""
 
 
-def _joined(*parts: str, by: str = ", ") -> str:
+def _join_nonempty(*parts: str, by: str = ", ") -> str:
     return by.join(filter(None, parts))
 
 
-def _clock(seconds: float) -> str:
+def _format_clock(seconds: float) -> str:
     return str(timedelta(seconds=int(seconds)))
 
 
-def line_of(view: View) -> str:
+def format_line(view: View) -> str:
     """Return one line: time and first heading; each phase with its tasks done, share and time; other headings."""
     first, *others = view.headings
     phases = [
-        _joined(f"{one.name} {count_of(one)}", f"{100 * one.share:.0f} %", times_of(one))
+        _join_nonempty(f"{one.name} {format_counts(one)}", f"{100 * one.share:.0f} %", format_times(one))
         for one in view.phases
     ]
-    return f"[{_clock(view.seconds)}] " + _joined(first, " · ".join([*phases, *others]), by=": ")
+    return f"[{_format_clock(view.seconds)}] " + _join_nonempty(
+        first, " · ".join([*phases, *others]), by=": "
+    )
 
 
-def drawing_of(view: View) -> Group:
+def render_terminal(view: View) -> Group:
     """Return what a terminal shows: a bar for each phase, between headings that may be as wide as the terminal."""
     first, *others = view.headings
     table = Table.grid("", "", "", "", "", padding=(0, 1))
@@ -156,23 +162,27 @@ def drawing_of(view: View) -> Group:
         column.overflow = "fold"
     for one in view.phases:
         bar = ProgressBar(one.total, one.done, width=20)
-        words = (f"{one.share:4.0%}", count_of(one), times_of(one))
+        words = (f"{one.share:4.0%}", format_counts(one), format_times(one))
         table.add_row(Text(f"  {one.name}"), bar, *map(Text, words))
     return Group(
-        Text(_joined(first, _clock(view.seconds), by=" ")), table, *(Text(f"  {text}") for text in others)
+        Text(_join_nonempty(first, _format_clock(view.seconds), by=" ")),
+        table,
+        *(Text(f"  {text}") for text in others),
     )
 
 
-def html_of(view: View, ended: list[str]) -> str:
+def render_html(view: View, ended: list[str]) -> str:
     """Return what a notebook shows: lines of fits that are over, and the view."""
     n_hidden = max(0, len(ended) - N_ENDED)
     lines = [f"and {n_hidden} earlier"] if n_hidden else []
     lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
-    lines += [f"<b>{escape(text)}</b> {_clock(view.seconds)}" for text in view.headings[:1]]
+    lines += [f"<b>{escape(text)}</b> {_format_clock(view.seconds)}" for text in view.headings[:1]]
     for one in view.phases:
         filled = f"display:block;width:{one.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
         bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'
-        lines.append(f"{bar} {one.share:.0%} {escape(f'{one.name} {_joined(count_of(one), times_of(one))}')}")
+        lines.append(
+            f"{bar} {one.share:.0%} {escape(f'{one.name} {_join_nonempty(format_counts(one), format_times(one))}')}"
+        )
     lines += map(escape, view.headings[1:])
     body = "".join(f"<div>{line}</div>" for line in lines)
     return f'<div style="{STYLE}">{body}</div>' if lines else ""
@@ -194,7 +204,7 @@ class Output:
             return
         now = time.monotonic()
         if view.headings and now >= self._next_line:
-            ended = [*ended, line_of(view)]
+            ended = [*ended, format_line(view)]
             self._next_line = now + min(max(LINE_SECONDS[0], view.seconds / 10), LINE_SECONDS[1])
         for line in ended:
             self._console.file.write(line + "\n")
@@ -214,10 +224,10 @@ class Output:
         for line in ended:
             self._console.print(line, markup=False, highlight=False)
         if self._live is not None:
-            self._live.update(drawing_of(view), refresh=True)
+            self._live.update(render_terminal(view), refresh=True)
 
 
-def notebook_shell() -> Any:
+def get_notebook_shell() -> Any:
     """Return the shell of the notebook in which this process runs, or None."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
@@ -241,7 +251,7 @@ class Notebook:
             # Another cell has an output of its own; that of the last one stays.
             self._cell, self._handle, self._ended, self._shown = self._shell.execution_count, None, [], ""
         self._ended += ended
-        html = html_of(view, self._ended)
+        html = render_html(view, self._ended)
         if html == self._shown:  # what does not change does not flicker
             return
         self._shown = html
@@ -292,17 +302,17 @@ class Progress:
         """Show from now on; nothing happens within another one that shows."""
         with _LOCK:
             # Two that draw would write over each other's lines.
-            if _SHOWN:
+            if _ACTIVE:
                 return
-            _SHOWN.append(self)
-        self._record, self._local = Record(), LocalTasks()
-        shell = notebook_shell() if self._stream is None else None
+            _ACTIVE.append(self)
+        self._record, self._local = FitHistory(), LocalTaskCounter()
+        shell = get_notebook_shell() if self._stream is None else None
         self._out = Notebook(shell) if shell is not None else Output(self._stream or sys.stderr)
         self._busy_since: float | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._stack = ExitStack()
-        self._stack.enter_context(listening(self._record.hear, everywhere=True))
+        self._stack.enter_context(listening(self._record.on_event, everywhere=True))
         self._stack.enter_context(self._local)
         self._thread.start()
 
@@ -310,8 +320,8 @@ class Progress:
         """Show nothing any more; what is drawn in a terminal is cleared, what is in a notebook stays."""
         with _LOCK:
             stack, self._stack = self._stack, None
-            if self in _SHOWN:
-                _SHOWN.remove(self)
+            if self in _ACTIVE:
+                _ACTIVE.remove(self)
         # Called a second time, or it never showed: another one did.
         if stack is None:
             return
@@ -338,7 +348,7 @@ class Progress:
         try:
             while not self._ended.wait(INTERVAL):
                 self._show(self._view())
-            self._show(NOTHING)
+            self._show(EMPTY_VIEW)
         except (OSError, ValueError):
             # The terminal is gone or the stream is closed: what is computed does not end with it.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
@@ -347,17 +357,19 @@ class Progress:
         """Return what runs now."""
         now = time.monotonic()
         with self._record.lock:
-            headings, since = headings_of(self._record)
-            phases = [phase for _root, one in self._record.running_passes() for phase in one.phases(now)]
+            headings, since = get_headings(self._record)
+            phases = [
+                phase for _root, one in self._record.get_running_passes() for phase in one.get_phases(now)
+            ]
         phases = phases or self._other_tasks()
-        for name, begun in self._steps[-1:]:
-            headings, since = [name, *headings], begun
+        for name, started in self._steps[-1:]:
+            headings, since = [name, *headings], started
         # Tasks without a fit, such as a user's own `compute`, have no event of their beginning: it is when they were
         # first seen.
         self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
         since = self._busy_since if since is None else since
         if since is None or (isinstance(self._out, Output) and now - since < self._quiet_seconds):
-            return NOTHING
+            return EMPTY_VIEW
         phases = [one._replace(seconds=one.seconds or now - since) for one in phases]
         return View(headings or [""], phases, now - since)
 
@@ -368,7 +380,9 @@ class Progress:
         least = 0.0 if isinstance(self._out, Notebook) else self._quiet_seconds
         if isinstance(self._out, Output) and not self._summaries:
             ended = []
-        self._out.show(view, [line_of_end(fit) for fit in ended if fit.ended and fit.ended.seconds >= least])
+        self._out.show(
+            view, [format_finished(fit) for fit in ended if fit.ended and fit.ended.seconds >= least]
+        )
 
     def _other_tasks(self) -> list[Phase]:
         """Return what runs outside of fits and passes: in this process, or on the cluster of the client."""
@@ -411,7 +425,7 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
     """
     if on is None:
         return Progress(stream=stream)
-    for one in tuple(_SHOWN):
+    for one in tuple(_ACTIVE):
         one.stop()
     shown = Progress(stream=stream)
     if on:

@@ -7,7 +7,7 @@ from tests.cluster.clusters import Cluster
 from tests.cluster.rows import Measured, row_of, write_rows
 
 MEASURED = pytest.StashKey[dict]()
-TELLS = ("Redone", "Waiting", "Retried", "Warned", "Failed")
+TELLS = ("TasksRecomputed", "PassStalled", "TaskRetried", "Warned", "Failed")
 """Kinds of messages that say of a fault."""
 
 
@@ -105,9 +105,9 @@ def right(calm, measured):
 def done_again(heard):
     """Say how many of the tasks of a fit were done again."""
     n_tasks = sum(
-        message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassBegan"
+        message["n_blocks"] + message["n_merges"] for message in heard if message["kind"] == "PassStarted"
     )
-    n_again = sum(message["n_tasks"] for message in heard if message["kind"] == "Redone")
+    n_again = sum(message["n_tasks"] for message in heard if message["kind"] == "TasksRecomputed")
     return f"{n_again} of {n_tasks} tasks" if n_again else "nothing"
 
 

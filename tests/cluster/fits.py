@@ -39,7 +39,7 @@ from dspectral import (
     write_counts,
 )
 from dspectral.engine import listening
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.events import PassStarted
 from tools import same_bits
 
 N_ROWS, N_COLUMNS, N_LABELS, BLOCK_ROWS = 600, 160, 4, 50
@@ -176,7 +176,7 @@ def n_tasks(places):
             heard = []
             with listening(heard.append):
                 fitted(name, places)
-            begun = [event for event in heard if isinstance(event, PassBegan)]
+            begun = [event for event in heard if isinstance(event, PassStarted)]
             found[name] = sum(event.n_blocks + event.n_merges for event in begun)
     return found
 

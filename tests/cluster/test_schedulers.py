@@ -37,7 +37,7 @@ def test_what_is_lost_costs_what_was_not_kept(
     cluster.mend(2)
     cluster.fitting.fit(name, shaky(places, delay=LATE), kept=str(tmp_path / "kept"))
     assert cluster.fitting.bits() == calm[name]
-    begun = [m for m in cluster.fitting.so_far() if m["kind"] == "PassBegan"]
+    begun = [m for m in cluster.fitting.so_far() if m["kind"] == "PassStarted"]
     n_more = sum(done.values()) + sum(m["n_blocks"] + m["n_merges"] for m in begun) - calm_tasks[name]
     measured(f"{n_more} of {calm_tasks[name]} tasks" if n_more > 0 else "nothing", told)
 

@@ -44,7 +44,7 @@ def endpoint(places):
 @fault("the S3 endpoint does not answer for two seconds", "in a pass")
 def test_an_endpoint_that_does_not_answer_for_a_while_is_waited_for(cluster, endpoint, right, name):
     cluster.fitting.fit(name, endpoint.places)
-    cluster.fitting.heard("PassBegan")
+    cluster.fitting.heard("PassStarted")
     since = time.time()
     endpoint.process.signal(signal.SIGSTOP)
     time.sleep(2.0)

@@ -16,7 +16,7 @@ from distributed import Client
 import dspectral
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.around.events import Waiting
+from dspectral.engine.around.events import PassStalled
 from tests.cluster.clusters import Cluster
 from tests.schedulers import forked_workers
 
@@ -93,7 +93,7 @@ def heard():
 
 
 def waits(heard):
-    return [event for event in heard if isinstance(event, Waiting)]
+    return [event for event in heard if isinstance(event, PassStalled)]
 
 
 @real
@@ -113,7 +113,7 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
     expected = fitted(rows)
 
     def help_once(event):
-        if isinstance(event, Waiting) and event.why == "no workers" and len(cluster.workers) == 1:
+        if isinstance(event, PassStalled) and event.why == "no workers" and len(cluster.workers) == 1:
             cluster.add_workers(1)
 
     with (

@@ -129,7 +129,7 @@ def test_a_fit_goes_on_when_paused_workers_have_memory_again(limited, places, ri
     # Workers that are all paused are given up after twice that time: memory must be there again before.
     since = begun(limited, name, places, **{"dspectral.wait-warning": "10s"})
     limited.on_workers(limited.workers, hold_share, 0.85)
-    message = limited.fitting.heard("Waiting", since=since)
+    message = limited.fitting.heard("PassStalled", since=since)
     assert message["why"] == "paused"
     assert "memory" in message["sentence"]
     limited.on_workers(limited.workers, release)

@@ -16,7 +16,7 @@ from distributed import Client, Scheduler
 import dspectral
 from dspectral import dashboard
 from dspectral.dashboard import plugin as plugins
-from dspectral.engine.around.events import TOPIC, FitBegan, as_message
+from dspectral.engine.around.events import TOPIC, FitStarted, to_message
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,14 @@ def test_nothing_is_sent_and_nothing_is_changed_unless_somebody_asks(client, row
 
     def has_all(_roots):  # an event is sent and not waited for
         kinds = {message["event"] for _time, message in client.get_events(TOPIC)}
-        return {"FitBegan", "PassBegan", "Merged", "PassEnded", "Certified", "FitEnded"} <= kinds
+        return {
+            "FitStarted",
+            "PassStarted",
+            "SummariesMerged",
+            "PassEnded",
+            "CertificateComputed",
+            "FitEnded",
+        } <= kinds
 
     wait_for(client, has_all)
 
@@ -115,10 +122,10 @@ def wait_for(client, ready):
     records = installed(client).record
     heard = threading.Event()
     for _ in range(6000):  # a minute, which only ends a test that hangs
-        if ready(records.roots()):
-            return records.roots()
+        if ready(records.get_roots()):
+            return records.get_roots()
         heard.wait(0.01)
-    raise AssertionError([vars(root) for root in records.roots()])
+    raise AssertionError([vars(root) for root in records.get_roots()])
 
 
 GATE = threading.Event()
@@ -150,9 +157,9 @@ def test_a_look_counts_tasks_and_memory_while_a_pass_runs(client):
 
 def test_a_page_that_comes_late_shows_what_was_told_before():
     with Client(n_workers=0, processes=False, dashboard_address=":0") as client:
-        client.log_event(TOPIC, as_message(FitBegan("f1", "TruncatedSVD", "", 3)))
+        client.log_event(TOPIC, to_message(FitStarted("f1", "TruncatedSVD", "", 3)))
         dashboard.add_page(client)
-        (fit,) = installed(client).record.roots()
+        (fit,) = installed(client).record.get_roots()
         assert (fit.name, fit.n_passes) == ("TruncatedSVD", 3)
 
 

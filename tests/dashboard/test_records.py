@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from dspectral import projected_memory
-from dspectral.dashboard.page import Page, card, finished, passes_of, shown_fits
+from dspectral.dashboard.page import Page, card, render_finished, select_fits, sort_passes
 from dspectral.engine.around.events import (
     BlocksDone,
-    Certified,
-    Compiled,
-    Compiling,
-    FitBegan,
+    CertificateComputed,
+    CompilationEnded,
+    CompilationStarted,
     FitEnded,
-    Merged,
-    PassBegan,
+    FitStarted,
     PassEnded,
-    Redone,
-    as_message,
+    PassStarted,
+    SummariesMerged,
+    TasksRecomputed,
+    to_message,
 )
-from dspectral.watch.record import MOST_FITS, MOST_PASSES, Record, Series
+from dspectral.watch.record import MAX_FITS, MAX_PASSES, FitHistory, Series
 
 
 def began(fit, run, number=1, **changes):
@@ -28,42 +28,42 @@ def began(fit, run, number=1, **changes):
     values = {"name": "sketch", "n_blocks": 8, "n_rows": 800, "n_bytes": 8000, "n_passes": 2}
     values = {**values, "of": "TruncatedSVD", "n_merges": 7, "fan_in": 2, **changes}
     group = f"{values['name']}-block-{run}"
-    return PassBegan(run=run, block_group=group, merge_groups=groups, fit=fit, number=number, **values)
+    return PassStarted(run=run, block_group=group, merge_groups=groups, fit=fit, number=number, **values)
 
 
 def running(events):
     """The record of events, and the fit and the pass that runs."""
     records = heard(events)
-    ((root, one),) = records.running_passes()
+    ((root, one),) = records.get_running_passes()
     return records, root, one
 
 
 def merged(fit, run, level, n_rows, relative, summary_bytes=100):
-    return Merged(fit, run, level, summary_bytes, n_rows, relative, relative)
+    return SummariesMerged(fit, run, level, summary_bytes, n_rows, relative, relative)
 
 
 def a_fit(fit="f"):
     """Messages of a fit of two passes."""
     return [
-        FitBegan(fit, "TruncatedSVD", "", 2),
+        FitStarted(fit, "TruncatedSVD", "", 2),
         began(fit, f"{fit}1"),
         merged(fit, f"{fit}1", 1, 200, 0.3),
         merged(fit, f"{fit}1", 3, 800, 0.2),
         PassEnded(fit, f"{fit}1", "sketch", 4.0, ""),
         began(fit, f"{fit}2", 2),
         PassEnded(fit, f"{fit}2", "sketch", 5.0, ""),
-        Certified(fit, "TruncatedSVD", 1.0, 0.1),
+        CertificateComputed(fit, "TruncatedSVD", 1.0, 0.1),
         FitEnded(fit, "TruncatedSVD", 2, 9.5, ""),
     ]
 
 
 def heard(events, *, at=100.0, records=None, shuffled=None):
-    records = records or Record()
-    messages = [as_message(event) for event in events]
+    records = records or FitHistory()
+    messages = [to_message(event) for event in events]
     if shuffled is not None:
         np.random.default_rng(shuffled).shuffle(messages)
     for i, message in enumerate(messages):
-        records.hear_message(message, at + i)
+        records.on_message(message, at + i)
     return records
 
 
@@ -74,23 +74,23 @@ def facts(records):
             fit.name,
             fit.n_passes,
             fit.is_running,
-            [(one.run, one.done, one.share, one.is_running, one.best) for one in passes_of([fit])],
+            [(one.run, one.done, one.share, one.is_running, one.best) for one in sort_passes([fit])],
         )
-        for fit in records.roots()
+        for fit in records.get_roots()
     ]
 
 
 def test_a_fit_is_over_with_all_its_passes_once_all_is_told():
     records = heard(a_fit())
-    (fit,) = records.roots()
+    (fit,) = records.get_roots()
     assert not fit.is_running
     assert [one.done for one in fit.passes.values()] == [[8, 4, 2, 1]] * 2
     assert [bound for _at, bound in fit.bounds.points] == [0.3, 0.2, 0.1]
-    assert records.running_passes() == []
-    records.lose_worker("tcp://a")  # while nothing runs
+    assert records.get_running_passes() == []
+    records.on_worker_left("tcp://a")  # while nothing runs
     assert fit.lost_workers == 0
     smaller = [*a_fit()[:2], merged("f", "f1", 2, 400, 0.2), merged("f", "f1", 1, 200, 0.9)]
-    assert [bound for _at, bound in heard(smaller).roots()[0].bounds.points] == [0.2]
+    assert [bound for _at, bound in heard(smaller).get_roots()[0].bounds.points] == [0.2]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -100,21 +100,21 @@ def test_the_order_in_which_messages_come_does_not_matter(seed):
 
 def test_several_fits_run_beside_each_other():
     records = heard([*itertools.chain(*zip(a_fit("f")[:4], a_fit("g")[:4], strict=True))])
-    assert [fit.token for fit in records.roots()] == ["f", "g"]
-    assert [(root.token, one.run) for root, one in records.running_passes()] == [("f", "f1"), ("g", "g1")]
+    assert [fit.token for fit in records.get_roots()] == ["f", "g"]
+    assert [(root.token, one.run) for root, one in records.get_running_passes()] == [("f", "f1"), ("g", "g1")]
     heard(a_fit("f")[4:], records=records, at=200.0)
-    assert [fit.token for fit in shown_fits(records)] == ["g"]
+    assert [fit.token for fit in select_fits(records)] == ["g"]
 
 
 def test_a_fit_within_another_is_shown_with_that():
     outer = [
-        FitBegan("o", "IntentClassifier", "", None),
+        FitStarted("o", "IntentClassifier", "", None),
         began("o", "o1", of="IntentClassifier", n_passes=None),
     ]
-    inner = [FitBegan("i", "SentenceRepresentation", "o", 2), began("i", "i1", n_passes=2, name="<b>")]
+    inner = [FitStarted("i", "SentenceRepresentation", "o", 2), began("i", "i1", n_passes=2, name="<b>")]
     records = heard([*outer, *inner])
-    (root,) = records.roots()
-    assert [fit.name for fit in records.family(root)] == ["IntentClassifier", "SentenceRepresentation"]
+    (root,) = records.get_roots()
+    assert [fit.name for fit in records.get_family(root)] == ["IntentClassifier", "SentenceRepresentation"]
     head = card(records, root, 110.0)
     assert "IntentClassifier &gt; SentenceRepresentation" in head
     assert "pass 1 of 2" in head
@@ -125,7 +125,7 @@ def test_a_fit_within_another_is_shown_with_that():
 
 def test_a_pass_outside_any_fit_is_shown_as_one():
     records = heard([began("", "r", None, of="", n_passes=None, name="moments")])
-    (fit,) = records.roots()
+    (fit,) = records.get_roots()
     assert (fit.name, fit.is_running) == ("moments", True)
     heard([PassEnded("", "r", "moments", 1.0, "")], records=records)
     assert not fit.is_running
@@ -135,7 +135,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     records, root, one = running(a_fit()[:2])
     one.count([6, 3, 1, 0], 1.0)
     assert one.share == 10 / 15
-    records.lose_worker("tcp://a")
+    records.on_worker_left("tcp://a")
     one.count([2, 1, 0, None], 2.0)
     assert (one.done, one.counts.again, one.n_redone) == ([6, 3, 1, 0], [4, 2, 1, 0], 7)
     assert one.share == 3 / 15
@@ -154,7 +154,7 @@ def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
     _records, root, one = running(a_fit()[:2])
     for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
         one.count([done, 0, 0, 0], at)
-        root.note_rate(one, at)
+        root.record_rate(one, at)
     assert one.rate() == 6 / 4
     assert root.rates.points[-1][:2] == (4.0, 1.5)
 
@@ -170,67 +170,70 @@ def test_the_plan_is_the_rate_of_earlier_passes_or_else_the_median():
 
 def test_the_law_is_that_of_projected_memory():
     records, _root, one = running(a_fit()[:2])
-    assert one.law(2, with_blocks=True) is None
+    assert one.memory_bound(2, with_blocks=True) is None
     heard(a_fit()[2:4], records=records)
     bound = projected_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
-    assert one.law(2, with_blocks=True) == bound
-    assert one.law(2, with_blocks=False) == bound - 2 * 1000
-    sparse = heard([FitBegan("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
-    assert sparse.running_passes()[0][1].law(2, with_blocks=True) is None
+    assert one.memory_bound(2, with_blocks=True) == bound
+    assert one.memory_bound(2, with_blocks=False) == bound - 2 * 1000
+    sparse = heard([FitStarted("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])
+    assert sparse.get_running_passes()[0][1].memory_bound(2, with_blocks=True) is None
 
 
 def test_loops_are_compiled_from_one_message_to_the_other():
-    start, end = as_message(Compiling("<loop>", "m")), as_message(Compiled("<loop>", "m", 1.0))
+    start, end = (
+        to_message(CompilationStarted("<loop>", "m")),
+        to_message(CompilationEnded("<loop>", "m", 1.0)),
+    )
     records = heard(a_fit()[:2])
-    records.hear_message(start, 1.0)
-    assert list(records.compiling()) == ["<loop>"]
-    assert "&lt;loop&gt; (once" in card(records, records.roots()[0], 2.0)
-    records.hear_message(end, 2.0)
-    assert not records.compiling()
-    late = Record()
-    late.hear_message(end, 1.0)
-    late.hear_message(start, 2.0)
-    assert not late.compiling()
+    records.on_message(start, 1.0)
+    assert list(records.get_compiling_loops()) == ["<loop>"]
+    assert "&lt;loop&gt; (once" in card(records, records.get_roots()[0], 2.0)
+    records.on_message(end, 2.0)
+    assert not records.get_compiling_loops()
+    late = FitHistory()
+    late.on_message(end, 1.0)
+    late.on_message(start, 2.0)
+    assert not late.get_compiling_loops()
 
 
 def test_a_failure_is_named():
     records = heard([*a_fit()[:2], PassEnded("f", "f1", "sketch", 2.0, "OSError")])
-    assert "bar bad" in card(records, records.roots()[0], 9.0)
+    assert "bar bad" in card(records, records.get_roots()[0], 9.0)
     heard([FitEnded("f", "TruncatedSVD", 1, 3.0, "OSError")], records=records)
-    assert "OSError" in card(records, records.roots()[0], 9.0)
-    assert "<b>OSError</b>" in finished(records)
+    assert "OSError" in card(records, records.get_roots()[0], 9.0)
+    assert "<b>OSError</b>" in render_finished(records)
 
 
 def test_fits_whose_client_left_are_over():
     records = heard(a_fit()[:2])
-    records.leave(130.0)
-    (fit,) = records.roots()
-    assert (fit.is_running, records.running_passes()) == (False, [])
+    records.on_client_left(130.0)
+    (fit,) = records.get_roots()
+    assert (fit.is_running, records.get_running_passes()) == (False, [])
     assert "client" in card(records, fit, 140.0)
     heard(a_fit()[-1:], records=records, at=150.0)
     assert "9.5 s" in card(records, fit, 160.0)
 
 
 def test_what_is_no_event_of_this_version_and_what_the_scheduler_counts_itself_is_left_alone():
-    records = heard([BlocksDone("f", "r", 1, 1), Redone("f", "r", 1, 1)])
-    message = as_message(FitBegan("g", "G", "", 1))
+    records = heard([BlocksDone("f", "r", 1, 1), TasksRecomputed("f", "r", 1, 1)])
+    message = to_message(FitStarted("g", "G", "", 1))
     del message["parent"]
     for other in (message, {"event": "Pondering"}, "hello"):
-        records.hear_message(other, 1.0)
+        records.on_message(other, 1.0)
     assert records.fits == {}
 
 
 def test_memory_is_bounded_and_what_runs_is_kept_longest():
     records = heard(a_fit("running")[:2])
-    for i in range(3 * MOST_FITS):
+    for i in range(3 * MAX_FITS):
         heard(a_fit(f"f{i}"), records=records)
-    assert len(records.fits) == MOST_FITS
+    assert len(records.fits) == MAX_FITS
     assert "running" in records.fits
-    assert [root.token for root, _one in records.running_passes()] == ["running"]
-    for i in range(3 * MOST_PASSES):
+    assert [root.token for root, _one in records.get_running_passes()] == ["running"]
+    for i in range(3 * MAX_PASSES):
         heard([began("running", f"r{i}", i)], records=records)
-    assert len(records.fits["running"].passes) == MOST_PASSES
-    assert len(records._runs) <= 2 * MOST_FITS + MOST_PASSES
+    assert len(records.fits["running"].passes) == MAX_PASSES
+    assert len(records._runs) <= 2 * MAX_FITS + MAX_PASSES
 
 
 def test_points_that_are_many_are_thinned_and_the_last_one_stays():
@@ -244,7 +247,7 @@ def test_points_that_are_many_are_thinned_and_the_last_one_stays():
 
 
 def test_a_large_tree_is_drawn_with_few_shapes():
-    records, root, one = running([FitBegan("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
+    records, root, one = running([FitStarted("f", "F", "", 1), began("f", "r", n_blocks=100_000)])
     one.count([50_000, 20_000, 3, 0], 1.0)
     drawn = card(records, root, 2.0)
     assert "50,000 of 100,000" in drawn
@@ -252,7 +255,7 @@ def test_a_large_tree_is_drawn_with_few_shapes():
 
 
 def test_the_page_shows_each_running_fit_and_a_table_of_the_others():
-    records = Record()
+    records = FitHistory()
     page = Page(records)
     page.update()
     assert "show_dashboard" in page._empty.text

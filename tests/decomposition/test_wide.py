@@ -18,8 +18,8 @@ from dspectral.decomposition import spectrum
 from dspectral.decomposition.moments import GramProduct
 from dspectral.decomposition.spectrum import Plan, krylov_spectrum
 from dspectral.engine import column_groups
-from dspectral.engine.around.context import Memory, changed
-from dspectral.engine.around.memory import ENDS_AT, LIBRARIES, SPILLS_AT
+from dspectral.engine.around.context import ProcessMemory, override_context
+from dspectral.engine.around.memory import ENDS_AT, LIBRARIES, SPILL_SHARE
 from dspectral.linalg.panels import alike, is_in_file, let_go, panels, tall_array
 from tests.temporary import nothing_left
 
@@ -80,25 +80,25 @@ def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memor
 
 def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     def n_groups(limit, n_workers=1):
-        with changed(memory=Memory(n_workers, 1, limit, 0)):
+        with override_context(memory=ProcessMemory(n_workers, 1, limit, 0)):
             return column_groups(rows, spectrum.product_with, (D, 78), np.float32)
 
     # Four blocks a worker: two products wait, one is made, two are for a merge; and two copies of the factor.
     bytes_of = {w: (7 * w + 10) * COLUMN + 50 * 4 * w for w in (78, 39, 26, 1)}
     for n, w in ((1, 78), (2, 39), (3, 26), (78, 1)):
-        assert n_groups(bytes_of[w] / SPILLS_AT + 1) == n
-    assert n_groups(bytes_of[39] / SPILLS_AT - 1e5) == 3
-    assert n_groups(bytes_of[39] / SPILLS_AT - 1e5, n_workers=2) == 2  # fewer levels of the tree wait
-    with changed(memory=Memory(2, 1, 0, 0)):  # nothing limits the workers
+        assert n_groups(bytes_of[w] / SPILL_SHARE + 1) == n
+    assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5) == 3
+    assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5, n_workers=2) == 2  # fewer levels of the tree wait
+    with override_context(memory=ProcessMemory(2, 1, 0, 0)):  # nothing limits the workers
         assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 1
 
 
 def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows):
     room = {w: (7 * w + 10) * COLUMN + 50 * 4 * w + 1 for w in (1, 39)}
     # One column fits without spilling, 39 before the worker is ended.
-    limit = (room[39] - room[1]) / (ENDS_AT - SPILLS_AT)
-    taken = SPILLS_AT * limit - room[1]
-    with changed(memory=Memory(1, 1, limit, taken)):
+    limit = (room[39] - room[1]) / (ENDS_AT - SPILL_SHARE)
+    taken = SPILL_SHARE * limit - room[1]
+    with override_context(memory=ProcessMemory(1, 1, limit, taken)):
         assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 2
 
 
@@ -110,7 +110,7 @@ def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
         TruncatedSVD(8).fit(rows)
     assert str(refused.value).endswith("dspectral.memory-limit=4MB")
     with (
-        changed(memory=Memory(2, 1, 9 * COLUMN, 0)),
+        override_context(memory=ProcessMemory(2, 1, 9 * COLUMN, 0)),
         pytest.raises(MemoryError, match=r"memory_limit='\d+MB'"),
     ):
         TruncatedSVD(8).fit(rows)
@@ -119,9 +119,9 @@ def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
 def test_a_plan_tells_as_many_passes_as_the_fit_makes(rows):
     svd = TruncatedSVD(3, n_passes=2)  # products of 19 columns
     # Two of the four blocks a worker: one product waits, one is made, two are for a merge.
-    limit = (LIBRARIES + (6 * 10 + 8) * COLUMN + 200 * 10) / SPILLS_AT + 1
+    limit = (LIBRARIES + (6 * 10 + 8) * COLUMN + 200 * 10) / SPILL_SHARE + 1
     assert svd.plan(rows, workers=2, memory_limit=limit).n_passes == 2 * 2
-    with changed(memory=Memory(2, 1, int(limit), LIBRARIES)):
+    with override_context(memory=ProcessMemory(2, 1, int(limit), LIBRARIES)):
         assert svd.fit(rows).n_passes_ == 2 * 2
 
 

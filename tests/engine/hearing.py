@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dspectral.engine import listening
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.events import PassStarted
 from tests.strategies import zipf_counts
 
 N_BLOCKS, BLOCK_ROWS, N_COLUMNS = 6, 40, 60
@@ -30,7 +30,7 @@ def of_kind(heard, *kinds):
 def kept_of(fit):
     """What a fit returned, and the blocks and the kept blocks of each of its passes."""
     result, heard = result_and_heard(fit)
-    return result, [(event.n_blocks, event.n_kept) for event in of_kind(heard, PassBegan)]
+    return result, [(event.n_blocks, event.n_kept) for event in of_kind(heard, PassStarted)]
 
 
 def partials(folder):

@@ -6,9 +6,9 @@ import pytest
 from scipy import sparse
 
 from dspectral.decomposition.moments import Moments
-from dspectral.engine.around.retries import pinned_and_named
+from dspectral.engine.around.retries import run_single_threaded
 from dspectral.engine.blocks import call_on_blocks
-from dspectral.engine.graph import Shared, merge_on_level
+from dspectral.engine.graph import SharedFunction, merge_on_level
 from dspectral.linalg.blas import aligned
 
 
@@ -87,18 +87,18 @@ def test_what_was_received_has_the_bits_of_what_was_not():
     )
 
 
-@pytest.mark.parametrize("call", [pinned_and_named, lambda shared: call_on_blocks(shared, 0, (), ())])
+@pytest.mark.parametrize("call", [run_single_threaded, lambda shared: call_on_blocks(shared, 0, (), ())])
 def test_a_function_of_a_task_has_aligned_arrays(call):
     vector = off(np.random.default_rng(1).standard_normal(99_999))
-    assert call(Shared(None, partial(np.sum, vector))) == vector.copy().sum() != 0
-    assert call(Shared(None, partial(lambda bound: bound.flags.aligned, vector)))
+    assert call(SharedFunction(None, partial(np.sum, vector))) == vector.copy().sum() != 0
+    assert call(SharedFunction(None, partial(lambda bound: bound.flags.aligned, vector)))
 
 
 def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
     block = np.random.default_rng(0).standard_normal((30, 10))
     assert call_on_blocks(
-        Shared(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block)
+        SharedFunction(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block)
     )
-    of = Shared(None, Moments.of)
+    of = SharedFunction(None, Moments.of)
     here, sent = (call_on_blocks(of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
     assert here.tobytes() == sent.tobytes()

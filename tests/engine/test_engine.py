@@ -143,13 +143,13 @@ def test_each_block_is_read_as_often_as_the_solver_says(estimator, solver, n_pas
 
 def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     graphs = []
-    with_retries = run.with_retries
+    add_retries = run.add_retries
 
     def noted(tasks):
         graphs.append(tasks)
-        return with_retries(tasks)
+        return add_retries(tasks)
 
-    monkeypatch.setattr(run, "with_retries", noted)
+    monkeypatch.setattr(run, "add_retries", noted)
     X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300, np.float64)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
     summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))
@@ -226,5 +226,5 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(mon
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):
         MomentMultiLabelClassifier(3).fit(rows, labels)
-    expected = ["emitting", "fit", "first_pass", "summarize", "call_again", "call_on_blocks"]
+    expected = ["emitting", "fit", "first_pass", "summarize", "call_with_retries", "call_on_blocks"]
     assert stacks == [expected] * rows.numblocks[0]

@@ -16,8 +16,8 @@ import dspectral
 from dspectral.engine import emits_events, expect_passes, listening, numbered, run_tasks
 from dspectral.engine import summarize as summarize_blocks
 from dspectral.engine.around import events
-from dspectral.engine.around.context import current, fitting
-from dspectral.engine.around.events import as_message
+from dspectral.engine.around.context import current_context, fit_context
+from dspectral.engine.around.events import to_message
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 from tests.schedulers import scheduled
@@ -43,9 +43,9 @@ def sketch(rows):
 def check_sketch(heard):
     """The events of a fit of one pass over 8 blocks."""
     kinds = [type(event).__name__ for event in heard]
-    assert kinds[:2] == ["FitBegan", "PassBegan"]
-    assert kinds[-3:] == ["PassEnded", "Certified", "FitEnded"]
-    (began,) = of_kind(heard, events.PassBegan)
+    assert kinds[:2] == ["FitStarted", "PassStarted"]
+    assert kinds[-3:] == ["PassEnded", "CertificateComputed", "FitEnded"]
+    (began,) = of_kind(heard, events.PassStarted)
     assert (began.of, began.name, began.number, began.n_passes) == ("TruncatedSVD", "sketch", 1, 1)
     assert (began.n_blocks, began.n_merges, began.n_levels, began.fan_in) == (8, 7, 3, 2)
     assert (began.n_rows, began.n_bytes) == (80, 80 * 12 * 8)
@@ -53,9 +53,9 @@ def check_sketch(heard):
     assert (done[-1].n_blocks, done[-1].n_merges) == (8, 7)
     counts = [one.n_blocks + one.n_merges for one in done]
     assert counts == sorted(set(counts))
-    merged = of_kind(heard, events.Merged)
+    merged = of_kind(heard, events.SummariesMerged)
     assert sorted(one.level for one in merged) == [1, 1, 1, 1, 2, 2, 3]
-    (certified,) = of_kind(heard, events.Certified)
+    (certified,) = of_kind(heard, events.CertificateComputed)
     (root,) = [one for one in merged if one.level == 3]
     # The certificate is of the rows as they are: putting their mean back adds to their energy, and rounds.
     assert root.n_rows == 80
@@ -87,18 +87,18 @@ def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(clien
     assert not client.get_events(events.TOPIC)  # unless somebody asks
     heard = heard_of(lambda: sketch(rows))
     check_sketch(heard)
-    began = of_kind(heard, events.PassBegan)[0]
-    wanted = {"FitBegan", "PassBegan", "PassEnded", "Certified", "FitEnded", "Merged"}
-    messages = messages_of(client, lambda kinds: set(kinds) == wanted and kinds.count("Merged") == 7)
+    began = of_kind(heard, events.PassStarted)[0]
+    wanted = {"FitStarted", "PassStarted", "PassEnded", "CertificateComputed", "FitEnded", "SummariesMerged"}
+    messages = messages_of(client, lambda kinds: set(kinds) == wanted and kinds.count("SummariesMerged") == 7)
     assert {message["event"] for message in messages} == wanted
     assert {message["fit"] for message in messages} == {began.fit}
-    assert all("worker" in message for message in messages if message["event"] == "Merged")
-    (told_began,) = [message for message in messages if message["event"] == "PassBegan"]
+    assert all("worker" in message for message in messages if message["event"] == "SummariesMerged")
+    (told_began,) = [message for message in messages if message["event"] == "PassStarted"]
     assert told_began["block_group"] == f"sketch-block-{began.run}"
     assert began.merge_groups == tuple(f"merge-level-{level}-{began.run}" for level in (1, 2, 3))
     assert (told_began["number"], told_began["n_passes"], told_began["fan_in"]) == (1, 1, 2)
     with dask.config.set({"dspectral.dashboard": True}):
-        assert current().has_listeners
+        assert current_context().has_listeners
         sketch(rows)
     assert messages_of(client, lambda kinds: len(kinds) > len(messages))[len(messages) :]
 
@@ -112,7 +112,7 @@ def test_a_fit_within_a_fit_names_its_parent():
     texts = ["play some jazz", "book a flight", "play loud music", "book a cheap flight"] * 4
     model = dspectral.IntentClassifier(dspectral.SentenceRepresentation(2, min_document_frequency=1))
     heard = heard_of(lambda: model.fit(texts, ["music", "travel"] * 8))
-    outer, inner, *_ = of_kind(heard, events.FitBegan)
+    outer, inner, *_ = of_kind(heard, events.FitStarted)
     assert (outer.name, inner.name, inner.parent) == ("IntentClassifier", "SentenceRepresentation", outer.fit)
 
 
@@ -127,12 +127,12 @@ def test_builds_tell_their_passes_and_the_bytes_of_the_text(tmp_path):
             dspectral.build_corpus(str(text), str(tmp_path / "corpus.zarr")),
         )
     )
-    assert [event.name for event in of_kind(heard, events.FitBegan)] == [
+    assert [event.name for event in of_kind(heard, events.FitStarted)] == [
         "build_store",
         "build_store",
         "build_corpus",
     ]
-    passes = [(event.name, event.number, event.n_passes) for event in of_kind(heard, events.PassBegan)]
+    passes = [(event.name, event.number, event.n_passes) for event in of_kind(heard, events.PassStarted)]
     assert passes == [
         ("hash-block", 1, 1),
         ("count-terms", 1, 2),
@@ -142,7 +142,7 @@ def test_builds_tell_their_passes_and_the_bytes_of_the_text(tmp_path):
         ("merge-words", None, None),
         ("number-words", 2, 2),
     ]
-    numbered_ones = [event for event in of_kind(heard, events.PassBegan) if event.number]
+    numbered_ones = [event for event in of_kind(heard, events.PassStarted) if event.number]
     assert {event.n_bytes for event in numbered_ones} == {text.stat().st_size}
 
 
@@ -156,7 +156,7 @@ def test_an_error_ends_pass_and_fit_and_is_named_and_callbacks_of_dask_are_calle
     with callback, listening(heard.append):
         sketch(da.from_array(np.diag([4.0, 3.0, 2.0, 1.0]), chunks=(1, 4)))
     assert len(keys) >= 7
-    with listening(heard.append), pytest.raises(ValueError, match="boom"), fitting("Own", n_passes=1):
+    with listening(heard.append), pytest.raises(ValueError, match="boom"), fit_context("Own", n_passes=1):
         summarize_blocks(np.ones((4, 3)), of=boom, name="own")
     ended = of_kind(heard, events.PassEnded, events.FitEnded)
     assert [event.error for event in ended] == ["", "", "ValueError", "ValueError"]
@@ -180,7 +180,7 @@ def test_fits_in_two_threads_are_not_mixed_up(rows):
         for thread in threads:
             thread.join()
     for mine in heard.values():
-        fits = [event.fit for event in of_kind(mine, events.FitBegan)]
+        fits = [event.fit for event in of_kind(mine, events.FitStarted)]
         assert len(fits) == 5
         for fit in fits:
             check_sketch([event for event in mine if event.fit == fit])
@@ -212,7 +212,7 @@ def test_a_listener_that_fails_is_logged_and_stops_no_fit(rows, caplog):
     with listening(fail):
         model = sketch(rows)
     assert model.n_passes_ == 1
-    assert "FitBegan" in caplog.text
+    assert "FitStarted" in caplog.text
 
 
 def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
@@ -224,7 +224,7 @@ def test_every_kind_of_event_has_words_and_can_be_sent_as_json():
         )
         assert str(event)
         assert "\n" not in str(event)
-        message = json.loads(json.dumps(as_message(event)))
+        message = json.loads(json.dumps(to_message(event)))
         assert message["event"] == kind.__name__
         assert message.keys() == {*fields, "event", "time", "sender", "order"}
 
@@ -249,9 +249,9 @@ def test_no_pass_is_beyond_the_number_of_passes_and_the_last_is_what_the_model_s
     X, y = case.data()
     model = case.make(**parameters)
     heard = heard_of(lambda: model.fit(X) if y is None else model.fit(X, y))
-    own = of_kind(heard, events.FitBegan)[0]
+    own = of_kind(heard, events.FitStarted)[0]
     assert (own.name, own.parent) == (name, "")
-    passes = [event for event in of_kind(heard, events.PassBegan) if event.fit == own.fit and event.number]
+    passes = [event for event in of_kind(heard, events.PassStarted) if event.fit == own.fit and event.number]
     assert [event.number for event in passes] == list(range(1, len(passes) + 1))
     for event in passes:
         assert event.n_passes is None or event.number <= event.n_passes
@@ -264,7 +264,7 @@ def test_no_pass_is_beyond_the_number_of_passes_and_the_last_is_what_the_model_s
 
 
 def test_what_is_said_first_of_the_number_of_passes_holds():
-    with fitting("Own") as fit:
+    with fit_context("Own") as fit:
         expect_passes(4)
         expect_passes(1)
         assert fit.n_passes == 4
@@ -281,8 +281,8 @@ def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
             run_tasks(len, ["a"], name="read")
 
     heard = heard_of(build)
-    assert [(event.name, event.number) for event in of_kind(heard, events.PassBegan)] == [
+    assert [(event.name, event.number) for event in of_kind(heard, events.PassStarted)] == [
         ("aside", None),
         ("read", 1),
     ]
-    current().emit(heard[0])  # nobody listens: nothing happens
+    current_context().emit(heard[0])  # nobody listens: nothing happens

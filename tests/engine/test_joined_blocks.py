@@ -15,10 +15,16 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import listening, map_rows
 from dspectral.engine.around import checkpoints as keeping
-from dspectral.engine.around.context import Memory
-from dspectral.engine.around.events import PassBegan
-from dspectral.engine.around.memory import need_of_pass, spans_for
-from dspectral.engine.blocks import BLOCK_BYTES, MOST_JOINED, bytes_said, say_bytes, spans_of
+from dspectral.engine.around.context import ProcessMemory
+from dspectral.engine.around.events import PassStarted
+from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
+from dspectral.engine.blocks import (
+    BLOCK_BYTES,
+    MAX_GROUPED_BLOCKS,
+    bytes_said,
+    group_blocks_by_size,
+    say_bytes,
+)
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
 SKETCH = partial(FrequentDirections.of, size=20, seed=1)
@@ -36,9 +42,9 @@ def store(tmp_path):
     return write_counts(counts(10), str(tmp_path / "store"), block_rows=BLOCK_ROWS)
 
 
-def begun(call):
+def started(call):
     heard = []
-    with listening(lambda event: heard.append(event) if isinstance(event, PassBegan) else None):
+    with listening(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         found = call()
     return found, heard
 
@@ -49,14 +55,14 @@ def sized(sizes):
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=60), st.integers(0, 300), st.integers(1, 20))
 def test_runs_are_full_consecutive_and_the_same_for_those_who_come_before(sizes, target, n_more):
-    spans = spans_of([sized(sizes)], target)
+    spans = group_blocks_by_size([sized(sizes)], target)
     assert [i for span in spans for i in span] == list(range(len(sizes)))
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         total = sum(sizes[i] for i in span)
-        assert len(span) == 1 or (len(span) <= MOST_JOINED and total <= target)
+        assert len(span) == 1 or (len(span) <= MAX_GROUPED_BLOCKS and total <= target)
         if following is not None and target:
-            assert len(span) == MOST_JOINED or total + sizes[following[0]] > target
-    longer = spans_of([sized([*sizes, *range(n_more)])], target)
+            assert len(span) == MAX_GROUPED_BLOCKS or total + sizes[following[0]] > target
+    longer = group_blocks_by_size([sized([*sizes, *range(n_more)])], target)
     assert longer[: len(spans) - 1] == spans[:-1]
 
 
@@ -75,7 +81,7 @@ SEVEN = [sized([BLOCK_BYTES // 3] * 7)]
 )
 def test_runs_have_no_more_bytes_than_the_target_and_the_configuration_say(streams, target, setting, lengths):
     with dask.config.set({} if setting is None else {"dspectral.joined-bytes": setting}):
-        assert [len(span) for span in spans_of(streams, target)] == lengths
+        assert [len(span) for span in group_blocks_by_size(streams, target)] == lengths
 
 
 def test_a_setting_that_is_no_size_is_refused():
@@ -83,7 +89,7 @@ def test_a_setting_that_is_no_size_is_refused():
         dask.config.set({"dspectral.joined-bytes": "much"}),
         pytest.raises(ValueError, match=r"dspectral\.joined-bytes.*'much'"),
     ):
-        spans_of(SEVEN, 1)
+        group_blocks_by_size(SEVEN, 1)
 
 
 def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):
@@ -97,7 +103,7 @@ def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(
     "of", [SKETCH, partial(GramProduct.of, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
 )
 def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
-    spans = spans_of([store.counts], 96_000 if of.func == GramProduct.of else 264_000)
+    spans = group_blocks_by_size([store.counts], 96_000 if of.func == GramProduct.of else 264_000)
     assert 1 < len(spans) < 10
     matrix, ends = counts(10), [BLOCK_ROWS * span.stop for span in spans]
     large = write_counts(
@@ -110,8 +116,8 @@ def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
         f"memory://large-{of.func.__qualname__}",
     )
     assert large.n_blocks == len(spans)
-    found, (one,) = begun(lambda: summarize(store, of=of))
-    wanted, (other,) = begun(lambda: summarize(large, of=of))
+    found, (one,) = started(lambda: summarize(store, of=of))
+    wanted, (other,) = started(lambda: summarize(large, of=of))
     assert (one.n_blocks, one.n_joined, one.n_merges) == (len(spans), 10, len(spans) - 1)
     assert (other.n_blocks, other.n_joined) == (len(spans), 0)
     for a, b in zip(found, wanted, strict=True):
@@ -164,13 +170,13 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
 
 
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping, "WORTH", 0.0)
+    monkeypatch.setattr(keeping, "MIN_COST_RATIO", 0.0)
     model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
     with keep(tmp_path / "kept"):
-        _, (first,) = begun(lambda: model.fit(store))
+        _, (first,) = started(lambda: model.fit(store))
         write_counts(counts(4, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
         grown = open_store(store.where.url)
-        fitted, (second,) = begun(lambda: model.fit(grown))
+        fitted, (second,) = started(lambda: model.fit(grown))
     assert first.n_blocks > 2
     assert second.n_kept == first.n_blocks - 1
     again = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0).fit(grown)
@@ -178,15 +184,15 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
 
 
 def test_joined_blocks_count_in_what_a_pass_needs(store):
-    memory, silent = Memory(2, 1, 1 << 40, 0), store.counts
+    memory, silent = ProcessMemory(2, 1, 1 << 40, 0), store.counts
     silent.dask.layers[silent.name].collection_annotations = None
-    spans = spans_of([store.counts], 264_000)
+    spans = group_blocks_by_size([store.counts], 264_000)
     assert len(spans) == 2
     largest = max(sum(bytes_said(store.counts)[i] for i in span) for span in spans)
     # Two workers have five blocks each, whose tree has three levels; or a run each, whose tree has none.
     waiting = 3 * (20 * 4 + 8) * N_COLUMNS
     joined, alone = (
-        need_of_pass(SKETCH, [rows], spans_for(SKETCH, [rows]), 2).of_process(memory)
+        estimate_pass_memory(SKETCH, [rows], group_blocks(SKETCH, [rows]), 2).get_process_bytes(memory)
         for rows in (store.counts, silent)
     )
     assert joined == alone + largest - waiting

@@ -33,9 +33,9 @@ from dspectral import (
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import listening, run
 from dspectral.engine.around import checkpoints as keeping
-from dspectral.engine.around.checkpoints import Folder, UnknownContentError, digest
-from dspectral.engine.around.events import BlocksDone, PassBegan
-from dspectral.summary_files import DAMAGED, decoded, encoded
+from dspectral.engine.around.checkpoints import CheckpointFolder, UnknownContentError, digest
+from dspectral.engine.around.events import BlocksDone, PassStarted
+from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
 from tests.engine.hearing import BLOCK_ROWS, N_BLOCKS, N_COLUMNS, counts, kept_of, partials, result_and_heard
 
 ESTIMATORS = {
@@ -58,13 +58,13 @@ def store(tmp_path):
 @pytest.fixture
 def everything(monkeypatch):
     """Let every summary be written, however soon it was made."""
-    monkeypatch.setattr(keeping, "WORTH", 0.0)
+    monkeypatch.setattr(keeping, "MIN_COST_RATIO", 0.0)
 
 
 @pytest.fixture
 def only_whole(monkeypatch):
     """Let the last summary of a pass alone be written, however long the others took to make on a busy machine."""
-    monkeypatch.setattr(keeping, "WORTH", float("inf"))
+    monkeypatch.setattr(keeping, "MIN_COST_RATIO", float("inf"))
 
 
 def make_unreadable(where, blocks):
@@ -109,13 +109,13 @@ KILLED = """
     from dspectral import TruncatedSVD, open_store
     from dspectral.engine import listening
     from dspectral.engine.around import checkpoints as keeping
-    from dspectral.engine.around.events import BlocksDone, PassBegan
+    from dspectral.engine.around.events import BlocksDone, PassStarted
 
-    keeping.WORTH = 0.0
+    keeping.MIN_COST_RATIO = 0.0
     begun = []
 
     def die(event):
-        begun.append(event) if isinstance(event, PassBegan) else None
+        begun.append(event) if isinstance(event, PassStarted) else None
         if isinstance(event, BlocksDone) and len(begun) == 2 and event.n_blocks == 4:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -173,7 +173,7 @@ def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, mon
     assert [kept(X, known) for X in (store, moved, other, *weighted)] == [N_BLOCKS, N_BLOCKS, 0, 0, 0]
     assert [kept(X, known) for X in weighted] == [N_BLOCKS, N_BLOCKS]
     assert kept(store, SketchedPCA(3, solver="frequent_directions", sketch_size=9)) == 0
-    monkeypatch.setattr(run, "kinds_of_machines", lambda client: ["another machine"])
+    monkeypatch.setattr(run, "get_machine_kinds", lambda client: ["another machine"])
     assert kept(store, known) == 0
 
 
@@ -202,7 +202,7 @@ def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, m
     def full(self, path, summary):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Folder, "write", full)
+    monkeypatch.setattr(CheckpointFolder, "write", full)
     with pytest.warns(UserWarning, match=r"kept.*No space left"):
         fitted = ESTIMATORS["gram"].fit(store, keep=tmp_path / "kept")
     assert bits(fitted) == bits(ESTIMATORS["gram"].fit(store))
@@ -230,7 +230,7 @@ def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
     heard = []
     with listening(heard.append):
         summarize(grown, of=Moments.of, keep=tmp_path / "kept")
-    began = next(event for event in heard if isinstance(event, PassBegan))
+    began = next(event for event in heard if isinstance(event, PassStarted))
     done = [event for event in heard if isinstance(event, BlocksDone)]
     # Six blocks are two subtrees, of four and of two: their five merges but the one that joined both are found.
     assert (began.n_blocks, began.n_kept, began.n_merges, began.n_kept_merges) == (8, 6, 7, 4)
@@ -301,7 +301,7 @@ def same(a, b):
 
 
 def test_what_is_read_is_what_was_written_even_its_order_in_memory():
-    back = decoded("a/b", encoded("a/b", SUMMARY))
+    back = decode_summary("a/b", encode_summary("a/b", SUMMARY))
     assert same(SUMMARY, back)
     assert back[2][1].flags.f_contiguous
     assert not back[2][1].flags.c_contiguous
@@ -309,17 +309,17 @@ def test_what_is_read_is_what_was_written_even_its_order_in_memory():
 
 def test_a_file_makes_nothing_but_the_records_that_are_asked_for():
     with pytest.raises(TypeError, match=r"inspect\.Attribute"):
-        encoded("a/b", inspect.Attribute("a", "b", "c", "d"))
+        encode_summary("a/b", inspect.Attribute("a", "b", "c", "d"))
     with pytest.raises(TypeError, match="set"):
-        encoded("a/b", {1, 2})
-    content = encoded("a/b", SUMMARY)
+        encode_summary("a/b", {1, 2})
+    content = encode_summary("a/b", SUMMARY)
     for name in (b"dspectral.decomposition.moments:add_fields", b"builtins:exec"):
         head = np.frombuffer(json.dumps({"path": "a/b", "summary": [name.decode(), "1"]}).encode(), np.uint8)
         file = io.BytesIO()
         np.savez(file, head)
-        with pytest.raises(DAMAGED):
-            decoded("a/b", file.getvalue())
-    assert same(decoded("a/b", content), SUMMARY)
+        with pytest.raises(DAMAGE_ERRORS):
+            decode_summary("a/b", file.getvalue())
+    assert same(decode_summary("a/b", content), SUMMARY)
 
 
 def test_equal_contents_have_equal_digests_and_others_have_others():

@@ -81,7 +81,9 @@ def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkey
 def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, rows, monkeypatch):
     own = machines.facts()
     monkeypatch.setattr(run, "compare_machines", lambda _client: None)  # it was not there
-    monkeypatch.setattr(machines, "facts", lambda: own | ({differs: "odd"} if run.runs_in_task() else {}))
+    monkeypatch.setattr(
+        machines, "facts", lambda: own | ({differs: "odd"} if run.is_in_worker_task() else {})
+    )
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
         fitted(rows)
         with (
@@ -123,5 +125,6 @@ def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, m
 )
 def test_who_differs_from_most_is_named(kinds, said):
     assert (
-        machines.differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()}) == said
+        machines.describe_differences({name: {"BLAS": kind, "machine": "m"} for name, kind in kinds.items()})
+        == said
     )

@@ -10,8 +10,14 @@ from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.around import memory
-from dspectral.engine.around.context import Memory
-from dspectral.engine.around.memory import PassNeed, memory_here, memory_of, resident_bytes, smaller_sketch
+from dspectral.engine.around.context import ProcessMemory
+from dspectral.engine.around.memory import (
+    PassMemory,
+    get_local_memory_limit,
+    get_process_memory,
+    get_resident_bytes,
+    suggest_sketch,
+)
 from dspectral.engine.summary import BlockSize, Need
 from tests.engine.blocks import normal_rows
 
@@ -53,22 +59,22 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
             with pytest.raises(MemoryError, match=r"memory_limit='\d+MB'"):
                 model.fit(X)
         else:
-            assert memory_of(client)[:3] == (1, 1, 0)
+            assert get_process_memory(client)[:3] == (1, 1, 0)
             SketchedPCA(2, solver="frequent_directions").fit(normal_rows(2))
 
 
 def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
-    need = PassNeed(Need(50, 90), 10, 5, 64)
+    need = PassMemory(Need(50, 90), 10, 5, 64)
     # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
-    assert need.of_process(Memory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
-    assert need.of_process(Memory(4, 1, 0, 1000)) == 1000 + 5 + 4 * 50 + 100
-    assert need.of_process(Memory(0, 3, 0, 1000)) == 1000 + 6 * 50 + 3 * 100
+    assert need.get_process_bytes(ProcessMemory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
+    assert need.get_process_bytes(ProcessMemory(4, 1, 0, 1000)) == 1000 + 5 + 4 * 50 + 100
+    assert need.get_process_bytes(ProcessMemory(0, 3, 0, 1000)) == 1000 + 6 * 50 + 3 * 100
 
 
 def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
-    assert smaller_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190"]
-    assert smaller_sketch(SketchedPCA(30), 0.3) == ["with n_components=6"]
-    assert smaller_sketch(SketchedPCA(30), 0.01) == smaller_sketch(None, 0.5) == []
+    assert suggest_sketch(SketchedPCA(30, sketch_size=400), 0.5) == ["with sketch_size=190"]
+    assert suggest_sketch(SketchedPCA(30), 0.3) == ["with n_components=6"]
+    assert suggest_sketch(SketchedPCA(30), 0.01) == suggest_sketch(None, 0.5) == []
 
 
 @pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range"])
@@ -91,6 +97,6 @@ def test_this_process_may_have_what_its_control_group_leaves(tmp_path, monkeypat
     limit.write_text("3000000")
     (tmp_path / "memory.current").write_text("1000000")
     monkeypatch.setattr(memory, "CGROUPS", (limit, tmp_path / "missing"))
-    assert memory_here() == pytest.approx(resident_bytes() + 2_000_000, abs=1_000_000)
+    assert get_local_memory_limit() == pytest.approx(get_resident_bytes() + 2_000_000, abs=1_000_000)
     limit.write_text("max")
-    assert memory_here() > resident_bytes()
+    assert get_local_memory_limit() > get_resident_bytes()

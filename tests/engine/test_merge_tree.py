@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from dspectral import projected_memory, summarize
-from dspectral.configuration import merges_of, tree_depth
+from dspectral.configuration import count_merges, tree_depth
 from dspectral.decomposition.moments import Moments
 from dspectral.engine import (
     map_rows,
@@ -29,7 +29,7 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
         found = summarize(weighed, of=Moments.of, fan_in=fan_in, name="sketch")
     assert tasks.groups == expected
     assert (
-        merges_of(n_blocks, fan_in) == list(expected.values())[1:]
+        count_merges(n_blocks, fan_in) == list(expected.values())[1:]
     )  # what those who watch are told beforehand
     assert found.total.tolist() == [n_blocks * (n_blocks + 1)]
 

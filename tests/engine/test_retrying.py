@@ -13,7 +13,7 @@ import dspectral
 from dspectral import configuration
 from dspectral.engine import listening, run_tasks
 from dspectral.engine.around import retries
-from dspectral.engine.around.events import Retried
+from dspectral.engine.around.events import TaskRetried
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def answered(**fields):
     return error
 
 
-PASSING = [
+TRANSIENT_ERRORS = [
     TimeoutError(),
     ConnectionResetError("gone"),
     OSError("S3 is busy"),
@@ -69,7 +69,7 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("error", PASSING, ids=repr)
+@pytest.mark.parametrize("error", TRANSIENT_ERRORS, ids=repr)
 def test_what_may_pass_is_tried_again(error):
     read = Flaky(error)
     assert retries.retried(read, what="reading") == "there"
@@ -94,7 +94,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
     ):
         retries.retried(read, what="reading a block")
     assert pauses == [0.25, 1.0, 4.0]
-    assert heard == [Retried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
+    assert heard == [TaskRetried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
     (note,) = raised.value.__notes__
     assert "4 attempts" in note
 
@@ -108,10 +108,10 @@ def test_there_are_as_many_attempts_as_wanted_and_none_after_an_inner_call_gave_
 
 
 SETTINGS = {
-    "retries": configuration.configured_retries,
+    "retries": configuration.get_n_retries,
     "fan-in": configuration.configured_fan_in,
-    "wait-warning": configuration.wait_warning,
-    "same-bits": configuration.wants_same_bits,
+    "wait-warning": configuration.get_wait_warning,
+    "same-bits": configuration.requires_same_bits,
     "memory-limit": configuration.memory_limit,
 }
 BAD = {
@@ -155,7 +155,7 @@ def test_blocks_whose_first_reading_fails_are_read_again_and_told(scheduler, row
     with dask.config.set(scheduler=scheduler), listening(heard.append):
         model = fitted(flaky)
     assert np.array_equal(model.components_, fitted(rows).components_)
-    told = [event for event in heard if isinstance(event, Retried)]
+    told = [event for event in heard if isinstance(event, TaskRetried)]
     assert sorted(event.what for event in told) == [f"block {i} of sketch" for i in range(4)]
     assert {event.error for event in told} == {"slow storage"}
 
@@ -178,4 +178,4 @@ def test_workers_tell_of_what_they_tried_again_and_keep_to_the_number_of_the_cli
         with dask.config.set({"dspectral.retries": 0}), pytest.raises(OSError, match="again"):
             run_tasks(Flaky(OSError("again")), ["a"], name="read")
     assert np.array_equal(model.components_, fitted(rows).components_)
-    assert len([event for event in heard if isinstance(event, Retried)]) == 4
+    assert len([event for event in heard if isinstance(event, TaskRetried)]) == 4

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
 from dspectral.engine.around import dry_run, events
-from dspectral.engine.around.context import Memory, changed
+from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARIES
 from tests.engine.blocks import normal_rows
 from tests.engine.hearing import heard_of, of_kind
@@ -39,7 +39,7 @@ def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(stor
     with nothing_left(tmp_path / "temporary"):
         found = svd.plan(store, workers=2, memory_limit="2 GB")
     assert not hasattr(svd, "components_")
-    passes = of_kind(heard_of(lambda: svd.fit(store)), events.PassBegan)
+    passes = of_kind(heard_of(lambda: svd.fit(store)), events.PassStarted)
     assert found.n_passes == len(passes)
     assert found.n_tasks == passes[0].n_blocks + passes[0].n_merges
     assert (found.n_blocks, found.bytes_read, found.phase) == (8, store.n_bytes, passes[0].name)
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_said_and_not_raised(store):
     assert found.as_dict()["verdict"] == found.verdict
     assert found.verdict.startswith("fits with memory_limit='")
     assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "because"]
-    with changed(memory=Memory(2, 1, 1, 0)):
+    with override_context(memory=ProcessMemory(2, 1, 1, 0)):
         assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
 
 
@@ -93,7 +93,7 @@ def test_what_is_not_tried_is_planned_and_not_timed(text, tmp_path, monkeypatch)
     assert (found.n_passes, found.n_tasks, found.seconds) == (0, 0, 0.0)
     found = plan(write_counts, np.abs(normal_rows(5)), str(tmp_path / "never.zarr"))
     assert (found.n_passes, found.n_blocks) == (1, 5)
-    monkeypatch.setattr(dry_run, "MOST_BYTES", 10)
+    monkeypatch.setattr(dry_run, "MAX_TIMED_BYTES", 10)
     assert plan(build_store, str(text), "memory://never").seconds is None
     assert not (tmp_path / "never.zarr").exists()
 
@@ -108,6 +108,6 @@ def test_what_is_not_tried_is_planned_and_not_timed(text, tmp_path, monkeypatch)
 )
 def test_what_cannot_be_planned_is_refused(call, said, monkeypatch):
     if "workers" in said:
-        monkeypatch.setattr(dry_run, "memory_of", lambda _client: None)
+        monkeypatch.setattr(dry_run, "get_process_memory", lambda _client: None)
     with pytest.raises(ValueError, match=said), dask.config.set(scheduler="sync"):
         call()

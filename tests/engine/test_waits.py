@@ -15,11 +15,24 @@ from distributed.scheduler import NoValidWorkerError
 
 from dspectral import ClusterError
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.around.cluster_pass import State, Watch, WorkerState, compute_on, reason_of
-from dspectral.engine.around.events import BlocksDone, Merged, PassBegan, Redone, Waiting, as_message
+from dspectral.engine.around.cluster_pass import (
+    ClusterState,
+    PassMonitor,
+    WorkerState,
+    compute_on_cluster,
+    find_stall_reason,
+)
+from dspectral.engine.around.events import (
+    BlocksDone,
+    PassStalled,
+    PassStarted,
+    SummariesMerged,
+    TasksRecomputed,
+    to_message,
+)
 from tests.schedulers import forked_workers
 
-BEGUN = PassBegan("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", of="Fit")
+BEGUN = PassStarted("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", of="Fit")
 BLOCK = "('sketch-block-" + "0" * 32 + "', 3, 0)"
 MB = 10**6
 
@@ -36,7 +49,7 @@ class LikeClient(SimpleNamespace):
     __hash__ = object.__hash__
 
     def subscribe_topic(self, _topic, handler):
-        self.hear = handler
+        self.on_event = handler
 
 
 def worker(address="w", status="running", held=100 * MB, limit=500 * MB, silent=0.0, task="", seconds=0.0):
@@ -44,7 +57,7 @@ def worker(address="w", status="running", held=100 * MB, limit=500 * MB, silent=
 
 
 def state(*workers, done=3, ttl=300.0, spilled=0):
-    return State({"sketch-block": done}, workers, spilled, ttl)
+    return ClusterState({"sketch-block": done}, workers, spilled, ttl)
 
 
 class Watched:
@@ -52,13 +65,13 @@ class Watched:
 
     def __init__(self):
         self.now = 0.0
-        self.watch = Watch(LikeClient(), BEGUN, clock=lambda: self.now)
+        self.watch = PassMonitor(LikeClient(), BEGUN, clock=lambda: self.now)
 
     def look(self, at, seen=None):
         self.now = at
         if seen is not None:
-            self.watch.see(seen)
-        self.watch.judge()
+            self.watch.update(seen)
+        self.watch.check_stalled()
 
     def told(self, seen, until, step=5):
         """What is told, and when, while nothing changes."""
@@ -71,7 +84,7 @@ class Watched:
 
         with pytest.warns(RuntimeWarning, match="sketch.*waited"):
             look_often()
-        return [(at, event) for at, event in heard if isinstance(event, Waiting)]
+        return [(at, event) for at, event in heard if isinstance(event, PassStalled)]
 
 
 def test_a_wait_is_told_again_at_growing_intervals_and_ends_at_the_limit():
@@ -128,7 +141,7 @@ def test_a_wait_is_told_with_its_reason_and_ends_the_pass_at_its_limit(seen, end
     watched = Watched()
     if isinstance(seen, OSError):
         watched.look(0, state(worker(task=BLOCK)))
-        watched.watch.fail(seen)
+        watched.watch.record_failure(seen)
         seen = None
     assert re.search(told, watched.told(seen, until=end - 5)[0][1].sentence)
     with pytest.raises(ClusterError, match=said):
@@ -148,7 +161,7 @@ def test_a_wait_is_told_with_its_reason_and_ends_the_pass_at_its_limit(seen, end
     ],
 )
 def test_the_reason_is_found_in_what_the_scheduler_says(seen, why):
-    reason = reason_of(seen, 30.0, 300.0)
+    reason = find_stall_reason(seen, 30.0, 300.0)
     assert reason.why == why
     assert (reason.limit == float("inf")) == (why == "task")
 
@@ -156,24 +169,24 @@ def test_the_reason_is_found_in_what_the_scheduler_says(seen, why):
 def test_tasks_that_are_lost_are_told_once_and_what_is_done_never_falls():
     heard = []
     with listening(heard.append):
-        watch = Watch(LikeClient(), BEGUN)
+        watch = PassMonitor(LikeClient(), BEGUN)
         for done, workers in ((4, "ab"), (2, "b"), (3, "b"), (1, "b"), (8, "b")):
             counts = {"sketch-block": done, "merge-level-1": done // 2}
-            watch.see(State(counts, tuple(map(worker, workers))))
-    redone = [(event.n_tasks, event.lost_workers) for event in heard if isinstance(event, Redone)]
+            watch.update(ClusterState(counts, tuple(map(worker, workers))))
+    redone = [(event.n_tasks, event.lost_workers) for event in heard if isinstance(event, TasksRecomputed)]
     assert redone == [(3, 1), (3, 1)]
     assert [(e.n_blocks, e.n_merges) for e in heard if isinstance(e, BlocksDone)] == [(4, 2), (8, 4)]
 
 
 def test_what_workers_send_is_told_once_by_the_pass_that_it_is_of():
-    merges = [as_message(Merged("f", run, 1, 7, None, None, None)) for run in ("r", "another")]
+    merges = [to_message(SummariesMerged("f", run, 1, 7, None, None, None)) for run in ("r", "another")]
     client, heard = LikeClient(), []
-    with listening(heard.append), Watch(client, BEGUN) as watch:
+    with listening(heard.append), PassMonitor(client, BEGUN) as watch:
         for message in (*merges, {**merges[0], "worker": "w"}, {**merges[1], "worker": "w"}):
-            client.hear((0.0, message))
+            client.on_event((0.0, message))
         watch.end()
         watch.end()
-    assert [event.run for event in heard if isinstance(event, Merged)] == ["r"]
+    assert [event.run for event in heard if isinstance(event, SummariesMerged)] == ["r"]
 
 
 @pytest.mark.parametrize(
@@ -196,13 +209,13 @@ def test_what_a_lost_cluster_raises_is_one_sentence(error, said, after):
 
     client.get = lose
     with pytest.raises(ClusterError, match=said) as raised:
-        compute_on(client, BEGUN, {}, [])
+        compute_on_cluster(client, BEGUN, {}, [])
     assert raised.value.__cause__ is error
 
 
 def test_a_client_that_is_closed_is_told_before_anything_is_sent():
     with pytest.raises(ClusterError, match=r"scheduler"):
-        compute_on(LikeClient(status="closed", scheduler=None), BEGUN, {}, [])
+        compute_on_cluster(LikeClient(status="closed", scheduler=None), BEGUN, {}, [])
 
 
 def die(_item):

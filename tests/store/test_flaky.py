@@ -9,7 +9,7 @@ import pytest
 
 from dspectral.engine import listening
 from dspectral.engine.around import retries
-from dspectral.engine.around.events import Retried
+from dspectral.engine.around.events import TaskRetried
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
@@ -63,7 +63,7 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
         assert open_store("flaky://counts").n_rows == 80
         assert (words.words, words.n_tokens) == (corpus.words, corpus.n_tokens)
     assert FlakyFileSystem.n_faults > 50
-    retries = [event for event in heard if isinstance(event, Retried)]
+    retries = [event for event in heard if isinstance(event, TaskRetried)]
     assert {event.error.split(":")[0] for event in retries} == {"injected"}
     gc.collect()  # what Zarr leaves of the requests beside one that failed warns here, and not at the end of all tests
 

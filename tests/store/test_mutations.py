@@ -237,7 +237,7 @@ def tried(folder, name, seed, right):
 def main(n, first=0, *names):
     """Damage each format n times; print what went wrong, how many were told, and how many changed nothing."""
     with tempfile.TemporaryDirectory() as folder, dask.config.set(scheduler="sync"):
-        keeping.WORTH = 0.0  # every part is worth its file
+        keeping.MIN_COST_RATIO = 0.0  # every part is worth its file
         sound = Path(folder, "sound")
         sound.mkdir()
         made(sound)

@@ -83,7 +83,7 @@ def test_each_loop_of_hashing_is_compiled_once_on_a_machine_which_is_told_and_ke
 
 def test_a_loop_that_another_process_compiles_for_too_long_is_compiled_here(tmp_path, monkeypatch):
     monkeypatch.setattr(_machine_code, "WAIT_SECONDS", 0.01)
-    turn = _machine_code._Turn()
+    turn = _machine_code._CompileLock()
     with FileLock(tmp_path / "loop.lock"), turn:
         with pytest.warns(UserWarning, match=r"loop\.lock"):
             turn.wait(tmp_path / "loop.lock")
@@ -92,7 +92,7 @@ def test_a_loop_that_another_process_compiles_for_too_long_is_compiled_here(tmp_
 
 
 def test_a_turn_ends_with_the_outermost_loop_also_after_an_error(tmp_path):
-    turn, other = _machine_code._Turn(), FileLock(tmp_path / "loop.lock")
+    turn, other = _machine_code._CompileLock(), FileLock(tmp_path / "loop.lock")
 
     def fail():
         with turn:

@@ -21,10 +21,10 @@ from dspectral import (
     open_store,
     save,
 )
-from dspectral.engine.around.checkpoints import Folder, PartError
+from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder
 from dspectral.store.arrays import read_array, write_array
 from dspectral.store.location import GIVEN, Location
-from dspectral.summary_files import encoded
+from dspectral.summary_files import encode_summary
 from tests.trust.edits import edit
 
 X = sparse.csr_array(np.eye(8))
@@ -130,14 +130,14 @@ def test_a_linked_lock_is_not_written_through(tmp_path):
 
 
 def test_a_linked_part_of_a_fit_is_made_again_and_others_are_not_removed(tmp_path):
-    content = encoded("a/b", {"n": 1})
-    folder = Folder(str(tmp_path / "kept"))
+    content = encode_summary("a/b", {"n": 1})
+    folder = CheckpointFolder(str(tmp_path / "kept"))
     folder.write("a/b", content)
     assert folder.read("a/b") == {"n": 1}
     (tmp_path / "kept").rename(tmp_path / "other")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "a").symlink_to(tmp_path / "other" / "a")
-    with pytest.raises(PartError, match=r"out of|outside"):
+    with pytest.raises(CheckpointError, match=r"out of|outside"):
         folder.read("a/b")
     assert folder.clear().n_parts == 0
     assert next((tmp_path / "other" / "a").iterdir()).exists()

@@ -16,20 +16,20 @@ import pytest
 import dspectral
 from dspectral.engine import run_tasks
 from dspectral.engine.around import events
-from dspectral.engine.around.context import current
+from dspectral.engine.around.context import current_context
 from dspectral.engine.around.events import emit_to_all
 from dspectral.watch import Progress, display, progress
 from dspectral.watch.display import (
-    NOTHING,
+    EMPTY_VIEW,
     View,
-    count_of,
-    headings_of,
-    html_of,
-    line_of,
-    line_of_end,
-    times_of,
+    format_counts,
+    format_finished,
+    format_line,
+    format_times,
+    get_headings,
+    render_html,
 )
-from dspectral.watch.record import Phase, Record
+from dspectral.watch.record import FitHistory, Phase
 
 
 class Terminal(io.StringIO):
@@ -79,7 +79,7 @@ def began(**changes):
     values = {"fit": "f", "of": "TruncatedSVD", "run": "r", "name": "sketch", "number": 2, "n_passes": 4}
     values |= {"n_blocks": 80, "n_merges": 79, "fan_in": 2, "n_rows": 800, "n_bytes": 8_000_000}
     values |= {"block_group": "sketch-block-" + "0" * 32, "merge_groups": ()}
-    return events.PassBegan(**(values | changes))
+    return events.PassStarted(**(values | changes))
 
 
 def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
@@ -115,7 +115,7 @@ def test_errors_and_interrupts_pass_through_and_end_the_display():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error), progress(stream=io.StringIO()):
             raise error
-    assert display._SHOWN == []
+    assert display._ACTIVE == []
 
 
 def test_a_display_within_a_display_leaves_it_to_the_outer_one():
@@ -143,7 +143,7 @@ def test_it_can_be_switched_on_and_off():
     written = stream.getvalue()
     fit(rows_that(lambda: True))
     assert "TruncatedSVD: 1 pass" in written == stream.getvalue()
-    assert display._SHOWN == []
+    assert display._ACTIVE == []
     assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -165,45 +165,45 @@ def test_a_lazy_transform_that_is_computed_is_shown():
 
 
 def test_what_events_say_becomes_headings_phases_and_an_end():
-    seen = Record()
-    seen.hear(events.FitBegan("f", "TruncatedSVD", "", None))
-    seen.hear(events.FitBegan("g", "Inner", "f", None))
-    seen.hear(began(fit="g"))
-    seen.hear(events.BlocksDone("g", "r", 20, 3))
-    seen.hear(events.BlocksDone("g", "r", 12, 3))  # never back
-    seen.hear(events.Merged("g", "r", 1, 100, 10, 2.0, 0.125))
-    seen.hear(events.Compiling("_hash", "dspectral.text.hashing"))
-    seen.hear(events.Redone("g", "r", 6, 1))
+    seen = FitHistory()
+    seen.on_event(events.FitStarted("f", "TruncatedSVD", "", None))
+    seen.on_event(events.FitStarted("g", "Inner", "f", None))
+    seen.on_event(began(fit="g"))
+    seen.on_event(events.BlocksDone("g", "r", 20, 3))
+    seen.on_event(events.BlocksDone("g", "r", 12, 3))  # never back
+    seen.on_event(events.SummariesMerged("g", "r", 1, 100, 10, 2.0, 0.125))
+    seen.on_event(events.CompilationStarted("_hash", "dspectral.text.hashing"))
+    seen.on_event(events.TasksRecomputed("g", "r", 6, 1))
     parts = ("TruncatedSVD > Inner: pass 2 of 4", "certificate 0.125", "1 worker.*6 tasks", "compiling _hash")
-    assert all(re.match(part, line) for part, line in zip(parts, headings_of(seen)[0], strict=True))
-    ((_root, one),) = seen.running_passes()
-    blocks, merges = one.phases(time.monotonic())
+    assert all(re.match(part, line) for part, line in zip(parts, get_headings(seen)[0], strict=True))
+    ((_root, one),) = seen.get_running_passes()
+    blocks, merges = one.get_phases(time.monotonic())
     assert blocks[:4] == ("sketch-block", 20, 80, 6)
-    assert blocks.speed(blocks.n_bytes) == pytest.approx(blocks.speed(blocks.n_rows) * 10_000)
+    assert blocks.get_speed(blocks.n_bytes) == pytest.approx(blocks.get_speed(blocks.n_rows) * 10_000)
     assert merges[:4] == ("merge", 3, 79, 0)
-    seen.hear(events.Redone("g", "r", 2, 1))
-    assert "8 tasks" in headings_of(seen)[0][2]
+    seen.on_event(events.TasksRecomputed("g", "r", 2, 1))
+    assert "8 tasks" in get_headings(seen)[0][2]
     for event in (
         events.PassEnded("g", "r", "sketch", 1.0, ""),
-        events.Compiled("_hash", "dspectral.text.hashing", 1.0),
+        events.CompilationEnded("_hash", "dspectral.text.hashing", 1.0),
         events.FitEnded("g", "Inner", 1, 1.0, ""),
         events.FitEnded("f", "TruncatedSVD", 4, 2.5, "ValueError"),
     ):
-        seen.hear(event)
-    assert headings_of(seen) == ([], None)
-    assert seen.running_passes() == []
-    assert re.match("TruncatedSVD: 4 passes.*ValueError, 2.5 s$", *map(line_of_end, seen.ended))
+        seen.on_event(event)
+    assert get_headings(seen) == ([], None)
+    assert seen.get_running_passes() == []
+    assert re.match("TruncatedSVD: 4 passes.*ValueError, 2.5 s$", *map(format_finished, seen.ended))
 
 
 def test_compilation_and_lost_workers_are_seen_in_a_line():
     stream = io.StringIO()
     with progress(stream=stream):
-        current().emit(events.FitBegan("f", "TruncatedSVD", "", None))
-        current().emit(began())
-        current().emit(events.Redone("f", "r", 6, 1))
-        emit_to_all(events.Compiling("_hash", "dspectral.text.hashing"))
+        current_context().emit(events.FitStarted("f", "TruncatedSVD", "", None))
+        current_context().emit(began())
+        current_context().emit(events.TasksRecomputed("f", "r", 6, 1))
+        emit_to_all(events.CompilationStarted("_hash", "dspectral.text.hashing"))
         wait_for(lambda: "compiling" in stream.getvalue())
-        current().emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
+        current_context().emit(events.FitEnded("f", "TruncatedSVD", 1, 1.0, ""))
     line = stream.getvalue().splitlines()[-2]
     assert re.search("0/80, 6 ", line)
     assert re.search("1 worker.*6 tasks.* · compiling _hash", line)
@@ -220,7 +220,7 @@ def test_compilation_and_lost_workers_are_seen_in_a_line():
     ],
 )
 def test_rates_are_scaled_and_left_out_where_unknown(rows, size, words):
-    assert count_of(Phase("a", 1, 2, 0, 1.0, 0, rows, size)) == words
+    assert format_counts(Phase("a", 1, 2, 0, 1.0, 0, rows, size)) == words
 
 
 class Shell:
@@ -278,11 +278,11 @@ def test_a_terminal_of_ipython_is_no_notebook(notebook):
 
 
 def test_the_display_is_bounded_and_escapes_what_it_shows():
-    html = html_of(NOTHING, [f"<fit {i}>, 1.0 s" for i in range(11)])
+    html = render_html(EMPTY_VIEW, [f"<fit {i}>, 1.0 s" for i in range(11)])
     assert "and 3 earlier" in html
     assert html.count("&lt;fit") == 8
     assert "<fit" not in html
-    assert html_of(NOTHING, []) == ""
+    assert render_html(EMPTY_VIEW, []) == ""
 
 
 def test_a_step_of_a_program_stands_before_its_fit():
@@ -369,9 +369,9 @@ def raise_closed(_function):
     ],
 )
 def test_a_line_names_every_phase(phases, line):
-    assert line_of(View(["fit", "last"], phases, 5.4)) == line
+    assert format_line(View(["fit", "last"], phases, 5.4)) == line
 
 
 def test_the_time_left_follows_from_the_tasks_that_had_to_run():
-    assert times_of(Phase("sketch", 4, 10, 0, 120.0)) == "0:02:00, 0:03:00 left"
-    assert times_of(Phase("sketch", 4, 10, 0, 120.0, n_kept=2)) == "0:02:00, 0:06:00 left"
+    assert format_times(Phase("sketch", 4, 10, 0, 120.0)) == "0:02:00, 0:03:00 left"
+    assert format_times(Phase("sketch", 4, 10, 0, 120.0, n_kept=2)) == "0:02:00, 0:06:00 left"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dspectral.__main__ import programs
+from dspectral.__main__ import list_programs
 from workflows._form.options import Parser
 
 WORKFLOWS = Path(__file__).parents[2] / "workflows"
 NAMES = sorted(
     f"{prefix}{name.replace('-', '_')}"
     for folder, prefix in ((WORKFLOWS, ""), (WORKFLOWS / "benchmarks", "benchmarks."))
-    for name in programs(folder)
+    for name in list_programs(folder)
 )
 
 

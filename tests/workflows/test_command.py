@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from dspectral.__main__ import main, programs
+from dspectral.__main__ import list_programs, main
 from tests.workflows.programs import NAMES, WORKFLOWS
 from workflows._form import form
 
@@ -19,17 +19,17 @@ def test_programs_are_the_modules_with_a_main_and_are_described_in_a_sentence(tm
     (tmp_path / "one.py").write_text('"""Do a\nthing.\n\nAt length. Very."""\ndef main(argv): ...\n')
     (tmp_path / "helper.py").write_text('"""Help."""\n')
     (tmp_path / "_private.py").write_text('"""Help."""\ndef main(argv): ...\n')
-    assert programs(tmp_path) == {"one": "Do a thing.", "two-words": "Do this."}
+    assert list_programs(tmp_path) == {"one": "Do a thing.", "two-words": "Do this."}
 
 
 @pytest.mark.parametrize("given", [["list"], []])
 def test_the_command_lists_every_program_of_a_checkout(given, capsys):
     main(given)
     listed = capsys.readouterr().out
-    for name, sentence in programs(WORKFLOWS).items():
+    for name, sentence in list_programs(WORKFLOWS).items():
         assert f"{name} " in listed
         assert sentence in listed
-    assert len(programs(WORKFLOWS)) == len([name for name in NAMES if "." not in name]) > 9
+    assert len(list_programs(WORKFLOWS)) == len([name for name in NAMES if "." not in name]) > 9
 
 
 @pytest.mark.parametrize("name", ["build-store", "build_store"])

@@ -14,7 +14,7 @@ from distributed import LocalCluster, get_worker
 
 from dspectral import TruncatedSVD
 from dspectral.engine import listening, run_tasks
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.events import PassStarted
 from tests.schedulers import forked_workers
 from workflows._form import form, schedulers
 from workflows._form.plots import new_plot
@@ -251,6 +251,6 @@ def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(
         with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, listening(heard.append):
             TruncatedSVD(1).fit(np.eye(3))
             fill(run)
-        assert [event.n_kept for event in heard if isinstance(event, PassBegan)] == [n_found]
+        assert [event.n_kept for event in heard if isinstance(event, PassStarted)] == [n_found]
     with pytest.raises(SystemExit):
         form.parser("rivers", DESCRIPTION, fits=False).parse_args(["--keep", str(kept)])

@@ -9,7 +9,7 @@ from distributed.comm import CommClosedError
 
 import dspectral
 from dspectral import ClusterError
-from dspectral.engine.around.cluster_pass import MEMORY_KNOBS
+from dspectral.engine.around.cluster_pass import MEMORY_ADVICE
 from workflows._form import form
 from workflows._form.messages import in_options, sentence
 
@@ -137,7 +137,7 @@ def test_a_cluster_that_is_lost_outside_a_pass_is_a_sentence(error, tmp_path, ca
 
 
 def test_what_would_fit_is_said_by_the_option():
-    knobs = f"2 workers ended: {MEMORY_KNOBS}"
+    knobs = f"2 workers ended: {MEMORY_ADVICE}"
     assert re.match(r"2 workers ended: .*\(--memory-limit\)", sentence(ClusterError(knobs), {}))
     assert sentence(TimeoutError(), {})
 

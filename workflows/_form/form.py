@@ -214,9 +214,9 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
 def _count_again(event: Any, *, counts: dict[str, int]) -> None:
     """Count what was done more than once, by the names of events."""
     kind = type(event).__name__
-    if kind == "Retried":
+    if kind == "TaskRetried":
         counts["retries"] += 1
-    elif kind == "Redone":
+    elif kind == "TasksRecomputed":
         counts["tasks_redone"] += event.n_tasks
 
 

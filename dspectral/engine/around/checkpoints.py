@@ -1,8 +1,8 @@
-"""Passes that are kept: finished summaries in a folder, under names made of content, so that nothing is made twice.
+"""Checkpoints: a content-addressed cache of block summaries and merged summaries.
 
-The name of a block's summary is a digest of the block's content, the name of a merged one a digest of the names that
-it was merged from, in a folder for each function with its settings, the machine and the versions: a file is either the
-right one or not found. Trees grow from the left, so that rows which come later leave finished subtrees as they are.
+The name of a block summary is a hash of the content of the block. The name of a merged summary is a hash of the names
+of its inputs. The folder name is a hash of the function with its arguments, the machine and the package versions, so a
+file is either correct or not found. Merge trees grow from the left: appended rows do not change finished subtrees.
 """
 
 import inspect
@@ -21,44 +21,44 @@ import numpy as np
 from dask.base import tokenize
 from numpy.typing import NDArray
 
-from dspectral.engine.graph import Graph, Key, Recipes, Tree, call, needed_for, wrap_task
+from dspectral.engine.graph import Graph, GraphTokenizer, Key, Tree, cull_graph, make_task, wrap_task
 from dspectral.engine.summary import bytes_of
 from dspectral.paths import inner_path, leaves_folder, place_of, refuse_endless
-from dspectral.summary_files import DAMAGED, decoded, encoded
+from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
 from dspectral.types import is_sparse
 
-WORTH = 20.0
-"""A summary is written if making it took so many times as long as writing it will: a twentieth of the time is spent."""
-FIRST_COST = 1e-8
-"""Seconds that writing a byte takes until it was measured: 100 MB a second."""
-LEAST_BYTES = 1 << 20
-"""A file takes as long to begin as so many bytes take."""
-PURE = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy\.(u?int|float)\d+)(\.|$)")
-"""Modules whose functions depend on their arguments alone."""
-KNOWN = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
-"""Modules of values of which Dask makes tokens by their content."""
+MIN_COST_RATIO = 20.0
+"""A summary is written if computing it took this many times as long as writing: writing takes 5 % of the time."""
+DEFAULT_BYTE_SECONDS = 1e-8
+"""Seconds to write a byte until the first measurement: 100 MB/s."""
+FILE_OVERHEAD_BYTES = 1 << 20
+"""Overhead of creating a file, as a number of bytes that could be written in that time."""
+PURE_FUNCTION = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy\.(u?int|float)\d+)(\.|$)")
+"""Modules whose functions are pure."""
+TOKENIZED_MODULES = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
+"""Modules of values that Dask tokenizes by content."""
 SUFFIX = ".npz"
-NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
-"""End of the path of a part, or of one whose writing was cut short."""
-_COSTS: dict[str, float] = {}
+CHECKPOINT_PATH = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
+"""End of the path of a checkpoint, or of an incomplete temporary file."""
+_BYTE_SECONDS: dict[str, float] = {}
 
 
 class UnknownContentError(ValueError):
-    """The content of something is not known, or may change."""
+    """The content of an object is unknown or may change, so it has no content hash."""
 
 
 def digest(thing: object) -> str:
-    """Return a token of a value whose content is known: two tasks of one token make the same bits, on whatever day."""
-    return str(tokenize(_content(thing), ensure_deterministic=True))
+    """Return a hash of the content of a value: tasks with equal hashes return the same bits in every process."""
+    return str(tokenize(_get_content(thing), ensure_deterministic=True))
 
 
-def _content(thing: Any) -> object:
-    """Return what Dask makes a token of; for arrays their bytes, as its own tokens do not tell X from its transpose."""
+def _get_content(thing: Any) -> object:
+    """Return a value for Dask to tokenize. Arrays are hashed here: Dask gives X and its transpose the same token."""
     kind, parts = type(thing), thing
     if hasattr(thing, "known_content") and not isinstance(thing, type):
         parts = (thing.known_content(),)
     elif isinstance(thing, np.ndarray):
-        return _content_of_array(thing)
+        return _get_array_content(thing)
     elif is_sparse(thing):
         names = ("data", "indices", "indptr", "row", "col", "offsets")
         parts = (thing.shape, *(getattr(thing, name) for name in names if hasattr(thing, name)))
@@ -67,114 +67,116 @@ def _content(thing: Any) -> object:
     elif isinstance(thing, partial):
         parts = (thing.func, thing.args, sorted(thing.keywords.items()))
     elif callable(thing) and hasattr(thing, "__qualname__"):
-        return _content_of_function(thing)
+        return _get_function_content(thing)
     elif kind.__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
         parts = (vars(thing),)
     elif not isinstance(thing, tuple | list):
-        if kind.__module__ not in KNOWN:
-            raise UnknownContentError(f"they hold or are read from a {kind.__module__}.{kind.__qualname__}")
-        return kind.__qualname__, thing  # 1 and True are other content
-    return kind.__qualname__, *map(_content, parts)
+        if kind.__module__ not in TOKENIZED_MODULES:
+            raise UnknownContentError(f"they depend on a {kind.__module__}.{kind.__qualname__}")
+        return kind.__qualname__, thing  # the type name distinguishes 1 from True
+    return kind.__qualname__, *map(_get_content, parts)
 
 
-def _content_of_array(array: NDArray[Any]) -> object:
+def _get_array_content(array: NDArray[Any]) -> object:
     if array.dtype.hasobject:
-        return "objects", array.shape, _content(array.tolist())
-    # BLAS may sum in another order where an array lies in memory by columns.
+        return "objects", array.shape, _get_content(array.tolist())
+    # BLAS may add in another order for an array in column-major order.
     by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
     flat = np.ascontiguousarray(array.T if by_columns else array).reshape(-1).view(np.uint8)
     return "array", array.dtype.str, array.shape, by_columns, blake2b(flat.data).hexdigest()
 
 
-def _content_of_function(function: Any) -> object:
+def _get_function_content(function: Any) -> object:
     owner = getattr(function, "__self__", None)
     if owner is not None and not inspect.ismodule(owner):
-        return "method", _content(owner), function.__name__
+        return "method", _get_content(owner), function.__name__
     name = f"{function.__module__}.{function.__qualname__}"
-    if not PURE.match(name) or "<locals>" in name or "<lambda>" in name:
-        raise UnknownContentError(f"they come through {name}, of which nothing is known but its name")
+    if not PURE_FUNCTION.match(name) or "<locals>" in name or "<lambda>" in name:
+        raise UnknownContentError(f"they are computed by {name}, whose code is not hashed")
     return "function", name
 
 
-class Part(NamedTuple):
-    """A summary on its way up the tree, and the seconds that making it again takes."""
+class TimedSummary(NamedTuple):
+    """A summary in the merge tree, and the seconds to compute it again from the last checkpoints."""
 
     summary: Any
     seconds: float
 
 
-class Kept(NamedTuple):
-    """The number of parts in a folder, and their bytes."""
+class CheckpointInfo(NamedTuple):
+    """Number of checkpoints in a folder, and their bytes."""
 
     n_parts: int
     n_bytes: int
 
 
-class PartError(Exception):
-    """A part is missing, damaged, or another one: a sentence, and its path."""
+class CheckpointError(Exception):
+    """A checkpoint is missing, damaged or another one. Arguments: a sentence and its path."""
 
 
-class Folder(NamedTuple):
-    """The URL of a folder (a local path is absolute), and storage options as pairs: all that a task needs."""
+class CheckpointFolder(NamedTuple):
+    """URL (or absolute path) of the folder of checkpoints, and storage options as pairs. It can be pickled."""
 
     url: str
     options: tuple[tuple[str, Any], ...] = ()
 
     def system(self) -> tuple[Any, str]:
-        """Return the file system, and the path of the folder in it."""
-        import fsspec  # noqa: PLC0415  only what is kept needs it
+        """Return the fsspec file system, and the path of the folder in it."""
+        import fsspec  # noqa: PLC0415  only checkpoints need it
 
         system, root = fsspec.url_to_fs(self.url, **dict(self.options))
         system.invalidate_cache()  # workers write through other instances
         return system, root.rstrip("/")
 
-    def place(self, path: str) -> tuple[Any, str]:
-        """Return the file system, and the path of a part in it; refuse one outside of the folder."""
+    def resolve(self, path: str) -> tuple[Any, str]:
+        """Return the file system and the full path of a checkpoint; raise ValueError if it is outside of the folder."""
         system, root = self.system()
         return system, inner_path(system, root, f"{path}{SUFFIX}")
 
     def paths(self, path: str) -> set[str]:
-        """Return the paths of the parts directly under a path."""
+        """Return the paths of the checkpoints directly under a path."""
         system, root = self.system()
         try:
-            found = system.ls(f"{root}/{path}", detail=False)
+            files = system.ls(f"{root}/{path}", detail=False)
         except FileNotFoundError:
             return set()
-        return {f"{path}/{Path(one).stem}" for one in found if one.endswith(SUFFIX)}
+        return {f"{path}/{Path(file).stem}" for file in files if file.endswith(SUFFIX)}
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, at once or not at all."""
-        system, place = self.place(path)
-        system.makedirs(place.rpartition("/")[0], exist_ok=True)
+        """Write a file atomically."""
+        system, target = self.resolve(path)
+        system.makedirs(target.rpartition("/")[0], exist_ok=True)
         if "file" not in system.protocol:
-            # One put is whole or nothing in a store of objects; elsewhere the checksums tell a half.
-            system.pipe_file(place, content)
+            # Object stores write atomically; on other file systems the checksums reveal an incomplete file.
+            system.pipe_file(target, content)
             return
-        aside = Path(f"{place}.{uuid.uuid4().hex}.tmp")
+        temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")
         try:
-            aside.write_bytes(content)
-            aside.replace(place)
+            temporary.write_bytes(content)
+            temporary.replace(target)
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def read(self, path: str) -> Any:
-        """Read a summary; raise :class:`PartError` if it is missing or damaged."""
+        """Read a summary; raise :class:`CheckpointError` if it is missing or damaged."""
         try:
-            system, place = self.place(path)
+            system, source = self.resolve(path)
             if "file" in system.protocol:
-                refuse_endless(place)
-            return decoded(path, system.cat_file(place))
-        except (OSError, *DAMAGED) as error:
-            why = f"it cannot be read, or is not as it was written ({type(error).__name__}: {error})"
-            raise PartError(f"partial {path} in {self.shown} is made again: {why}", path) from error
+                refuse_endless(source)
+            return decode_summary(path, system.cat_file(source))
+        except (OSError, *DAMAGE_ERRORS) as error:
+            why = f"it cannot be read or is damaged ({type(error).__name__}: {error})"
+            raise CheckpointError(
+                f"the checkpoint {path} in {self.public_url} is computed again: {why}", path
+            ) from error
 
-    def clear(self) -> Kept:
-        """Remove all parts, also those that were written half, and folders that are empty then."""
+    def clear(self) -> CheckpointInfo:
+        """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
         system, root = self.system()
         found = {
             path: int(one["size"] or 0)
             for path, one in system.find(root, detail=True).items()
-            if NAME.search(path)
+            if CHECKPOINT_PATH.search(path)
             and path.removeprefix("/").startswith(root.removeprefix("/"))
             and not leaves_folder(
                 system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
@@ -184,104 +186,115 @@ class Folder(NamedTuple):
             system.rm_file(path)
         if "file" in system.protocol:
             for folder in {Path(path).parent for path in found}:
-                with suppress(OSError):  # something else lies there
+                with suppress(OSError):  # the folder holds other files
                     folder.rmdir()
-        return Kept(sum(path.endswith(SUFFIX) for path in found), sum(found.values()))
+        return CheckpointInfo(sum(path.endswith(SUFFIX) for path in found), sum(found.values()))
 
     @property
-    def shown(self) -> str:
-        """The address without what may be secret in it."""
+    def public_url(self) -> str:
+        """The URL without passwords and query, for messages."""
         return re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
 
 
 class Checkpoints:
-    """Summaries of one pass in a folder, under names made of their content, without the ``damaged`` ones."""
+    """Checkpoints of one pass; `damaged`: paths of checkpoints that must be computed again."""
 
     def __init__(
-        self, folder: Folder, function: Callable[..., Any], kinds: Sequence[str], damaged: Collection[str]
+        self,
+        folder: CheckpointFolder,
+        function: Callable[..., Any],
+        kinds: Sequence[str],
+        damaged: Collection[str],
     ) -> None:
         self._folder = folder
-        self._pass = digest((*kinds, _known(function)))
-        self._found = {path for path in folder.paths(self._pass) if path not in damaged}
+        self._pass = digest((*kinds, _content_digest(function)))
+        self._existing = {path for path in folder.paths(self._pass) if path not in damaged}
 
     def rewrite(self, graph: Graph, tree: Tree, root: Key) -> tuple[Graph, Key]:
-        """Return the graph and its root, where summaries that exist are read, and others may be written.
+        """Return a graph that reads existing checkpoints and may write the others, and the key of its root.
 
-        Each summary is a :class:`Part`. Tasks that read have keys of their own, so that tasks counted by the name
-        of a block or merge are those that compute. Tasks below a summary that is read are left out.
+        Each summary becomes a :class:`TimedSummary`. Tasks that read have keys of their own, because block and merge
+        tasks are counted by their keys. Tasks below a summary that is read are left out.
         """
-        contents, names, moved = Recipes(dict(graph), _known), dict[Key, str](), dict[Key, Any]()
+        tokenizer, names, moved = (
+            GraphTokenizer(dict(graph), _content_digest),
+            dict[Key, str](),
+            dict[Key, Any](),
+        )
         group = f"read-kept-{uuid.uuid4().hex}"
-        # Invariant: the tree is in order, so the inputs of a merge have names, and have been moved if they are read.
+        # Invariant: inputs precede their merge in the tree, so they have names, and new keys if they are read.
         for key, inputs in tree.items():
             is_merge = inputs[0] in names
-            parts = [names[one] if is_merge else contents.of(one) for one in inputs]
-            names[key] = digest(("merge" if is_merge else "block", *parts))
+            hashes = [names[input_key] if is_merge else tokenizer.tokenize(input_key) for input_key in inputs]
+            names[key] = digest(("merge" if is_merge else "block", *hashes))
             path, task = f"{self._pass}/{names[key]}", graph.pop(key).substitute(moved)
-            if path in self._found:
+            if path in self._existing:
                 moved[key] = (group, len(moved))
-                graph[moved[key]] = call(moved[key], _read_part, self._folder, path)
+                graph[moved[key]] = make_task(moved[key], _read_summary, self._folder, path)
             else:
-                graph[key] = wrap_task(task, _make_part, self._folder, path, key == root)
+                graph[key] = wrap_task(task, _make_summary, self._folder, path, key == root)
         root = moved.get(root, root)
-        return needed_for(graph, [root]), root
+        return cull_graph(graph, [root]), root
 
 
-def _known(thing: object) -> str:
-    """Return the digest of what a task is made of, or say what helps."""
+def _content_digest(thing: object) -> str:
+    """Return the content hash of an object; raise an error with advice if its content is unknown."""
     try:
         return digest(thing)
     except UnknownContentError as error:
         raise UnknownContentError(
-            f"keep needs rows whose content is known, but {error}: write them to a store (dspectral.write_counts), "
-            "whose blocks say what they hold, or fit without keep"
+            f"keep needs rows with a content hash, but {error}: write them to a store (dspectral.write_counts), whose "
+            "blocks have one, or fit without keep"
         ) from None
 
 
-def _read_part(folder: Folder, path: str) -> Part:
-    return Part(folder.read(path), 0.0)
+def _read_summary(folder: CheckpointFolder, path: str) -> TimedSummary:
+    return TimedSummary(folder.read(path), 0.0)
 
 
-def _make_part(function: Callable[..., Any], folder: Folder, path: str, final: bool, *arguments: Any) -> Part:
-    """Make a summary, and write it where that is worth the time."""
+def _make_summary(
+    function: Callable[..., Any], folder: CheckpointFolder, path: str, final: bool, *arguments: Any
+) -> TimedSummary:
+    """Compute a summary, and write it if computing it took much longer than writing it will."""
     start = time.perf_counter()
-    below = [one for one in arguments if isinstance(one, Part)]
-    summary = function(*(one.summary if isinstance(one, Part) else one for one in arguments))
-    seconds = time.perf_counter() - start + sum(part.seconds for part in below)
-    n_bytes = bytes_of(summary) + LEAST_BYTES
-    if not final and seconds < WORTH * n_bytes * _COSTS.get(folder.url, FIRST_COST):
-        return Part(summary, seconds)
+    inputs = [argument for argument in arguments if isinstance(argument, TimedSummary)]
+    summary = function(*(value.summary if isinstance(value, TimedSummary) else value for value in arguments))
+    seconds = time.perf_counter() - start + sum(timed.seconds for timed in inputs)
+    n_bytes = bytes_of(summary) + FILE_OVERHEAD_BYTES
+    if not final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(folder.url, DEFAULT_BYTE_SECONDS):
+        return TimedSummary(summary, seconds)
     start = time.perf_counter()
     try:
-        folder.write(path, encoded(path, summary))
-    except OSError as error:  # the fit itself lacks nothing
-        said = f"{type(error).__name__}: {error}"
+        folder.write(path, encode_summary(path, summary))
+    except OSError as error:  # the fit can go on
         warnings.warn(
-            f"a finished part of the pass could not be kept in {folder.shown}: {said}", stacklevel=2
+            f"no checkpoint was written in {folder.public_url} ({type(error).__name__}: {error}): free space or check "
+            "permissions there",
+            stacklevel=2,
         )
-        return Part(summary, seconds)
-    _COSTS[folder.url] = (time.perf_counter() - start) / n_bytes
-    return Part(summary, 0.0)
+        return TimedSummary(summary, seconds)
+    _BYTE_SECONDS[folder.url] = (time.perf_counter() - start) / n_bytes
+    return TimedSummary(summary, 0.0)
 
 
-def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> Kept:
-    """Remove what :func:`keep` left in a folder, and nothing else that may be there.
+def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> CheckpointInfo:
+    """Remove the checkpoints that :func:`keep` wrote to a folder, and no other files.
 
     Parameters
     ----------
     url : str or Path
-        The folder, or the URL of one.
+        Folder or URL.
     storage_options : dict, optional
-        Options of the file system.
+        Options of the fsspec file system.
 
     Returns
     -------
-    Kept
-        Number of parts that were removed, and their bytes.
+    CheckpointInfo
+        Number of removed checkpoints, and their bytes.
 
     Examples
     --------
     >>> forget("memory://nothing-there")
-    Kept(n_parts=0, n_bytes=0)
+    CheckpointInfo(n_parts=0, n_bytes=0)
     """
-    return Folder(*place_of(url, storage_options)).clear()
+    return CheckpointFolder(*place_of(url, storage_options)).clear()

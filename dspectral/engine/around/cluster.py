@@ -13,16 +13,16 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from dspectral.configuration import wait_warning, wants_same_bits
+from dspectral.configuration import get_wait_warning, requires_same_bits
 from dspectral.engine.around.events import LOGGER, Client, Scheduler
 from dspectral.engine.graph import Graph, guard_tasks
 from dspectral.linalg.blas import facts
 
-SILENT = 30.0
+MAX_SILENCE = 30.0
 """Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
 INTERVAL = 5.0
 """Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
-SHOWN = 3
+MAX_NAMES = 3
 """Machines that a sentence names."""
 
 
@@ -45,10 +45,10 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
     """Return the answer of a cluster to a question within ``dspectral.wait-warning``."""
     answer = submit(client, question, *arguments, **options)
     try:
-        return answer.result(wait_warning())
+        return answer.result(get_wait_warning())
     except TimeoutError as error:
         answer.cancel()
-        raise TimeoutError(f"no answer within {wait_warning():.3g} s") from error
+        raise TimeoutError(f"no answer within {get_wait_warning():.3g} s") from error
 
 
 def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -60,14 +60,14 @@ def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any,
         return None
 
 
-def addresses_of(dask_scheduler: Scheduler) -> list[str]:
+def get_live_workers(dask_scheduler: Scheduler) -> list[str]:
     """Return the addresses of the workers, on the scheduler."""
-    heard = time.time() - SILENT
+    heard = time.time() - MAX_SILENCE
     return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
 
 
 @dataclass
-class _Known:
+class _WorkerEnvironments:
     """The workers of one client: the host of each and its facts, when they were asked, and what was said of them."""
 
     workers: dict[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
@@ -75,47 +75,53 @@ class _Known:
     said: str = ""
 
 
-_KNOWN: "WeakKeyDictionary[Client, _Known]" = WeakKeyDictionary()
+_ENVIRONMENTS: "WeakKeyDictionary[Client, _WorkerEnvironments]" = WeakKeyDictionary()
 
 
-def _host_and_facts() -> tuple[str, dict[str, str]]:
+def _get_host_and_environment() -> tuple[str, dict[str, str]]:
     return gethostname(), facts()
 
 
-def same_bits_only(graph: Graph) -> Graph:
+def require_same_bits(graph: Graph) -> Graph:
     """Return the same tasks, refused on workers unlike this process, which may join after others were compared."""
-    return guard_tasks(graph, computed_alike, facts())
+    return guard_tasks(graph, require_same_environment, facts())
 
 
-def computed_alike(
+def require_same_environment(
     function: Callable[..., Any], _label: str, expected: Mapping[str, str], /, *arguments: Any, **options: Any
 ) -> Any:
     """Call the function of a task, or refuse where this process differs from the one that wants the result."""
     if facts() != expected:
-        said = differences({"the process of the fit": expected, f"a worker on {gethostname()}": facts()})
+        said = describe_differences(
+            {"the process of the fit": expected, f"a worker on {gethostname()}": facts()}
+        )
         raise ClusterError(f"dspectral.same-bits is true, but a worker that joined differs: {said}")
     return function(*arguments, **options)
 
 
 def compare_machines(client: Client) -> None:
     """Compare all workers of a cluster with each other and with this process; each is asked once."""
-    known, strict = _KNOWN.setdefault(client, _Known()), wants_same_bits()
+    known, strict = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()), requires_same_bits()
     if not strict and time.monotonic() - known.asked < INTERVAL:
         return
-    addresses = set(query_or_none(client, client.run_on_scheduler, addresses_of) or ())
+    addresses = set(query_or_none(client, client.run_on_scheduler, get_live_workers) or ())
     known.asked = time.monotonic()
     if new := sorted(addresses - known.workers.keys()):
-        answers = query_or_none(client, client.run, _host_and_facts, workers=new, on_error="return") or {}
+        answers = (
+            query_or_none(client, client.run, _get_host_and_environment, workers=new, on_error="return") or {}
+        )
         failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
         if failed:
             error = next(iter(failed.values()))
             raise ClusterError(
-                f"{first_of(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
+                f"{join_first(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
                 "dspectral in the same version as here on every worker"
             ) from error
         known.workers |= {address: one for address, one in answers.items() if isinstance(one, tuple)}
     known.workers = {address: known.workers[address] for address in addresses & known.workers.keys()}
-    said = differences({"this process": facts()} | {name: one for name, (_, one) in known.workers.items()})
+    said = describe_differences(
+        {"this process": facts()} | {name: one for name, (_, one) in known.workers.items()}
+    )
     if said and strict:
         raise ClusterError(
             f"dspectral.same-bits is true, but results may differ in their last bits: {said}; use machines of one kind "
@@ -128,21 +134,21 @@ def compare_machines(client: Client) -> None:
     known.said = said
 
 
-def workers_are_here(client: Client) -> bool:
+def has_only_local_workers(client: Client) -> bool:
     """Report whether all workers of a cluster were on this machine when they were compared."""
-    workers = _KNOWN.setdefault(client, _Known()).workers
-    return bool(workers) and all(is_here(address, host) for address, (host, _) in workers.items())
+    workers = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()).workers
+    return bool(workers) and all(is_local_worker(address, host) for address, (host, _) in workers.items())
 
 
-def kinds_of_machines(client: Client | None) -> list[str]:
+def get_machine_kinds(client: Client | None) -> list[str]:
     """Return the kinds of machines that compute, as far as workers say theirs."""
     if client is not None:
         compare_machines(client)
-    workers = _KNOWN[client].workers if client in _KNOWN else {}
+    workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
     return sorted({str(one) for _host, one in workers.values()} or {str(facts())})
 
 
-def is_here(address: str, host: str) -> bool:
+def is_local_worker(address: str, host: str) -> bool:
     """Report whether a worker is one that this process reaches on this machine, and at no other end of a tunnel."""
     try:
         return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback
@@ -150,7 +156,7 @@ def is_here(address: str, host: str) -> bool:
         return False
 
 
-def differences(machines: Mapping[str, Mapping[str, str]]) -> str:
+def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
     """Return in what machines differ.
 
     >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
@@ -162,13 +168,15 @@ def differences(machines: Mapping[str, Mapping[str, str]]) -> str:
         (most, n_most), *others = Counter(values.values()).most_common()
         if others:
             odd = [
-                f"{value} on {first_of([m for m in values if values[m] == value])}" for value, _n in others
+                f"{value} on {join_first([m for m in values if values[m] == value])}" for value, _n in others
             ]
             rest = "the other" if n_most == 1 else f"the {n_most} others"
             parts.append(f"{name} is {', '.join(odd)}, and {most} on {rest}")
     return "; ".join(parts)
 
 
-def first_of(names: Sequence[str]) -> str:
+def join_first(names: Sequence[str]) -> str:
     """Return some names for a sentence, and how many more there are."""
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:MAX_NAMES]) + (
+        f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    )

@@ -1,4 +1,4 @@
-"""A pass on a cluster: submitted, watched while it is waited for, and ended in one sentence where it cannot go on."""
+"""Run a pass on a Dask cluster: submit it, monitor its progress, and raise an error if it stalls."""
 
 import asyncio
 import concurrent.futures
@@ -13,47 +13,53 @@ import dask
 from dask.core import flatten
 from dask.utils import format_bytes
 
-from dspectral.configuration import wait_limit, wait_warning
-from dspectral.engine.around.cluster import ClusterError, first_of, submit, workers_are_here
-from dspectral.engine.around.context import current
+from dspectral.configuration import get_wait_limit, get_wait_warning
+from dspectral.engine.around.cluster import ClusterError, has_only_local_workers, join_first, submit
+from dspectral.engine.around.context import current_context
 from dspectral.engine.around.events import (
     SENDER,
     TOPIC,
     BlocksDone,
     Client,
-    Compiled,
-    Compiling,
-    Merged,
-    PassBegan,
-    Redone,
-    Retried,
+    CompilationEnded,
+    CompilationStarted,
+    PassStalled,
+    PassStarted,
     Scheduler,
-    Waiting,
+    SummariesMerged,
+    TaskRetried,
+    TasksRecomputed,
 )
-from dspectral.engine.around.progress import DONE, TaskCounts
+from dspectral.engine.around.progress import DONE_STATES, TaskCounts
 from dspectral.engine.graph import task_label
 from dspectral.linalg.blas import aligned
 
 PAUSE = 0.1
-"""Seconds between two looks at a client that connects again."""
-OFTEN, SELDOM = 0.5, 5.0
-"""Seconds between two questions where somebody listens, and where nobody does."""
-FROM_WORKERS = {kind.__name__: kind for kind in (Merged, Compiling, Compiled, Retried)}
-"""Events that workers send."""
-LEAST_SILENCE = 2.0
-"""Seconds without a heartbeat that say nothing: workers of large clusters send one every few seconds."""
-ROOM = 1.25
-"""A worker that paused needs so many times the memory that it holds."""
-MEMORY_KNOBS = (
+"""Seconds between two checks of a client that reconnects."""
+WATCHED_INTERVAL, UNWATCHED_INTERVAL = 0.5, 5.0
+"""Seconds between two requests to the scheduler, with and without listeners."""
+WORKER_EVENTS = {
+    kind.__name__: kind for kind in (SummariesMerged, CompilationStarted, CompilationEnded, TaskRetried)
+}
+"""Event classes that workers send, by name."""
+MIN_SILENCE = 2.0
+"""Seconds without a heartbeat that are normal: workers of large clusters send one every few seconds."""
+MEMORY_MARGIN = 1.25
+"""Memory that a paused worker needs, relative to what it holds."""
+MEMORY_ADVICE = (
     "give each worker more memory (memory_limit of LocalCluster, --memory-limit of `dask worker`), or make blocks "
     "smaller (block_rows, block_size) or summaries (sketch_size, n_components)"
 )
 _QUEUES: "WeakKeyDictionary[Client, list[SimpleQueue[dict[str, Any]]]]" = WeakKeyDictionary()
-"""Queues of the messages of workers, one for each pass that a client computes now."""
+"""Message queues of each client, one for each of its running passes."""
 
 
 class WorkerState(NamedTuple):
-    """One worker as its scheduler last heard of it, with the key of the task that it has computed longest."""
+    """State of one worker on the scheduler.
+
+    `held, limit`: bytes in memory, and their limit; `silent`: seconds since its last heartbeat; `task, seconds`: key
+    and run time of its longest running task.
+    """
 
     address: str
     status: str
@@ -64,8 +70,8 @@ class WorkerState(NamedTuple):
     seconds: float
 
 
-class State(NamedTuple):
-    """The answer of a scheduler: tasks done of each group, the workers, MiB on their disks, and their time to live."""
+class ClusterState(NamedTuple):
+    """State of a pass on the scheduler: finished tasks of each group, workers, spilled MiB and ``worker-ttl``."""
 
     counts: dict[str, int]
     workers: tuple[WorkerState, ...]
@@ -73,52 +79,59 @@ class State(NamedTuple):
     ttl: float | None = None
 
 
-class Reason(NamedTuple):
-    """The reason for which a pass waits: its name in events, its sentence, and after how many seconds the pass ends."""
+class StallReason(NamedTuple):
+    """Why a pass makes no progress: name in events, sentence, and seconds after which the pass is ended."""
 
     why: str
     sentence: str
     limit: float
 
 
-def state_of(groups: Sequence[str], dask_scheduler: Scheduler) -> State:
-    """Return the state of task groups and workers, on the scheduler."""
+def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler) -> ClusterState:
+    """Return the state of task groups and workers. This function runs on the scheduler."""
     known, now = dask_scheduler.task_groups, time.time()
-    counts = {name: sum(known[name].states.get(s, 0) for s in DONE) for name in groups if name in known}
+    counts = {
+        name: sum(known[name].states.get(s, 0) for s in DONE_STATES) for name in groups if name in known
+    }
     workers, spilled = [], 0
-    for one in dask_scheduler.workers.values():
-        running = {task: seconds for task, seconds in one.executing.items() if task is not None}
+    for worker in dask_scheduler.workers.values():
+        running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
         longest = max(running, key=lambda task: running[task], default=None)
         task, seconds = ("", 0.0) if longest is None else (str(longest.key), float(running[longest]))
-        memory = int(one.memory.process), int(one.memory_limit or 0)
-        silent = max(0.0, now - one.last_seen)
-        workers.append(WorkerState(one.address, one.status.name, *memory, silent, task, seconds))
-        spilled += int(one.memory.spilled)
-    return State(counts, tuple(workers), spilled >> 20, dask_scheduler.worker_ttl)
+        memory = int(worker.memory.process), int(worker.memory_limit or 0)
+        silent = max(0.0, now - worker.last_seen)
+        workers.append(WorkerState(worker.address, worker.status.name, *memory, silent, task, seconds))
+        spilled += int(worker.memory.spilled)
+    return ClusterState(counts, tuple(workers), spilled >> 20, dask_scheduler.worker_ttl)
 
 
-class Watch:
-    """Emits the events of a pass on a cluster, and ends it where nothing can go on."""
+class PassMonitor:
+    """Emit the events of a pass on a cluster, and raise an error if it stalls."""
 
-    def __init__(self, client: Client, begun: PassBegan, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._begun, self._clock = client, begun, clock
-        self._first, self._limit = wait_warning(), wait_limit()
-        self.interval = min(OFTEN if current().counts_blocks else SELDOM, self._first / 4)
-        self.groups = (begun.block_group, *begun.merge_groups)
+    def __init__(
+        self, client: Client, pass_info: PassStarted, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._pass_info, self._clock = client, pass_info, clock
+        self._first, self._limit = get_wait_warning(), get_wait_limit()
+        self.interval = min(
+            WATCHED_INTERVAL if current_context().counts_blocks else UNWATCHED_INTERVAL, self._first / 4
+        )
+        self.groups = (pass_info.block_group, *pass_info.merge_groups)
         self.fullest: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
-        self._state: State | None = None
+        self._state: ClusterState | None = None
         self._silence, self._why, self._next = "", "", self._first
         self._counts = TaskCounts(len(self.groups))
         self._lost: set[str] = set()
-        self._emitted = (begun.n_kept, begun.n_kept_merges)
+        self._emitted = (pass_info.n_kept, pass_info.n_kept_merges)
         self._messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
 
     def __enter__(self) -> Self:
         queues = _QUEUES.setdefault(self._client, [])
         queues.append(self._messages)
 
-        # A client has one handler of a topic, called in its own loop; events belong to the thread of their pass.
+        # A client has one handler of a topic, and calls it in its own loop. Queues bring messages to the threads of
+        # the passes.
         def receive(event: tuple[float, Any]) -> None:
             for queue in tuple(queues):
                 queue.put(event[1])
@@ -130,40 +143,42 @@ class Watch:
         _QUEUES[self._client].remove(self._messages)
 
     @property
-    def still(self) -> float:
-        """Time in which nothing was seen to be done, in seconds."""
+    def idle_seconds(self) -> float:
+        """Seconds since the last observed progress."""
         return self._clock() - self._moved
 
-    def fail(self, error: BaseException) -> None:
-        """Note why the scheduler did not answer; whoever waits for the pass judges how long that may last."""
+    def record_failure(self, error: BaseException) -> None:
+        """Record why the scheduler did not answer; :meth:`check_stalled` decides when to give up."""
         self._silence = ": " + (" ".join(str(error).split()) or type(error).__name__)
 
-    def see(self, state: State) -> None:
-        """Compare a state with those before it, and emit what changed."""
+    def update(self, state: ClusterState) -> None:
+        """Compare a state with the previous one, and emit events about the changes."""
         self._answered, self._silence = self._clock(), ""
         before, self._state = self._state, state
-        if before is None or _what_moves(before) != _what_moves(state):
+        if before is None or _get_progress_marks(before) != _get_progress_marks(state):
             self._moved, self._next, self._why = self._answered, self._first, ""
-        limited = [one for one in (self.fullest, *state.workers) if one and one.limit]
-        self.fullest = max(limited, key=lambda one: one.held / one.limit, default=None)
+        limited = [worker for worker in (self.fullest, *state.workers) if worker and worker.limit]
+        self.fullest = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
         self._emit_messages()
-        # Who is missing now has died or left: either way what it held is computed again.
+        # Results on a worker that died or left are computed again.
         if before is not None:
-            self._lost |= {one.address for one in before.workers} - {one.address for one in state.workers}
+            self._lost |= {worker.address for worker in before.workers} - {
+                worker.address for worker in state.workers
+            }
         n_again = self._counts.count([state.counts.get(group) for group in self.groups])
-        begun, (n_blocks, *n_merges) = self._begun, self._counts.most
+        pass_info, (n_blocks, *n_merges) = self._pass_info, self._counts.most
         if n_again:
-            current().emit(Redone(begun.fit, begun.run, n_again, len(self._lost)))
-        self._emit_done(begun.n_kept + n_blocks, begun.n_kept_merges + sum(n_merges))
+            current_context().emit(TasksRecomputed(pass_info.fit, pass_info.run, n_again, len(self._lost)))
+        self._emit_done(pass_info.n_kept + n_blocks, pass_info.n_kept_merges + sum(n_merges))
 
-    def end(self) -> None:
-        """Emit that all is done."""
+    def finish(self) -> None:
+        """Emit that all tasks are done."""
         self._emit_messages()
-        if current().counts_blocks:
-            self._emit_done(self._begun.n_blocks, self._begun.n_merges)
+        if current_context().counts_blocks:
+            self._emit_done(self._pass_info.n_blocks, self._pass_info.n_merges)
 
-    def judge(self) -> None:
-        """Warn of what is waited for if nothing was done for long, and give up what cannot go on."""
+    def check_stalled(self) -> None:
+        """Warn if no task ended for ``dspectral.wait-warning``; raise an error after the limit of the reason."""
         now = self._clock()
         silent = now - self._answered
         seconds = max(now - self._moved, silent)
@@ -171,188 +186,188 @@ class Watch:
             return
         if self._state is None or silent >= self._first:
             sentence = (
-                f"the scheduler at {address_of(self._client)} has not answered for {silent:.3g} s{self._silence}; "
-                "see whether it still runs and can be reached; if not, start it and its workers again"
+                f"the scheduler at {get_scheduler_address(self._client)} has not answered for {silent:.3g} s"
+                f"{self._silence}; check that it runs and can be reached, or restart it and its workers"
             )
-            reason = Reason("scheduler", sentence, self._limit)
+            reason = StallReason("scheduler", sentence, self._limit)
         else:
-            reason = reason_of(self._state, self._first, self._limit)
+            reason = find_stall_reason(self._state, self._first, self._limit)
         if reason.why != self._why:
             self._why, self._why_since = reason.why, now - (self._first if not self._why else 0.0)
-        name = f"the pass {self._begun.name}"
+        name = f"the pass {self._pass_info.name}"
         if now - self._why_since >= reason.limit:
-            raise ClusterError(f"{name} was given up after {seconds:.3g} s: {reason.sentence}")
+            raise ClusterError(f"{name} was ended after {seconds:.3g} s without progress: {reason.sentence}")
         if seconds >= self._next:
             self._next = 2 * seconds
-            sentence = f"{name} has waited for {seconds:.3g} s in which no task was done: {reason.sentence}"
-            current().emit(
-                Waiting(self._begun.fit, self._begun.run, reason.why, seconds, sentence), self._client
+            sentence = f"{name} has finished no task for {seconds:.3g} s: {reason.sentence}"
+            current_context().emit(
+                PassStalled(self._pass_info.fit, self._pass_info.run, reason.why, seconds, sentence),
+                self._client,
             )
             warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
     def _emit_messages(self) -> None:
-        """Emit what workers have sent since the last time."""
+        """Emit the events that workers have sent."""
         while True:
             try:
                 message = self._messages.get_nowait()
             except Empty:
                 return
-            kind = FROM_WORKERS.get(message["event"]) if "worker" in message else None
-            is_of_pass = message.get("run", self._begun.run) == self._begun.run
-            # What workers within this process send was emitted here, but for their merges.
-            if kind is not None and is_of_pass and (kind is Merged or message["sender"] != SENDER):
-                current().emit(kind(*(message[field] for field in kind._fields)))
+            kind = WORKER_EVENTS.get(message["event"]) if "worker" in message else None
+            is_of_pass = message.get("run", self._pass_info.run) == self._pass_info.run
+            # Workers in this process have emitted their events here, except for merges.
+            if kind is not None and is_of_pass and (kind is SummariesMerged or message["sender"] != SENDER):
+                current_context().emit(kind(*(message[field] for field in kind._fields)))
 
     def _emit_done(self, n_blocks: int, n_merges: int) -> None:
         if (n_blocks, n_merges) != self._emitted:
             self._emitted = n_blocks, n_merges
-            current().emit(BlocksDone(self._begun.fit, self._begun.run, n_blocks, n_merges))
+            current_context().emit(BlocksDone(self._pass_info.fit, self._pass_info.run, n_blocks, n_merges))
 
 
-def _what_moves(state: State) -> object:
-    """Return what changes when anything is done: tasks, the tasks that run, and what is written to disk."""
-    return state.counts, sorted(one.task for one in state.workers), state.spilled
+def _get_progress_marks(state: ClusterState) -> object:
+    """Return values that change with any progress: finished tasks, running tasks, spilled bytes."""
+    return state.counts, sorted(worker.task for worker in state.workers), state.spilled
 
 
-def reason_of(state: State, first: float, limit: float) -> Reason:
-    """Return what a pass waits for, from the state of its cluster."""
+def find_stall_reason(state: ClusterState, first: float, limit: float) -> StallReason:
+    """Return why a pass makes no progress, from the state of its cluster."""
     workers = state.workers
     if not workers:
-        helps = (
-            "start workers, which then take up the pass where it is, or see why those that were there ended"
-        )
-        return Reason("no workers", f"the cluster has no workers; {helps}", limit)
-    quiet = [one for one in workers if one.silent >= max(LEAST_SILENCE, first / 2)]
-    heard = [one for one in workers if one not in quiet]
-    paused = [one for one in heard if one.status == "paused"]
-    busy = max((one for one in heard if one.task), key=lambda one: one.seconds, default=None)
+        advice = "start workers, which continue the pass, or check why the previous workers ended"
+        return StallReason("no workers", f"the cluster has no workers; {advice}", limit)
+    quiet = [worker for worker in workers if worker.silent >= max(MIN_SILENCE, first / 2)]
+    alive = [worker for worker in workers if worker not in quiet]
+    paused = [worker for worker in alive if worker.status == "paused"]
+    busy = max((worker for worker in alive if worker.task), key=lambda worker: worker.seconds, default=None)
     if busy is not None:
-        saw = f"{task_label(busy.task)} has run for {busy.seconds:.3g} s on {busy.address}"
-        return Reason("task", f"{saw}; this is no fault, and smaller blocks make shorter tasks", float("inf"))
-    # Every `worker-ttl` a scheduler looks for workers that were silent for so long, whose tasks then run elsewhere.
+        sentence = f"{task_label(busy.task)} has run for {busy.seconds:.3g} s on {busy.address}"
+        sentence += "; this is not an error; for shorter tasks use smaller blocks"
+        return StallReason("task", sentence, float("inf"))
+    # After `worker-ttl` seconds without a heartbeat the scheduler moves the tasks of a worker to others.
     later = limit if len(paused) + len(quiet) == len(workers) else max(limit, 2 * (state.ttl or 0.0))
     if paused:
         share = float(dask.config.get("distributed.worker.memory.pause", 0.8) or 1.0)
         held = [
-            f"{one.address} holds {format_bytes(one.held)} of {format_bytes(one.limit)}" for one in paused
+            f"{worker.address} holds {format_bytes(worker.held)} of {format_bytes(worker.limit)}"
+            for worker in paused
         ]
-        hundreds = -(-int(max(one.held for one in paused) * ROOM / share) // 100_000_000)
-        knobs = MEMORY_KNOBS.replace("more memory", f"at least {hundreds * 100} MB of memory")
-        saw = (
-            f"{len(paused)} of {len(workers)} workers paused, for they hold more than {share:.0%} of their memory "
-            f"limit ({first_of(held)}), and no task runs"
+        hundreds = -(-int(max(worker.held for worker in paused) * MEMORY_MARGIN / share) // 100_000_000)
+        advice = MEMORY_ADVICE.replace("more memory", f"at least {hundreds * 100} MB of memory")
+        sentence = (
+            f"{len(paused)} of {len(workers)} workers are paused because they hold more than {share:.0%} of their "
+            f"memory limit ({join_first(held)}), and no task runs; {advice}"
         )
         all_paused = len(paused) == len(workers)
-        return Reason("paused", f"{saw}; {knobs}", min(later, 2 * first) if all_paused else later)
+        return StallReason("paused", sentence, min(later, 2 * first) if all_paused else later)
     if quiet:
-        named = first_of([f"{one.address} for {one.silent:.3g} s" for one in quiet])
+        silent = join_first([f"{worker.address} for {worker.silent:.3g} s" for worker in quiet])
         after = f"after {state.ttl:.3g} s of silence" if state.ttl else "never"
         sentence = (
-            f"{len(quiet)} of {len(workers)} workers have not been heard of ({named}); see whether they are stopped or "
-            f"cut off; the scheduler gives the tasks of a silent worker to others {after} "
-            "(distributed.scheduler.worker-ttl)"
+            f"{len(quiet)} of {len(workers)} workers sent no heartbeat ({silent}); check that they run and can be "
+            f"reached; the scheduler moves the tasks of a silent worker {after} (distributed.scheduler.worker-ttl)"
         )
-        return Reason("silent", sentence, later)
-    saw = f"no task runs on any of the {len(workers)} workers"
-    return Reason(
-        "unknown", f"{saw}; see the dashboard of the scheduler, and the logs of all processes", later
-    )
+        return StallReason("silent", sentence, later)
+    sentence = f"no task runs on any of the {len(workers)} workers; check Dask's dashboard and the logs"
+    return StallReason("unknown", sentence, later)
 
 
-def address_of(client: Client) -> str:
-    """Return the address of the scheduler of a client."""
-    return str(getattr(client.scheduler, "address", None) or "an address that the client has forgotten")
+def get_scheduler_address(client: Client) -> str:
+    """Return the address of the scheduler of a client, for messages."""
+    return str(getattr(client.scheduler, "address", None) or "an unknown address")
 
 
-def compute_on(client: Client, begun: PassBegan, graph: Any, keys: Any, **options: Any) -> Any:
-    """Compute a graph on a cluster, called as ``dask.compute(scheduler=...)`` calls a scheduler."""
+def compute_on_cluster(client: Client, pass_info: PassStarted, graph: Any, keys: Any, **options: Any) -> Any:
+    """Compute a graph on a cluster, with the signature of a Dask scheduler function."""
     start = time.monotonic()
-    watch = Watch(client, begun)
+    monitor = PassMonitor(client, pass_info)
     while client.status == "connecting":
-        # It was lost since the last pass, and may come back: what is sent before that would be lost as well.
+        # The client lost its connection after the previous pass. A graph sent before it reconnects would be lost.
         time.sleep(PAUSE)
-        watch.judge()
+        monitor.check_stalled()
     if client.status != "running":
-        raise ClusterError(_lost(client, begun, 0.0))
+        raise ClusterError(_describe_lost_connection(client, pass_info, 0.0))
     try:
-        with watch:
-            return _gathered(client, client.get(graph, keys, sync=False, **options), watch)
+        with monitor:
+            return _gather_results(client, client.get(graph, keys, sync=False, **options), monitor)
     except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:
-        raise ClusterError(_lost(client, begun, time.monotonic() - start)) from error
+        raise ClusterError(_describe_lost_connection(client, pass_info, time.monotonic() - start)) from error
     except Exception as error:
-        if said := _in_words(error, begun, watch.fullest):
-            raise ClusterError(said) from error
+        if explanation := _explain_error(error, pass_info, monitor.fullest):
+            raise ClusterError(explanation) from error
         raise
 
 
-def _gathered(client: Client, futures: list[Any], watch: Watch) -> Any:
-    """Wait for results, by way of the scheduler after a silence, and ask meanwhile how far they are."""
-    direct = True if client.direct_to_workers is None and workers_are_here(client) else None
+def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) -> Any:
+    """Wait for results and poll the state of the pass; after a stall, gather results through the scheduler."""
+    direct = True if client.direct_to_workers is None and has_only_local_workers(client) else None
     gathered = submit(client, client.gather, futures, direct=direct)
     asked = None
     try:
-        # Neither is waited for without end: `judge` gives up when nothing has changed, or nobody answered, for long.
-        while not concurrent.futures.wait([gathered], timeout=watch.interval).done:
+        # Every wait has a timeout, so `check_stalled` can end a pass without progress or answers.
+        while not concurrent.futures.wait([gathered], timeout=monitor.interval).done:
             if asked is None:
-                asked = submit(client, client.run_on_scheduler, state_of, watch.groups)
-            concurrent.futures.wait([gathered, asked], watch.interval, concurrent.futures.FIRST_COMPLETED)
+                asked = submit(client, client.run_on_scheduler, get_cluster_state, monitor.groups)
+            concurrent.futures.wait([gathered, asked], monitor.interval, concurrent.futures.FIRST_COMPLETED)
             if asked.done():
                 try:
-                    watch.see(asked.result())
-                except Exception as error:  # noqa: BLE001  whatever a client raises that has lost its scheduler
-                    watch.fail(error)
+                    monitor.update(asked.result())
+                except Exception as error:  # noqa: BLE001  any error of a lost connection
+                    monitor.record_failure(error)
                 asked = None
-            watch.judge()
-            if direct and watch.still >= wait_warning():
+            monitor.check_stalled()
+            if direct and monitor.idle_seconds >= get_wait_warning():
                 direct = None
                 gathered.cancel()
                 gathered = submit(client, client.gather, futures, direct=direct)
-        watch.end()
+        monitor.finish()
         return aligned(gathered.result())
     finally:
-        # What nobody wants any more is not computed, whatever ended the wait; and what waits for it ends by itself.
+        # Released futures are cancelled on the scheduler, also after an error or an interrupt.
         for future in flatten(futures):
             future.release()
         concurrent.futures.wait([gathered], timeout=PAUSE)
-        for one in (gathered, asked):
-            if one is not None:
-                one.cancel()
+        for request in (gathered, asked):
+            if request is not None:
+                request.cancel()
 
 
-def _lost(client: Client, begun: PassBegan, seconds: float) -> str:
+def _describe_lost_connection(client: Client, pass_info: PassStarted, seconds: float) -> str:
     if client.status == "running":
         return (
-            f"the pass {begun.name} was cancelled after {seconds:.3g} s, by a restart of the cluster at "
-            f"{address_of(client)} or by another program that uses it: repeat it"
+            f"the pass {pass_info.name} was cancelled after {seconds:.3g} s by a restart of the cluster at "
+            f"{get_scheduler_address(client)} or by another program: run it again"
         )
     return (
-        f"the connection to the scheduler at {address_of(client)} was lost {seconds:.3g} s after the pass {begun.name} "
-        "began: see whether it still runs, and repeat this once it does"
+        f"the connection to the scheduler at {get_scheduler_address(client)} was lost {seconds:.3g} s after the pass "
+        f"{pass_info.name} started: check that the scheduler runs, and run it again"
     )
 
 
-def _in_words(error: Exception, begun: PassBegan, fullest: WorkerState | None) -> str:
-    """Return what an error of the cluster means, in a sentence; nothing for any other error."""
-    # By their names: a process that has not loaded distributed need not load it for this.
+def _explain_error(error: Exception, pass_info: PassStarted, fullest: WorkerState | None) -> str:
+    """Return a sentence that explains an error of Dask's cluster; an empty text for any other error."""
+    # By name, because importing distributed is slow.
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "KilledWorker" in kinds:
         n_workers = int(getattr(error, "allowed_failures", 0)) + 1
-        ended = f"{n_workers} workers ended, one after the other," if n_workers > 1 else "1 worker ended"
+        ended = f"{n_workers} workers ended, one after another," if n_workers > 1 else "1 worker ended"
         sizes = fullest and (format_bytes(fullest.held), format_bytes(fullest.limit))
-        seen = f" (the fullest was last seen with {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
+        seen = f" (the fullest worker held {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
         return (
-            f"{ended} at {task_label(str(getattr(error, 'task', '')))} in the pass {begun.name}, most often for lack "
-            f"of memory{seen}, or as the worker's own log says: {MEMORY_KNOBS}"
+            f"{ended} while computing {task_label(str(getattr(error, 'task', '')))} of the pass {pass_info.name}, "
+            f"usually for lack of memory{seen}: see the log of the worker; {MEMORY_ADVICE}"
         )
     text = " ".join(str(error).split())
-    # These come where distributed.scheduler.no-workers-timeout is set.
+    # Raised if distributed.scheduler.no-workers-timeout is set.
     if kinds & {"NoWorkerError", "NoValidWorkerError"}:
-        return f"the pass {begun.name} was given up: {text}"
+        return f"the pass {pass_info.name} was ended by the scheduler: {text}"
     if kinds & {"CommClosedError", "ClosedClientError"}:
-        return f"the pass {begun.name} has lost its cluster ({text}): repeat this once it runs"
+        return (
+            f"the pass {pass_info.name} lost its cluster ({text}): check that it runs, and run the pass again"
+        )
     if isinstance(error, RuntimeError) and "deserialization of the task graph" in text:
         return (
-            f"the scheduler cannot read the tasks of the pass {begun.name}, most often because it has other versions "
-            f"of packages than this process, or not all of them: install the same ones ({error.__cause__ or text})"
+            f"the scheduler cannot unpickle the tasks of the pass {pass_info.name} ({error.__cause__ or text}): "
+            "install the packages of this process there, in the same versions"
         )
     return ""

@@ -16,11 +16,11 @@ from uuid import uuid4
 from dspectral.engine.around import events
 from dspectral.engine.around.events import (
     BlocksDone,
-    Certified,
+    CertificateComputed,
     Client,
     Event,
-    FitBegan,
     FitEnded,
+    FitStarted,
     Listener,
 )
 from dspectral.linalg.blas import blas_in_one_thread
@@ -40,7 +40,7 @@ class Fit:
     name: str
     n_passes: int | None = None
     owner: object = None
-    n_begun: int = 0
+    n_started: int = 0
     counts: bool | None = None
     token: str = field(default_factory=lambda: uuid4().hex)
 
@@ -49,7 +49,7 @@ class Fit:
         return is_pass if self.counts is None else self.counts
 
 
-class Memory(NamedTuple):
+class ProcessMemory(NamedTuple):
     """Memory of the processes that will do the work.
 
     `n_workers`: 0 for threads of this process; `n_threads`: tasks that run at once in a process; `limit`: bytes that
@@ -62,7 +62,7 @@ class Memory(NamedTuple):
     taken: int
 
     @property
-    def whose(self) -> str:
+    def process_label(self) -> str:
         """One of the processes, for messages."""
         return "a worker" if self.n_workers else "this process"
 
@@ -78,7 +78,7 @@ class RunContext:
 
     fit: Fit | None = None
     cache: Place | None = _CONFIGURED
-    memory: Memory | None = None
+    memory: ProcessMemory | None = None
     listeners: tuple[Listener, ...] = ()
     planner: Planner | None = None
     dry_run: str | None = None
@@ -86,7 +86,7 @@ class RunContext:
     @property
     def counts_blocks(self) -> bool:
         """Whether blocks are to be counted: for a listener, or for the log."""
-        return bool(self.listeners or events.EVERYWHERE) or events.LOGGER.isEnabledFor(logging.DEBUG)
+        return bool(self.listeners or events.GLOBAL_LISTENERS) or events.LOGGER.isEnabledFor(logging.DEBUG)
 
     @property
     def has_listeners(self) -> bool:
@@ -94,26 +94,26 @@ class RunContext:
         import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
 
         is_shown = dask.config.get("dspectral.dashboard", default=False)
-        return bool(self.listeners or events.EVERYWHERE or is_shown)
+        return bool(self.listeners or events.GLOBAL_LISTENERS or is_shown)
 
     def emit(self, event: Event, client: Client | None = None) -> None:
         """Give an event to the listeners of this thread, the log, and the scheduler of a client."""
-        listeners = (*self.listeners, *events.EVERYWHERE)
+        listeners = (*self.listeners, *events.GLOBAL_LISTENERS)
         if listeners or events.LOGGER.isEnabledFor(logging.INFO):
-            events.log_and_call(event, listeners)
+            events.log_and_notify(event, listeners)
         # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
         if client is not None and self.has_listeners and not isinstance(event, BlocksDone):
-            events.send(client, events.as_message(event))
+            events.send_message(client, events.to_message(event))
 
 
 _CONTEXT: ContextVar[RunContext] = ContextVar("context", default=RunContext())  # noqa: B039  it is frozen
 
 
-class FirstPass(Exception):  # noqa: N818  no error: it ends a fit that is only planned, at its first pass
+class StopAtFirstPass(Exception):  # noqa: N818  no error: it ends a fit that is only planned, at its first pass
     """Says what is known of the first pass of a fit that is only planned."""
 
 
-def current() -> RunContext:
+def current_context() -> RunContext:
     """Return what holds for the computations of this thread."""
     return _CONTEXT.get()
 
@@ -130,14 +130,14 @@ def client_in_force() -> Client | None:
     return client if hasattr(client, "log_event") else None
 
 
-def runs_in_task() -> bool:
+def is_in_worker_task() -> bool:
     """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
     module = sys.modules.get("distributed.worker")
     return bool(getattr(getattr(module, "thread_state", None), "key", False))
 
 
 @contextmanager
-def changed(**changes: Any) -> Iterator[RunContext]:
+def override_context(**changes: Any) -> Iterator[RunContext]:
     """Change fields of the context in the body."""
     before = _CONTEXT.get()
     _CONTEXT.set(replace(before, **changes))
@@ -158,39 +158,39 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
     >>> with listening(events.append):
     ...     model = TruncatedSVD(2).fit(np.eye(3))
     >>> [type(event).__name__ for event in events]
-    ['FitBegan', 'PassBegan', 'BlocksDone', 'PassEnded', 'Certified', 'FitEnded']
+    ['FitStarted', 'PassStarted', 'BlocksDone', 'PassEnded', 'CertificateComputed', 'FitEnded']
     >>> print(events[1])
     TruncatedSVD: sketch, pass 1 of 1, 1 blocks, 3 rows
     """
-    listeners = current().listeners
-    heard = nullcontext() if everywhere else changed(listeners=(*listeners, listener))
-    with events.registered(listener, everywhere=everywhere), heard:
+    listeners = current_context().listeners
+    heard = nullcontext() if everywhere else override_context(listeners=(*listeners, listener))
+    with events.register_listener(listener, everywhere=everywhere), heard:
         yield
 
 
 @contextmanager
-def fitting(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
+def fit_context(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
     """Emit that a fit begins and ends, number the passes in it, and give BLAS one thread, for the same bits."""
-    context, fit = current(), Fit(name, n_passes, owner)
+    context, fit = current_context(), Fit(name, n_passes, owner)
     client = client_in_force() if context.has_listeners else None
-    context.emit(FitBegan(fit.token, name, context.fit.token if context.fit else "", n_passes), client)
+    context.emit(FitStarted(fit.token, name, context.fit.token if context.fit else "", n_passes), client)
     start, error = time.perf_counter(), ""
     try:
-        with changed(fit=fit), blas_in_one_thread():
+        with override_context(fit=fit), blas_in_one_thread():
             yield fit
         certificate = getattr(owner, "certificate_", None)
         if certificate is not None:
             found = float(certificate.absolute), float(certificate.relative)
-            context.emit(Certified(fit.token, name, *found), client)
+            context.emit(CertificateComputed(fit.token, name, *found), client)
     except BaseException as raised:
         error = type(raised).__name__
         raise
     finally:
-        context.emit(FitEnded(fit.token, name, fit.n_begun, time.perf_counter() - start, error), client)
+        context.emit(FitEnded(fit.token, name, fit.n_started, time.perf_counter() - start, error), client)
 
 
 def emits_events(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` method or a builder: emit ``FitBegan`` and ``FitEnded``, and number the passes inside.
+    """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and number the passes inside.
 
     The argument ``keep`` of a method is applied here, and is not passed to the method.
     """
@@ -198,18 +198,18 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def emitting(*args: P.args, **kwargs: P.kwargs) -> R:
-        context = current()
+        context = current_context()
         if context.planner is not None and context.fit is None:
             return cast("R", context.planner(emitting, *args, **kwargs))
         if not is_method:
             # What a build writes goes on where it was, and need not be kept twice.
-            with fitting(function.__name__), keep(None):
+            with fit_context(function.__name__), keep(None):
                 return function(*args, **kwargs)
         owner, url = args[0], kwargs.pop("keep", None)
         with nullcontext() if url is None else keep(url):  # type: ignore[arg-type]
             if context.fit is not None and context.fit.owner is owner:
                 return function(*args, **kwargs)
-            with fitting(type(owner).__name__, owner=owner):
+            with fit_context(type(owner).__name__, owner=owner):
                 return function(*args, **kwargs)
 
     return emitting
@@ -248,13 +248,13 @@ def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Ite
     >>> forget("memory://parts").n_parts
     1
     """
-    with changed(cache=None if url is None else place_of(url, storage_options)):
+    with override_context(cache=None if url is None else place_of(url, storage_options)):
         yield
 
 
 def current_cache() -> Place | None:
     """Return the folder of checkpoints of this thread: of ``keep``, else that of the configuration."""
-    if (cache := current().cache) is not _CONFIGURED:
+    if (cache := current_context().cache) is not _CONFIGURED:
         return cache
     import dask  # noqa: PLC0415  as above
 
@@ -266,30 +266,30 @@ def current_cache() -> Place | None:
 
 def only_planned(planner: Planner) -> Any:
     """Return a context in which a planner is called in place of fits and builds."""
-    return changed(planner=planner)
+    return override_context(planner=planner)
 
 
 def is_dry_run() -> bool:
     """Report whether the fit or the build of this thread is only planned, and must write nothing where it would."""
-    return current().dry_run is not None
+    return current_context().dry_run is not None
 
 
 def dry_run_folder() -> str:
     """Return a new folder for what a build writes that is only planned; it is removed with the plan."""
-    return mkdtemp(dir=current().dry_run)
+    return mkdtemp(dir=current_context().dry_run)
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
     """Say how many more passes the fit in force will make, from now on."""
-    fit = current().fit
+    fit = current_context().fit
     if fit is not None and (anew or fit.n_passes is None):
-        fit.n_passes = fit.n_begun + n_passes
+        fit.n_passes = fit.n_started + n_passes
 
 
 @contextmanager
 def numbered(*, is_pass: bool) -> Iterator[None]:
     """Say whether what runs in the body reads the data once."""
-    fit = current().fit
+    fit = current_context().fit
     before = None if fit is None else fit.counts
     if fit is not None:
         fit.counts = is_pass

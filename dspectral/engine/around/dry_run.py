@@ -11,15 +11,21 @@ from typing import Any
 
 from dask.delayed import Delayed
 
-from dspectral.configuration import as_bytes
-from dspectral.engine.around.context import FirstPass, Fit, Memory, changed, client_in_force
+from dspectral.configuration import parse_size
+from dspectral.engine.around.context import (
+    Fit,
+    ProcessMemory,
+    StopAtFirstPass,
+    client_in_force,
+    override_context,
+)
 from dspectral.engine.around.memory import (
     LIBRARIES,
     InsufficientMemoryError,
-    PassNeed,
-    memory_error,
-    memory_here,
-    memory_of,
+    PassMemory,
+    find_memory_error,
+    get_local_memory_limit,
+    get_process_memory,
 )
 from dspectral.engine.blocks import dense_rows
 from dspectral.engine.summary import Need, bytes_of
@@ -27,9 +33,9 @@ from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.run_plan import RunPlan
 from dspectral.types import holds_several, is_backed, matrix_of
 
-MOST_BYTES = 256 << 20
+MAX_TIMED_BYTES = 256 << 20
 """Largest block of which the time is measured."""
-TIMES_OF_TEXT = 5
+BYTES_PER_TEXT_BYTE = 5
 """Bytes that a task takes for each byte of its text."""
 
 
@@ -47,29 +53,33 @@ def plan(
     raw = inspect.unwrap(getattr(function, "__func__", function))
     given = arguments if owner is None else (owner, *arguments)
     given = tuple(dense_rows(matrix_of(one)) if holds_several(one) else one for one in given)
-    memory, fit = _memory(workers, memory_limit), Fit(name, owner=owner)
+    memory, fit = _get_planned_memory(workers, memory_limit), Fit(name, owner=owner)
     with (
         TemporaryDirectory(prefix="dspectral-plan-") as folder,
-        changed(fit=fit, cache=None, memory=memory, planner=None, dry_run=folder),
+        override_context(fit=fit, cache=None, memory=memory, planner=None, dry_run=folder),
     ):
         try:
             raw(*given, **keywords)
-        except FirstPass as first:
+        except StopAtFirstPass as first:
             work, need, graph = first.args
         except (MemoryError, OSError) as error:  # of a factor not even one column fits
-            return RunPlan(name, "", None, 0, 0, None, *memory, None, *_refused(name, error))
+            return RunPlan(name, "", None, 0, 0, None, *memory, None, *_get_refusal(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
-        text = TIMES_OF_TEXT * (work.n_bytes or 0) // work.n_blocks
-        need = need or PassNeed(Need(0, 0), text, 0, work.n_blocks)
-        shortage, seconds = memory_error(need, memory, work.name), None
-        refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _refused(name, shortage)
+        text = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
+        need = need or PassMemory(Need(0, 0), text, 0, work.n_blocks)
+        shortage, seconds = find_memory_error(need, memory, work.name), None
+        refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
         of_task = need.blocks + need.law.work
-        if shortage is None and of_task < memory_here() and text < TIMES_OF_TEXT * MOST_BYTES:
+        if (
+            shortage is None
+            and of_task < get_local_memory_limit()
+            and text < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES
+        ):
             try:
-                result, seconds = _timed(graph, work.block_group, work.n_blocks)
+                result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
             except (MemoryError, OSError) as error:
-                result, refusal = None, _refused(name, error)
+                result, refusal = None, _get_refusal(name, error)
             held = bytes_of(result)
             need = need._replace(law=Need(max(need.law.summary, held), max(need.law.work, held)))
     n_at_once = max(1, memory.n_workers) * memory.n_threads
@@ -79,19 +89,21 @@ def plan(
         fit.n_passes,
         work.n_joined or work.n_blocks,
         work.n_blocks + work.n_merges,
-        _bytes_on_disk(given) if work.n_bytes is None else work.n_bytes,
-        *memory._replace(taken=need.of_process(memory)),
+        _get_disk_bytes(given) if work.n_bytes is None else work.n_bytes,
+        *memory._replace(taken=need.get_process_bytes(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
         *refusal,
     )
 
 
-def _memory(workers: int | None, memory_limit: str | float | None) -> Memory:
+def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -> ProcessMemory:
     """Return the memory of the processes that are planned for."""
-    limit = None if memory_limit in (None, "auto") else as_bytes("memory_limit", memory_limit)
+    limit = None if memory_limit in (None, "auto") else parse_size("memory_limit", memory_limit)
     if workers is not None:
-        return Memory(workers, 1, memory_here() // workers if limit is None else limit, LIBRARIES)
-    memory = memory_of(client_in_force())
+        return ProcessMemory(
+            workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARIES
+        )
+    memory = get_process_memory(client_in_force())
     if memory is None:
         raise ValueError(
             "the cluster has no worker that answers, so nothing can be planned: start one, or give workers=N"
@@ -99,13 +111,13 @@ def _memory(workers: int | None, memory_limit: str | float | None) -> Memory:
     return memory if limit is None else memory._replace(limit=limit)
 
 
-def _bytes_on_disk(given: Iterable[Any]) -> int | None:
+def _get_disk_bytes(given: Iterable[Any]) -> int | None:
     """Return the bytes of a sparse matrix that AnnData holds on disk, if one is given."""
     parts = [X.group[name] for X in given if is_backed(X) for name in ("data", "indices", "indptr")]
     return sum(part.size * part.dtype.itemsize for part in parts) or None
 
 
-def _refused(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, ...]]:
+def _get_refusal(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, ...]]:
     """Return the message and the remedies of what memory or disk has no room for; raise all other errors again."""
     if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
         raise error
@@ -114,7 +126,7 @@ def _refused(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, .
     return f"{name} does not fit in memory: {error}", ()
 
 
-def _timed(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
+def _time_first_block(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
     """Return the result of the first block of a pass, and its seconds after another block has loaded what it needs."""
     nodes = dict(graph)
     for number in (n_blocks - 1, 0) if n_blocks > 1 else (0,):

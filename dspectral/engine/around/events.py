@@ -1,13 +1,15 @@
-"""Events of fits, builds and passes: what they hold, their lines in the log, and who gets them.
+"""Events of fits, builds and passes: their fields, their log lines and their delivery to listeners.
 
-An event is a named tuple of plain values, and ``str(event)`` is its line in the log. It goes to every listener of the
-thread in which it happens (:func:`listening`) and of all threads; to Python's ``logging``, under ``dspectral`` (DEBUG
-for blocks and merges, else INFO); and, if somebody listens or ``dspectral.dashboard`` is true, but for blocks to the
-event log of the scheduler of a ``dask.distributed`` client, without waiting: sort those of a ``sender`` by ``order``.
+An event is a named tuple of plain values, and ``str(event)`` is its log line. Each event goes to
 
-A fit emits, in this order: :class:`FitBegan`; for each pass :class:`PassBegan`, any number of :class:`BlocksDone`,
-:class:`Merged` and :class:`Redone`, and :class:`PassEnded`; then :class:`Certified` if it has a certificate; and
-:class:`FitEnded`, also after an error. The others may stand anywhere between them.
+- the listeners of its thread (:func:`listening`) and the listeners of all threads;
+- Python's ``logging`` under the name ``dspectral``: DEBUG for blocks and merges, INFO for the others;
+- the event log of the Dask scheduler, if there is a listener or ``dspectral.dashboard`` is true. :class:`BlocksDone`
+  is not sent. Sending does not wait, so messages of one ``sender`` must be sorted by ``order``.
+
+A fit emits :class:`FitStarted`; for each pass :class:`PassStarted`, any number of :class:`BlocksDone`,
+:class:`SummariesMerged` and :class:`TasksRecomputed`, then :class:`PassEnded`; :class:`CertificateComputed` if it has
+a certificate; and :class:`FitEnded`, also after an error. Other events may occur at any time.
 """
 
 import itertools
@@ -21,17 +23,17 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
 
 Client: TypeAlias = Any
-"""A client of ``dask.distributed``; what it returns is to be awaited where it is called in its own loop."""
+"""A client of ``dask.distributed``, typed as Any because its methods return awaitables inside its own loop."""
 Scheduler: TypeAlias = Any
-"""The scheduler of a cluster, in whose process a function asks it."""
+"""The scheduler object that ``Client.run_on_scheduler`` passes to a function."""
 TOPIC = "dspectral"
-"""Topic of the messages in the event log of a scheduler."""
+"""Topic of the events in the event log of a Dask scheduler."""
 LOGGER = logging.getLogger("dspectral")
 LOGGER.addHandler(logging.NullHandler())
 
 
-class FitBegan(NamedTuple):
-    """A fit or a build, called ``name``, begins; ``parent`` is the token of the fit that called this one."""
+class FitStarted(NamedTuple):
+    """A fit or build started. `fit`: its token; `parent`: token of the enclosing fit, or empty."""
 
     fit: str
     name: str
@@ -39,14 +41,16 @@ class FitBegan(NamedTuple):
     n_passes: int | None
 
     def __str__(self) -> str:
-        return f"{self.name} begins"
+        return f"{self.name} started"
 
 
-class PassBegan(NamedTuple):
-    """Pass ``number`` of the fit ``of`` begins, None for what reads no data.
+class PassStarted(NamedTuple):
+    """A pass, or other work of a fit, started.
 
-    `block_group, merge_groups`: task groups of the scheduler, of merges one a level; `n_kept, n_kept_merges`: tasks
-    that need not run; `n_joined`: number of blocks of the data, where tasks read several.
+    `run`: token of the pass; `block_group, merge_groups`: Dask task groups of the blocks and of each level of merges;
+    `n_blocks`: number of block tasks; `n_kept, n_kept_merges`: block and merge tasks whose summaries are read from
+    checkpoints; `n_joined`: number of blocks if a task reads several, else 0; `fit, fit_name`: token and name of the
+    fit; `number`: number of the pass in the fit, None for work that is not a pass.
     """
 
     run: str
@@ -62,25 +66,25 @@ class PassBegan(NamedTuple):
     n_kept_merges: int = 0
     n_joined: int = 0
     fit: str = ""
-    of: str = ""
+    fit_name: str = ""
     number: int | None = None
     n_passes: int | None = None
 
     @property
     def n_levels(self) -> int:
-        """Depth of the tree of merges."""
+        """Number of levels of merges."""
         return len(self.merge_groups)
 
     def __str__(self) -> str:
-        kept = f"{self.n_blocks} blocks" + (f" ({self.n_kept} kept)" if self.n_kept else "")
-        parts = [self.name, pass_label(self.number, self.n_passes), kept]
+        blocks = f"{self.n_blocks} blocks" + (f" ({self.n_kept} from checkpoints)" if self.n_kept else "")
+        parts = [self.name, format_pass_number(self.number, self.n_passes), blocks]
         parts += [] if self.n_rows is None else [f"{self.n_rows} rows"]
         parts += [f"{self.n_levels} levels of merges"] if self.n_levels else []
-        return (f"{self.of}: " if self.of else "") + ", ".join(filter(None, parts))
+        return (f"{self.fit_name}: " if self.fit_name else "") + ", ".join(filter(None, parts))
 
 
 class BlocksDone(NamedTuple):
-    """So many blocks and merges of a pass are done."""
+    """Numbers of block and merge tasks of a pass that are done."""
 
     fit: str
     run: str
@@ -91,8 +95,8 @@ class BlocksDone(NamedTuple):
         return f"{self.n_blocks} blocks and {self.n_merges} merges are done"
 
 
-class Merged(NamedTuple):
-    """A merge on a level from 1 is done, with the bound on the error of this summary where it has one."""
+class SummariesMerged(NamedTuple):
+    """A merge on `level` (1 is the lowest) is done; `absolute, relative`: error bound of its result, if it has one."""
 
     fit: str
     run: str
@@ -107,8 +111,8 @@ class Merged(NamedTuple):
         return f"merged on level {self.level}: {self.summary_bytes} bytes{bound}"
 
 
-class Redone(NamedTuple):
-    """Tasks that were done before must run again; ``lost_workers`` have left since the pass began."""
+class TasksRecomputed(NamedTuple):
+    """Finished tasks must run again; `lost_workers`: number of workers that left since the pass started."""
 
     fit: str
     run: str
@@ -116,11 +120,11 @@ class Redone(NamedTuple):
     lost_workers: int
 
     def __str__(self) -> str:
-        return f"{self.n_tasks} tasks were lost and run again; {self.lost_workers} workers are gone"
+        return f"{self.n_tasks} tasks were lost and run again; {self.lost_workers} workers left"
 
 
 class PassEnded(NamedTuple):
-    """A pass is over after so many seconds; ``error`` is the name of the exception that ended it, or empty."""
+    """A pass ended; `error`: name of the exception that ended it, or empty."""
 
     fit: str
     run: str
@@ -129,11 +133,11 @@ class PassEnded(NamedTuple):
     error: str
 
     def __str__(self) -> str:
-        return f"{self.name} took {self.seconds:.2f} s" + _failure(self.error)
+        return f"{self.name} took {self.seconds:.2f} s" + _format_failure(self.error)
 
 
-class Certified(NamedTuple):
-    """The certificate is known: a bound on the norm of ``A'A - B'B``, and its share of A's squared norm."""
+class CertificateComputed(NamedTuple):
+    """The certificate of a fit: a bound on the norm of ``A'A - B'B``, absolute and relative to A's squared norm."""
 
     fit: str
     name: str
@@ -145,7 +149,7 @@ class Certified(NamedTuple):
 
 
 class FitEnded(NamedTuple):
-    """A fit or a build is over; ``error`` is the name of the exception that ended it, or empty."""
+    """A fit or build ended; `error`: name of the exception that ended it, or empty."""
 
     fit: str
     name: str
@@ -155,21 +159,21 @@ class FitEnded(NamedTuple):
 
     def __str__(self) -> str:
         passes = "1 pass" if self.n_passes == 1 else f"{self.n_passes} passes"
-        return f"{self.name} took {self.seconds:.2f} s, {passes}" + _failure(self.error)
+        return f"{self.name} took {self.seconds:.2f} s, {passes}" + _format_failure(self.error)
 
 
-class Compiling(NamedTuple):
-    """Numba begins to compile a loop, for which no machine code was on disk."""
+class CompilationStarted(NamedTuple):
+    """Numba starts to compile a loop that is not in its disk cache."""
 
     loop: str
     module: str
 
     def __str__(self) -> str:
-        return f"compiling {self.loop} (once, kept for later runs)"
+        return f"compiling {self.loop} (once, then cached on disk)"
 
 
-class Compiled(NamedTuple):
-    """A loop is compiled, with all that it calls."""
+class CompilationEnded(NamedTuple):
+    """A loop and the loops that it calls are compiled."""
 
     loop: str
     module: str
@@ -179,8 +183,8 @@ class Compiled(NamedTuple):
         return f"compiled {self.loop} in {self.seconds:.2f} s"
 
 
-class Retried(NamedTuple):
-    """A read, a write or a task failed in a way that may pass, and is tried again after a pause in seconds."""
+class TaskRetried(NamedTuple):
+    """A read, write or task failed with a transient error and runs again after `pause` seconds."""
 
     what: str
     attempt: int
@@ -188,12 +192,11 @@ class Retried(NamedTuple):
     error: str
 
     def __str__(self) -> str:
-        again = f"is tried again in {self.pause:g} s (attempt {self.attempt} failed: {self.error})"
-        return f"{self.what} {again}"
+        return f"{self.what}: attempt {self.attempt} failed, next in {self.pause:g} s ({self.error})"
 
 
-class Waiting(NamedTuple):
-    """A pass on a cluster has waited for so many seconds, for a ``why`` that ``Reason`` names."""
+class PassStalled(NamedTuple):
+    """No task of a pass on a cluster ended for `seconds`; `why`: short name of the reason (``StallReason``)."""
 
     fit: str
     run: str
@@ -206,74 +209,76 @@ class Waiting(NamedTuple):
 
 
 Event: TypeAlias = (
-    FitBegan
-    | PassBegan
+    FitStarted
+    | PassStarted
     | BlocksDone
-    | Merged
-    | Redone
+    | SummariesMerged
+    | TasksRecomputed
     | PassEnded
-    | Certified
+    | CertificateComputed
     | FitEnded
-    | Compiling
-    | Compiled
-    | Retried
-    | Waiting
+    | CompilationStarted
+    | CompilationEnded
+    | TaskRetried
+    | PassStalled
 )
 Listener: TypeAlias = Callable[[Event], object]
-EVERYWHERE: list[Listener] = []
-"""Listeners to what all threads emit; those to one thread are in its context."""
-_ALL: list[Listener] = []
-"""Those to one thread, too: everybody gets compilation, which happens once for all threads."""
+GLOBAL_LISTENERS: list[Listener] = []
+"""Listeners to the events of all threads. Listeners to one thread are in its context."""
+_ALL_LISTENERS: list[Listener] = []
+"""All listeners of the process: they get events that concern every thread, such as compilation."""
 _NUMBERS = itertools.count()
 SENDER = f"{socket.gethostname()}:{os.getpid()}"
-"""This process, whose listeners have had an event themselves when its message comes back."""
+"""Name of this process in messages. Its own messages come back from the scheduler and are skipped."""
 
 
 @contextmanager
-def registered(listener: Listener, *, everywhere: bool) -> Iterator[None]:
-    """Register a listener of this process in the body."""
-    lists = (_ALL, EVERYWHERE) if everywhere else (_ALL,)
-    for one in lists:
-        one.append(listener)
+def register_listener(listener: Listener, *, everywhere: bool) -> Iterator[None]:
+    """Register a listener for the duration of a ``with`` block."""
+    lists = (_ALL_LISTENERS, GLOBAL_LISTENERS) if everywhere else (_ALL_LISTENERS,)
+    for listeners in lists:
+        listeners.append(listener)
     try:
         yield
     finally:
-        for one in lists:
-            one.remove(listener)
+        for listeners in lists:
+            listeners.remove(listener)
 
 
-def worker_of_task() -> Any:
-    """Return the worker whose task runs in this thread, or None."""
-    # Looked up by name: a process that has not loaded it is no worker, and need not load it for this.
+def get_current_worker() -> Any:
+    """Return the Dask worker whose task runs in this thread, or None."""
+    # A process that has not imported distributed is no worker, so this must not import it.
     module = sys.modules.get("distributed.worker")
-    with suppress(ValueError):  # it is raised where no task of a worker runs
+    with suppress(ValueError):  # raised outside of a task
         return None if module is None else module.get_worker()
     return None
 
 
 def emit_from_worker(event: Event) -> None:
-    """Send an event from a task of a cluster to its scheduler, without waiting."""
-    worker = worker_of_task()
+    """Send an event from a task to the Dask scheduler, without waiting."""
+    worker = get_current_worker()
     if worker is not None:
-        worker.log_event(TOPIC, as_message(event))
+        worker.log_event(TOPIC, to_message(event))
 
 
 def emit_to_all(event: Event) -> None:
-    """Give an event to all listeners of this process, and from a task of a cluster to its scheduler.
+    """Pass an event to all listeners of this process, and from a Dask task also to the scheduler.
 
-    A thread that runs a task knows nothing of the thread that waits for it.
+    The thread of a task does not have the context of the thread that started the pass.
     """
-    log_and_call(event, tuple(_ALL))
+    log_and_notify(event, tuple(_ALL_LISTENERS))
     emit_from_worker(event)
 
 
-def emit_compiling(loop: str, module: str, seconds: float | None) -> None:
-    """Emit that a loop is compiled (``seconds`` is None), or was."""
-    emit_to_all(Compiling(loop, module) if seconds is None else Compiled(loop, module, seconds))
+def emit_compilation(loop: str, module: str, seconds: float | None) -> None:
+    """Emit :class:`CompilationStarted` if `seconds` is None, else :class:`CompilationEnded`."""
+    emit_to_all(
+        CompilationStarted(loop, module) if seconds is None else CompilationEnded(loop, module, seconds)
+    )
 
 
-def as_message(event: Event) -> dict[str, Any]:
-    """Return an event as a dict that can be written as JSON, and sent."""
+def to_message(event: Event) -> dict[str, Any]:
+    """Return an event as a dict that can be encoded as JSON."""
     fields = {
         key: list(value) if isinstance(value, tuple) else value for key, value in event._asdict().items()
     }
@@ -281,39 +286,38 @@ def as_message(event: Event) -> dict[str, Any]:
     return {"event": kind, **fields, "time": time.time(), "sender": SENDER, "order": next(_NUMBERS)}
 
 
-def pass_label(number: int | None, n_passes: int | None) -> str:
-    """Return which pass of how many, as far as that is known."""
+def format_pass_number(number: int | None, n_passes: int | None) -> str:
+    """Return ``pass 2 of 4``, without the total if it is None; an empty text without a number."""
     if number is None:
         return ""
     return f"pass {number}" if n_passes is None else f"pass {number} of {n_passes}"
 
 
-def _failure(error: str) -> str:
+def _format_failure(error: str) -> str:
     return f", ended by {error}" if error else ""
 
 
-def log_and_call(event: Event, listeners: tuple[Listener, ...]) -> None:
-    """Give an event to the log and to listeners."""
-    level = logging.DEBUG if isinstance(event, BlocksDone | Merged) else logging.INFO
+def log_and_notify(event: Event, listeners: tuple[Listener, ...]) -> None:
+    """Log an event and call the listeners."""
+    level = logging.DEBUG if isinstance(event, BlocksDone | SummariesMerged) else logging.INFO
     LOGGER.log(level, "%s", event)
-    # Once each, in order: a listener may be there for its thread and for all.
+    # dict.fromkeys: a listener may be registered for its thread and for all threads.
     for listener in dict.fromkeys(listeners):
         try:
             listener(event)
         except Exception:
-            LOGGER.exception("a listener failed at %s", type(event).__name__)
+            LOGGER.exception("a listener raised an error on %s", type(event).__name__)
 
 
-def send(client: Client, message: dict[str, Any]) -> None:
-    """Hand a message to the client's own loop."""
+def send_message(client: Client, message: dict[str, Any]) -> None:
+    """Send a message to the scheduler from the event loop of the client, without waiting."""
 
-    # The loop runs in a thread of its own: `add_callback` is the one call into it that other threads may make, and it
-    # does not wait.
-    async def hand_over() -> None:
+    # `add_callback` is the only thread-safe call into the loop, which runs in another thread.
+    async def log_event_later() -> None:
         try:
             await client.scheduler.log_event(topic=TOPIC, msg=message)
-        except Exception:  # a fit does not fail because nobody can be told of it
-            LOGGER.debug("the scheduler did not take the event %s", message["event"], exc_info=True)
+        except Exception:  # an event that cannot be sent must not end the fit
+            LOGGER.debug("the scheduler did not accept the event %s", message["event"], exc_info=True)
 
     with suppress(RuntimeError):  # the loop is closed
-        client.loop.add_callback(hand_over)
+        client.loop.add_callback(log_event_later)

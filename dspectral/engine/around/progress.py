@@ -5,12 +5,12 @@ from typing import Any
 
 from dask.callbacks import Callback
 
-from dspectral.engine.around.checkpoints import Part
-from dspectral.engine.around.events import BlocksDone, Event, Merged, PassBegan, emit_from_worker
+from dspectral.engine.around.checkpoints import TimedSummary
+from dspectral.engine.around.events import BlocksDone, Event, PassStarted, SummariesMerged, emit_from_worker
 from dspectral.engine.graph import merge_on_level
 from dspectral.engine.summary import bytes_of
 
-DONE = ("memory", "released", "forgotten", "erred")
+DONE_STATES = ("memory", "released", "forgotten", "erred")
 """States of a scheduler's tasks that need not run any more."""
 
 
@@ -36,40 +36,40 @@ class TaskCounts:
 class LocalCounts(Callback):
     """Counts the tasks of one pass that Dask's schedulers within this process have done."""
 
-    def __init__(self, begun: PassBegan, emit: Callable[[Event], None]) -> None:
+    def __init__(self, pass_info: PassStarted, emit: Callable[[Event], None]) -> None:
         super().__init__()
-        self._begun, self._emit = begun, emit
-        self._levels = {group: level for level, group in enumerate(begun.merge_groups, 1)}
-        self._n_blocks, self._n_merges = begun.n_kept, begun.n_kept_merges
+        self._pass_info, self._emit = pass_info, emit
+        self._levels = {group: level for level, group in enumerate(pass_info.merge_groups, 1)}
+        self._n_blocks, self._n_merges = pass_info.n_kept, pass_info.n_kept_merges
 
     def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
         # The scheduler calls this in the thread that waits for the pass, one task at a time.
-        group, begun = str(key[0] if isinstance(key, tuple) else key), self._begun
+        group, pass_info = str(key[0] if isinstance(key, tuple) else key), self._pass_info
         level = self._levels.get(group)
-        if level is None and group != begun.block_group:
+        if level is None and group != pass_info.block_group:
             return
         # Either a block or a merge: what is shared by all tasks, and what reads a stream, counts as neither.
         self._n_blocks += level is None
         self._n_merges += level is not None
         if level is not None:
-            self._emit(merge_event(begun.fit, begun.run, level, result))
-        self._emit(BlocksDone(begun.fit, begun.run, self._n_blocks, self._n_merges))
+            self._emit(make_merge_event(pass_info.fit, pass_info.run, level, result))
+        self._emit(BlocksDone(pass_info.fit, pass_info.run, self._n_blocks, self._n_merges))
 
 
 def merge_and_emit(fit_token: str, run: str, level: int, *summaries: Any) -> Any:
     """Merge neighbors, and send the scheduler the size and the certificate of the result."""
     result = merge_on_level(level, *summaries)
-    emit_from_worker(merge_event(fit_token, run, level, result))
+    emit_from_worker(make_merge_event(fit_token, run, level, result))
     return result
 
 
-def merge_event(fit_token: str, run: str, level: int, summary: Any) -> Merged:
+def make_merge_event(fit_token: str, run: str, level: int, summary: Any) -> SummariesMerged:
     """Return the event of a summary that was merged."""
-    summary = summary.summary if isinstance(summary, Part) else summary
+    summary = summary.summary if isinstance(summary, TimedSummary) else summary
     n_rows = getattr(summary, "n_rows", None)
     error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)
     absolute = relative = None
     if error is not None and energy is not None:
         absolute, relative = float(error), float(error / energy) if energy else 0.0
     n_rows = None if n_rows is None else int(n_rows)
-    return Merged(fit_token, run, level, bytes_of(summary), n_rows, absolute, relative)
+    return SummariesMerged(fit_token, run, level, bytes_of(summary), n_rows, absolute, relative)

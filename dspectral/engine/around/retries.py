@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from dspectral.configuration import configured_retries
-from dspectral.engine.around.events import Retried, emit_to_all, worker_of_task
-from dspectral.engine.graph import Graph, Shared, guard_tasks
+from dspectral.configuration import get_n_retries
+from dspectral.engine.around.events import TaskRetried, emit_to_all, get_current_worker
+from dspectral.engine.graph import Graph, SharedFunction, guard_tasks
 from dspectral.linalg.blas import aligned, blas_in_one_thread
 
 R = TypeVar("R")
@@ -27,15 +27,15 @@ PERMANENT = (
     gzip.BadGzipFile,
 )
 """Errors of the system that another attempt would meet again."""
-PASSING = (
+TRANSIENT_ERRORS = (
     "EAGAIN EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTDOWN EHOSTUNREACH EINTR EIO ENETDOWN ENETRESET ENETUNREACH "
     "ENOBUFS EPIPE EREMOTEIO ESHUTDOWN ESTALE ETIME ETIMEDOUT"
 )
-NUMBERS = frozenset(getattr(errno, name, None) for name in PASSING.split())
+TRANSIENT_NUMBERS = frozenset(getattr(errno, name, None) for name in TRANSIENT_ERRORS.split())
 """Numbers of errors that may pass; a full disk (ENOSPC), for instance, is none of them."""
-STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of HTTP that say: not now."""
-CLASSES = frozenset(
+TRANSIENT_CLASSES = frozenset(
     {
         "aiohttp.client_exceptions.ClientConnectionError",
         "aiohttp.client_exceptions.ClientPayloadError",
@@ -51,18 +51,18 @@ N_ATTEMPTS = "dspectral_n_attempts"
 """Attribute of an error that was retried to the limit: no caller retries it again."""
 
 
-def with_retries(graph: Graph) -> Graph:
+def add_retries(graph: Graph) -> Graph:
     """Return the same tasks, each of which is tried again after an error that may pass."""
-    n_retries = configured_retries()  # read here: the configuration of workers is another one
-    return guard_tasks(graph, call_again, n_retries) if n_retries else graph
+    n_retries = get_n_retries()  # read here: the configuration of workers is another one
+    return guard_tasks(graph, call_with_retries, n_retries) if n_retries else graph
 
 
 def retried(function: Callable[..., R], *arguments: object, what: str) -> R:
     """Call a function; after a transient error pause and call it again, each pause longer than the last."""
-    return call_again(function, what, configured_retries(), *arguments)
+    return call_with_retries(function, what, get_n_retries(), *arguments)
 
 
-def call_again(
+def call_with_retries(
     function: Callable[..., R], what: str, n_retries: int, /, *arguments: Any, **options: Any
 ) -> R:
     """Call a function, and again up to ``n_retries`` times."""
@@ -79,7 +79,7 @@ def call_again(
                     error.add_note(f"the same on each of {attempt} attempts")
                 raise
             said = " ".join(str(error).split()) or type(error).__name__
-        emit_to_all(Retried(what, attempt, pause, said))
+        emit_to_all(TaskRetried(what, attempt, pause, said))
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * GROWTH
 
@@ -96,15 +96,15 @@ def is_transient(error: BaseException) -> bool:
         return False
     if isinstance(error, TimeoutError | ConnectionError):
         return True
-    status = _status_of(error)
+    status = _get_http_status(error)
     if status is not None:
-        return status in STATUSES
-    if any(f"{kind.__module__}.{kind.__qualname__}" in CLASSES for kind in type(error).__mro__):
+        return status in TRANSIENT_STATUSES
+    if any(f"{kind.__module__}.{kind.__qualname__}" in TRANSIENT_CLASSES for kind in type(error).__mro__):
         return True
-    return isinstance(error, OSError) and (error.errno is None or error.errno in NUMBERS)
+    return isinstance(error, OSError) and (error.errno is None or error.errno in TRANSIENT_NUMBERS)
 
 
-def _status_of(error: BaseException) -> int | None:
+def _get_http_status(error: BaseException) -> int | None:
     """Return the status of HTTP that an error of aiohttp, gcsfs, requests or botocore holds."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
@@ -117,7 +117,7 @@ def _status_of(error: BaseException) -> int | None:
 
 def not_seen(path: str) -> FileNotFoundError:
     """Return the error for a path that does not exist for the process of this task."""
-    worker = worker_of_task()
+    worker = get_current_worker()
     who = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
     return FileNotFoundError(
         f"{path} is not there for {who} on {socket.gethostname()}: put it in a folder that every worker sees under "
@@ -125,12 +125,12 @@ def not_seen(path: str) -> FileNotFoundError:
     )
 
 
-def pinned_and_named(shared: Shared, *arguments: Any) -> Any:
+def run_single_threaded(shared: SharedFunction, *arguments: Any) -> Any:
     """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
     try:
         with blas_in_one_thread():
             return aligned(shared.function)(*arguments)
     except FileNotFoundError as error:
-        if error.filename is None or worker_of_task() is None:
+        if error.filename is None or get_current_worker() is None:
             raise
         raise not_seen(os.fsdecode(error.filename)) from error

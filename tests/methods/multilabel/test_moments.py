@@ -11,7 +11,7 @@ from dspectral import summarize, write_counts
 from dspectral.datasets import labelled_counts
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine import listening
-from dspectral.engine.around.events import PassBegan
+from dspectral.engine.around.events import PassStarted
 from dspectral.engine.summary import BlockSize, need_of
 from dspectral.linalg.tensors import unfolded_symmetric
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
@@ -73,7 +73,7 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     alone = of(store.counts.blocks[0].compute(), store.labels.blocks[0].compute())
     assert need[:3] == (0, 0, 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes))
     heard = []
-    with listening(lambda event: heard.append(event) if isinstance(event, PassBegan) else None):
+    with listening(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         joined = summarize(store, store.labels, of=of)
         each = summarize(store.counts.blocks[:], store.labels.blocks[:], of=of)
     (few, _) = heard
