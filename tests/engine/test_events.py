@@ -46,7 +46,7 @@ def check_sketch(heard):
     assert kinds[:2] == ["FitStarted", "PassStarted"]
     assert kinds[-3:] == ["PassEnded", "CertificateComputed", "FitEnded"]
     (began,) = of_kind(heard, events.PassStarted)
-    assert (began.of, began.name, began.number, began.n_passes) == ("TruncatedSVD", "sketch", 1, 1)
+    assert (began.fit_name, began.name, began.number, began.n_passes) == ("TruncatedSVD", "sketch", 1, 1)
     assert (began.n_blocks, began.n_merges, began.n_levels, began.fan_in) == (8, 7, 3, 2)
     assert (began.n_rows, began.n_bytes) == (80, 80 * 12 * 8)
     done = of_kind(heard, events.BlocksDone)

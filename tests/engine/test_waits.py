@@ -82,7 +82,7 @@ class Watched:
                 with listening(lambda event, at=at: heard.append((at, event))):
                     self.look(at, seen)
 
-        with pytest.warns(RuntimeWarning, match="sketch.*waited"):
+        with pytest.warns(RuntimeWarning, match="sketch.*no task"):
             look_often()
         return [(at, event) for at, event in heard if isinstance(event, PassStalled)]
 
