@@ -26,7 +26,7 @@ from dspectral.watch.record import MAX_FITS, MAX_PASSES, FitHistory, Series
 def began(fit, run, number=1, **changes):
     groups = tuple(f"merge-level-{level}-{run}" for level in (1, 2, 3))
     values = {"name": "sketch", "n_blocks": 8, "n_rows": 800, "n_bytes": 8000, "n_passes": 2}
-    values = {**values, "of": "TruncatedSVD", "n_merges": 7, "fan_in": 2, **changes}
+    values = {**values, "fit_name": "TruncatedSVD", "n_merges": 7, "fan_in": 2, **changes}
     group = f"{values['name']}-block-{run}"
     return PassStarted(run=run, block_group=group, merge_groups=groups, fit=fit, number=number, **values)
 
@@ -109,7 +109,7 @@ def test_several_fits_run_beside_each_other():
 def test_a_fit_within_another_is_shown_with_that():
     outer = [
         FitStarted("o", "IntentClassifier", "", None),
-        began("o", "o1", of="IntentClassifier", n_passes=None),
+        began("o", "o1", fit_name="IntentClassifier", n_passes=None),
     ]
     inner = [FitStarted("i", "SentenceRepresentation", "o", 2), began("i", "i1", n_passes=2, name="<b>")]
     records = heard([*outer, *inner])
@@ -124,7 +124,7 @@ def test_a_fit_within_another_is_shown_with_that():
 
 
 def test_a_pass_outside_any_fit_is_shown_as_one():
-    records = heard([began("", "r", None, of="", n_passes=None, name="moments")])
+    records = heard([began("", "r", None, fit_name="", n_passes=None, name="moments")])
     (fit,) = records.get_roots()
     assert (fit.name, fit.is_running) == ("moments", True)
     heard([PassEnded("", "r", "moments", 1.0, "")], records=records)

@@ -32,7 +32,7 @@ from dspectral.engine.around.events import (
 )
 from tests.schedulers import forked_workers
 
-BEGUN = PassStarted("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", of="Fit")
+BEGUN = PassStarted("r", "sketch", "sketch-block", 8, ("merge-level-1",), 7, 2, fit="f", fit_name="Fit")
 BLOCK = "('sketch-block-" + "0" * 32 + "', 3, 0)"
 MB = 10**6
 

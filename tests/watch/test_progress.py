@@ -76,7 +76,14 @@ def fit(rows):
 
 
 def began(**changes):
-    values = {"fit": "f", "of": "TruncatedSVD", "run": "r", "name": "sketch", "number": 2, "n_passes": 4}
+    values = {
+        "fit": "f",
+        "fit_name": "TruncatedSVD",
+        "run": "r",
+        "name": "sketch",
+        "number": 2,
+        "n_passes": 4,
+    }
     values |= {"n_blocks": 80, "n_merges": 79, "fan_in": 2, "n_rows": 800, "n_bytes": 8_000_000}
     values |= {"block_group": "sketch-block-" + "0" * 32, "merge_groups": ()}
     return events.PassStarted(**(values | changes))

@@ -1,4 +1,4 @@
-"""Questions to a ``dask.distributed`` cluster that end in time, and whether its machines fit together."""
+"""Requests to a ``dask.distributed`` cluster with a timeout, and comparison of its machines."""
 
 import asyncio
 import concurrent.futures
@@ -19,21 +19,21 @@ from dspectral.engine.graph import Graph, guard_tasks
 from dspectral.linalg.blas import facts
 
 MAX_SILENCE = 30.0
-"""Seconds after which a worker that was not heard of is not asked: the largest clusters hear of theirs every ten."""
+"""Workers without a heartbeat for this many seconds are skipped: the largest clusters send one every ten."""
 INTERVAL = 5.0
-"""Seconds between two comparisons of one cluster, unless ``dspectral.same-bits`` is true."""
+"""Seconds between two comparisons of the machines of a cluster, unless ``dspectral.same-bits`` is true."""
 MAX_NAMES = 3
-"""Machines that a sentence names."""
+"""Maximum number of machines that a message names."""
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot compute a pass: no workers, no memory, no scheduler, or machines that do not fit together."""
+    """A cluster cannot compute a pass: no workers, memory or scheduler, or machines that differ."""
 
 
 def submit(
     client: Client, question: Callable[..., Any], *arguments: Any, **options: Any
 ) -> "concurrent.futures.Future[Any]":
-    """Call a method of a client in its own loop, without waiting."""
+    """Call a method of a client in its event loop; return a future."""
 
     async def call() -> Any:
         return await question(*arguments, **options)
@@ -42,7 +42,7 @@ def submit(
 
 
 def query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Return the answer of a cluster to a question within ``dspectral.wait-warning``."""
+    """Call a method of a client and wait for its result, at most ``dspectral.wait-warning``."""
     answer = submit(client, question, *arguments, **options)
     try:
         return answer.result(get_wait_warning())
@@ -52,7 +52,7 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
 
 
 def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Return the answer of a cluster to a question, None where it does not answer: the pass that follows says why."""
+    """Return the result of :func:`query`, or None if it fails: the next pass raises the error."""
     try:
         return query(client, question, *arguments, **options)
     except (OSError, RuntimeError, ImportError):
@@ -61,18 +61,18 @@ def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any,
 
 
 def get_live_workers(dask_scheduler: Scheduler) -> list[str]:
-    """Return the addresses of the workers, on the scheduler."""
-    heard = time.time() - MAX_SILENCE
-    return [one.address for one in dask_scheduler.workers.values() if one.last_seen > heard]
+    """Return the addresses of workers with a recent heartbeat. This function runs on the scheduler."""
+    earliest = time.time() - MAX_SILENCE
+    return [worker.address for worker in dask_scheduler.workers.values() if worker.last_seen > earliest]
 
 
 @dataclass
 class _WorkerEnvironments:
-    """The workers of one client: the host of each and its facts, when they were asked, and what was said of them."""
+    """Host and numeric environment of each worker of a client, time of the last request, and last warning."""
 
     workers: dict[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    asked: float = -INTERVAL
-    said: str = ""
+    time: float = -INTERVAL
+    warning: str = ""
 
 
 _ENVIRONMENTS: "WeakKeyDictionary[Client, _WorkerEnvironments]" = WeakKeyDictionary()
@@ -83,30 +83,32 @@ def _get_host_and_environment() -> tuple[str, dict[str, str]]:
 
 
 def require_same_bits(graph: Graph) -> Graph:
-    """Return the same tasks, refused on workers unlike this process, which may join after others were compared."""
+    """Return tasks that raise an error on workers whose numeric environment differs from this process."""
     return guard_tasks(graph, require_same_environment, facts())
 
 
 def require_same_environment(
     function: Callable[..., Any], _label: str, expected: Mapping[str, str], /, *arguments: Any, **options: Any
 ) -> Any:
-    """Call the function of a task, or refuse where this process differs from the one that wants the result."""
+    """Call the function of a task, or raise ClusterError if this process differs from the process of the fit."""
     if facts() != expected:
-        said = describe_differences(
+        differences = describe_differences(
             {"the process of the fit": expected, f"a worker on {gethostname()}": facts()}
         )
-        raise ClusterError(f"dspectral.same-bits is true, but a worker that joined differs: {said}")
+        raise ClusterError(
+            f"dspectral.same-bits is true, but a new worker differs: {differences}; use machines of one kind"
+        )
     return function(*arguments, **options)
 
 
 def compare_machines(client: Client) -> None:
-    """Compare all workers of a cluster with each other and with this process; each is asked once."""
-    known, strict = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()), requires_same_bits()
-    if not strict and time.monotonic() - known.asked < INTERVAL:
+    """Compare the numeric environments of all workers and this process; each worker is asked once."""
+    cached, strict = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()), requires_same_bits()
+    if not strict and time.monotonic() - cached.time < INTERVAL:
         return
     addresses = set(query_or_none(client, client.run_on_scheduler, get_live_workers) or ())
-    known.asked = time.monotonic()
-    if new := sorted(addresses - known.workers.keys()):
+    cached.time = time.monotonic()
+    if new := sorted(addresses - cached.workers.keys()):
         answers = (
             query_or_none(client, client.run, _get_host_and_environment, workers=new, on_error="return") or {}
         )
@@ -114,57 +116,60 @@ def compare_machines(client: Client) -> None:
         if failed:
             error = next(iter(failed.values()))
             raise ClusterError(
-                f"{join_first(sorted(failed))} cannot import {error.name or 'what passes need'} ({error}): install "
+                f"{join_first(sorted(failed))} cannot import {error.name or 'a package'} ({error}): install "
                 "dspectral in the same version as here on every worker"
             ) from error
-        known.workers |= {address: one for address, one in answers.items() if isinstance(one, tuple)}
-    known.workers = {address: known.workers[address] for address in addresses & known.workers.keys()}
-    said = describe_differences(
-        {"this process": facts()} | {name: one for name, (_, one) in known.workers.items()}
+        cached.workers |= {
+            address: answer for address, answer in answers.items() if isinstance(answer, tuple)
+        }
+    cached.workers = {address: cached.workers[address] for address in addresses & cached.workers.keys()}
+    differences = describe_differences(
+        {"this process": facts()}
+        | {address: environment for address, (_, environment) in cached.workers.items()}
     )
-    if said and strict:
+    if differences and strict:
         raise ClusterError(
-            f"dspectral.same-bits is true, but results may differ in their last bits: {said}; use machines of one kind "
-            "(OPENBLAS_CORETYPE and NUMBA_CPU_NAME can make them so), or set dspectral.same-bits to false"
+            f"dspectral.same-bits is true, but machines differ: {differences}; use machines of one kind, set "
+            "OPENBLAS_CORETYPE and NUMBA_CPU_NAME on all of them, or set dspectral.same-bits to false"
         )
-    if said and said != known.said:
-        sentence = f"machines of the cluster differ, and so may the last bits of results: {said}"
+    if differences and differences != cached.warning:
+        sentence = f"machines of the cluster differ, so the last bits of results may differ: {differences}"
         LOGGER.warning("%s", sentence)
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
-    known.said = said
+    cached.warning = differences
 
 
 def has_only_local_workers(client: Client) -> bool:
-    """Report whether all workers of a cluster were on this machine when they were compared."""
+    """Report whether all workers of a cluster ran on this machine at the last comparison."""
     workers = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()).workers
     return bool(workers) and all(is_local_worker(address, host) for address, (host, _) in workers.items())
 
 
 def get_machine_kinds(client: Client | None) -> list[str]:
-    """Return the kinds of machines that compute, as far as workers say theirs."""
+    """Return the known numeric environments of the processes that compute, as texts."""
     if client is not None:
         compare_machines(client)
     workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
-    return sorted({str(one) for _host, one in workers.values()} or {str(facts())})
+    return sorted({str(environment) for _host, environment in workers.values()} or {str(facts())})
 
 
 def is_local_worker(address: str, host: str) -> bool:
-    """Report whether a worker is one that this process reaches on this machine, and at no other end of a tunnel."""
+    """Report whether a worker runs on this machine: same host name and a loopback address, so no tunnel."""
     try:
         return host == gethostname() and ip_address(urlsplit(address).hostname or "").is_loopback
-    except ValueError:  # a name, or no host at all
+    except ValueError:  # a host name, or no host
         return False
 
 
 def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
-    """Return in what machines differ.
+    """Return a sentence that lists the differences between machines.
 
     >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
     'BLAS is Prescott on c, and Haswell on the 2 others'
     """
     parts = []
-    for name in dict.fromkeys(name for one in machines.values() for name in one):
-        values = {machine: one.get(name, "absent") for machine, one in machines.items()}
+    for name in dict.fromkeys(name for environment in machines.values() for name in environment):
+        values = {machine: environment.get(name, "absent") for machine, environment in machines.items()}
         (most, n_most), *others = Counter(values.values()).most_common()
         if others:
             odd = [
@@ -176,7 +181,7 @@ def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def join_first(names: Sequence[str]) -> str:
-    """Return some names for a sentence, and how many more there are."""
+    """Join the first names for a message, and add the number of the others."""
     return ", ".join(names[:MAX_NAMES]) + (
         f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     )

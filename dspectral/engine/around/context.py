@@ -1,4 +1,4 @@
-"""What holds for the computations of a thread: the fit, the folder of checkpoints, memory, listeners, the client."""
+"""The context of a thread's computations: current fit, checkpoint folder, memory, listeners and client."""
 
 import logging
 import sys
@@ -35,7 +35,7 @@ _CONFIGURED: Place = ("", ())
 
 @dataclass(eq=False)
 class Fit:
-    """A fit or a build that runs; ``counts`` says whether what begins now reads the data once, where that is said."""
+    """A running fit or build. `counts`: whether work that starts now counts as a pass; None leaves it to the caller."""
 
     name: str
     n_passes: int | None = None
@@ -45,15 +45,15 @@ class Fit:
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def is_counted(self, *, is_pass: bool) -> bool:
-        """Report whether what begins now is a pass of this fit."""
+        """Report whether work that starts now counts as a pass of this fit."""
         return is_pass if self.counts is None else self.counts
 
 
 class ProcessMemory(NamedTuple):
-    """Memory of the processes that will do the work.
+    """Memory of the processes that will run the tasks.
 
-    `n_workers`: 0 for threads of this process; `n_threads`: tasks that run at once in a process; `limit`: bytes that
-    the smallest may have, 0 for any number; `taken`: bytes that a process has already.
+    `n_workers`: number of workers, 0 for threads of this process; `n_threads`: concurrent tasks of a process; `limit`:
+    smallest memory limit in bytes, 0 if there is none; `taken`: bytes that a process uses already.
     """
 
     n_workers: int
@@ -63,17 +63,17 @@ class ProcessMemory(NamedTuple):
 
     @property
     def process_label(self) -> str:
-        """One of the processes, for messages."""
+        """Name of one of the processes, for messages."""
         return "a worker" if self.n_workers else "this process"
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What holds for the computations of a thread.
+    """Context of the computations of a thread.
 
-    `fit`: the innermost one; `cache`: folder of checkpoints; `memory`: what passes are held to, whatever there is;
-    `listeners`: those of this thread; `planner`: called in place of fits and builds; `dry_run`: folder for what a fit
-    or a build writes that is only planned.
+    `fit`: innermost running fit; `cache`: folder of checkpoints; `memory`: memory to plan for, in place of the actual
+    one; `listeners`: listeners of this thread; `planner`: called in place of fits and builds; `dry_run`: temporary
+    folder for the files of a dry run.
     """
 
     fit: Fit | None = None
@@ -85,23 +85,23 @@ class RunContext:
 
     @property
     def counts_blocks(self) -> bool:
-        """Whether blocks are to be counted: for a listener, or for the log."""
+        """Whether finished blocks are counted, for a listener or for the log."""
         return bool(self.listeners or events.GLOBAL_LISTENERS) or events.LOGGER.isEnabledFor(logging.DEBUG)
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody in this process listens, or a dashboard is configured."""
-        import dask  # noqa: PLC0415  it takes long to import, and a fit comes later than an estimator
+        """Whether this process has listeners, or a dashboard is configured."""
+        import dask  # noqa: PLC0415  slow to import
 
         is_shown = dask.config.get("dspectral.dashboard", default=False)
         return bool(self.listeners or events.GLOBAL_LISTENERS or is_shown)
 
     def emit(self, event: Event, client: Client | None = None) -> None:
-        """Give an event to the listeners of this thread, the log, and the scheduler of a client."""
+        """Pass an event to the log, the listeners of this thread and the scheduler of a client."""
         listeners = (*self.listeners, *events.GLOBAL_LISTENERS)
         if listeners or events.LOGGER.isEnabledFor(logging.INFO):
             events.log_and_notify(event, listeners)
-        # Blocks are left out: the scheduler knows its own tasks, and a message each would be as many again.
+        # BlocksDone is not sent: the scheduler counts its own tasks.
         if client is not None and self.has_listeners and not isinstance(event, BlocksDone):
             events.send_message(client, events.to_message(event))
 
@@ -109,48 +109,48 @@ class RunContext:
 _CONTEXT: ContextVar[RunContext] = ContextVar("context", default=RunContext())  # noqa: B039  it is frozen
 
 
-class StopAtFirstPass(Exception):  # noqa: N818  no error: it ends a fit that is only planned, at its first pass
-    """Says what is known of the first pass of a fit that is only planned."""
+class StopAtFirstPass(Exception):  # noqa: N818  no error: it ends a dry run
+    """Ends a dry run at its first pass. Arguments: the pass, its memory, its graph."""
 
 
 def current_context() -> RunContext:
-    """Return what holds for the computations of this thread."""
+    """Return the context of this thread."""
     return _CONTEXT.get()
 
 
 def client_in_force() -> Client | None:
-    """Return the ``dask.distributed`` client that would compute now."""
-    import dask  # noqa: PLC0415  as above
+    """Return the ``dask.distributed`` client that Dask would use now, or None."""
+    import dask  # noqa: PLC0415  slow to import
 
     try:
         get = dask.base.get_scheduler()
     except (RuntimeError, ValueError):
-        return None  # the computation itself says what is wrong with the configuration
+        return None  # the computation itself raises this error
     client = getattr(get, "__self__", None)
     return client if hasattr(client, "log_event") else None
 
 
 def is_in_worker_task() -> bool:
-    """Report whether this thread runs a task of a worker, as a fit within ``GridSearchCV`` on a cluster does."""
+    """Report whether this thread runs a Dask task, as a fit inside ``GridSearchCV`` on a cluster does."""
     module = sys.modules.get("distributed.worker")
     return bool(getattr(getattr(module, "thread_state", None), "key", False))
 
 
 @contextmanager
 def override_context(**changes: Any) -> Iterator[RunContext]:
-    """Change fields of the context in the body."""
+    """Change fields of the context for the duration of a ``with`` block."""
     before = _CONTEXT.get()
     _CONTEXT.set(replace(before, **changes))
     try:
         yield _CONTEXT.get()
     finally:
-        # Contexts of generators may end in another order than they began: each sets back its own fields alone.
+        # Contexts of generators may not end in reverse order, so each restores only its own fields.
         _CONTEXT.set(replace(_CONTEXT.get(), **{name: getattr(before, name) for name in changes}))
 
 
 @contextmanager
 def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
-    """Call a function with every event while the context lasts.
+    """Call a function with every event for the duration of a ``with`` block.
 
     >>> import numpy as np
     >>> from dspectral import TruncatedSVD
@@ -163,14 +163,14 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
     TruncatedSVD: sketch, pass 1 of 1, 1 blocks, 3 rows
     """
     listeners = current_context().listeners
-    heard = nullcontext() if everywhere else override_context(listeners=(*listeners, listener))
-    with events.register_listener(listener, everywhere=everywhere), heard:
+    context = nullcontext() if everywhere else override_context(listeners=(*listeners, listener))
+    with events.register_listener(listener, everywhere=everywhere), context:
         yield
 
 
 @contextmanager
 def fit_context(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
-    """Emit that a fit begins and ends, number the passes in it, and give BLAS one thread, for the same bits."""
+    """Emit the start and end of a fit, count its passes, and limit BLAS to one thread for reproducible bits."""
     context, fit = current_context(), Fit(name, n_passes, owner)
     client = client_in_force() if context.has_listeners else None
     context.emit(FitStarted(fit.token, name, context.fit.token if context.fit else "", n_passes), client)
@@ -180,8 +180,8 @@ def fit_context(name: str, n_passes: int | None = None, owner: object = None) ->
             yield fit
         certificate = getattr(owner, "certificate_", None)
         if certificate is not None:
-            found = float(certificate.absolute), float(certificate.relative)
-            context.emit(CertificateComputed(fit.token, name, *found), client)
+            bounds = float(certificate.absolute), float(certificate.relative)
+            context.emit(CertificateComputed(fit.token, name, *bounds), client)
     except BaseException as raised:
         error = type(raised).__name__
         raise
@@ -190,9 +190,9 @@ def fit_context(name: str, n_passes: int | None = None, owner: object = None) ->
 
 
 def emits_events(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and number the passes inside.
+    """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and count the passes.
 
-    The argument ``keep`` of a method is applied here, and is not passed to the method.
+    The decorator consumes the argument ``keep`` of a method.
     """
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
@@ -202,7 +202,7 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
         if context.planner is not None and context.fit is None:
             return cast("R", context.planner(emitting, *args, **kwargs))
         if not is_method:
-            # What a build writes goes on where it was, and need not be kept twice.
+            # A build resumes from its own files and needs no checkpoints.
             with fit_context(function.__name__), keep(None):
                 return function(*args, **kwargs)
         owner, url = args[0], kwargs.pop("keep", None)
@@ -217,27 +217,26 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
-    """Keep finished parts of every pass in the context, so that a fit which is cut short goes on where it was.
+    """Write checkpoints of every pass in a ``with`` block, so that an interrupted fit can resume.
 
-    A fit that is called again reads what is in the folder and makes only what is missing, with the same bits.
+    A fit that runs again reads the checkpoints and computes only missing summaries, with bit-identical results.
 
     Parameters
     ----------
     url : str, Path or None
-        Folder that all workers see, or any URL that fsspec knows, for any number of fits; None keeps nothing.
+        Folder that all workers can access, or fsspec URL. Several fits may share it. None writes no checkpoints.
     storage_options : dict, optional
-        Options of the file system.
+        Options of the fsspec file system.
 
     Notes
     -----
-    Parts are found by what they are made of: the content of the blocks, the function with all that is bound to it,
-    the code of dspectral, the versions of packages, and the kind of machine. A part that is damaged is made again with
-    a warning. Content is known of stores and corpora of dspectral, and of arrays in memory; other lazy rows are
-    refused. A part is written where making it again would take 20 times as long as writing it, and the result of each
-    pass always.
+    A checkpoint is found by a hash of the block contents, the function and its arguments, the code of dspectral, the
+    package versions and the kind of machine. A damaged checkpoint is computed again with a warning. Stores, corpora
+    and arrays in memory have content hashes; other lazy rows raise an error. A summary is written if computing it took
+    20 times as long as writing it; the result of each pass is always written.
 
-    The entry ``dspectral.keep`` of Dask's configuration names a folder for all fits, and the argument ``keep`` of every
-    ``fit`` one for this fit. What is in the folder stays until :func:`forget` removes it.
+    The entry ``dspectral.keep`` of Dask's configuration sets a folder for all fits, and the argument ``keep`` of
+    ``fit`` a folder for one fit. Checkpoints stay until :func:`forget` removes them.
 
     Examples
     --------
@@ -253,34 +252,34 @@ def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Ite
 
 
 def current_cache() -> Place | None:
-    """Return the folder of checkpoints of this thread: of ``keep``, else that of the configuration."""
+    """Return the checkpoint folder of this thread: from :func:`keep`, else from Dask's configuration."""
     if (cache := current_context().cache) is not _CONFIGURED:
         return cache
-    import dask  # noqa: PLC0415  as above
+    import dask  # noqa: PLC0415  slow to import
 
     url = dask.config.get("dspectral.keep", None)
     if url is not None and (not isinstance(url, str | PathLike) or not str(url)):
-        raise ValueError(f"dspectral.keep is {url!r}, but it must be a folder or the URL of one")
+        raise ValueError(f"dspectral.keep={url!r} must be the path or URL of a folder")
     return None if url is None else place_of(url)
 
 
 def only_planned(planner: Planner) -> Any:
-    """Return a context in which a planner is called in place of fits and builds."""
+    """Return a context in which `planner` is called in place of fits and builds."""
     return override_context(planner=planner)
 
 
 def is_dry_run() -> bool:
-    """Report whether the fit or the build of this thread is only planned, and must write nothing where it would."""
+    """Report whether this thread is in a dry run, which must not write to its target."""
     return current_context().dry_run is not None
 
 
 def dry_run_folder() -> str:
-    """Return a new folder for what a build writes that is only planned; it is removed with the plan."""
+    """Create a temporary folder for the files of a dry run; it is removed with the dry run."""
     return mkdtemp(dir=current_context().dry_run)
 
 
 def expect_passes(n_passes: int, *, anew: bool = False) -> None:
-    """Say how many more passes the fit in force will make, from now on."""
+    """Set how many more passes the current fit will make; `anew` replaces an earlier number."""
     fit = current_context().fit
     if fit is not None and (anew or fit.n_passes is None):
         fit.n_passes = fit.n_started + n_passes
@@ -288,7 +287,7 @@ def expect_passes(n_passes: int, *, anew: bool = False) -> None:
 
 @contextmanager
 def numbered(*, is_pass: bool) -> Iterator[None]:
-    """Say whether what runs in the body reads the data once."""
+    """Set whether work in the ``with`` block counts as a pass."""
     fit = current_context().fit
     before = None if fit is None else fit.counts
     if fit is not None:
