@@ -155,17 +155,17 @@ def test_the_rate_is_that_of_the_last_seconds_and_counts_what_runs_again():
     for at, done in ((0.0, 0), (1.0, 2), (2.0, 4), (3.0, 1), (4.0, 3)):
         one.count([done, 0, 0, 0], at)
         root.record_rate(one, at)
-    assert one.rate() == 6 / 4
+    assert one.get_rate() == 6 / 4
     assert root.rates.points[-1][:2] == (4.0, 1.5)
 
 
 def test_the_plan_is_the_rate_of_earlier_passes_or_else_the_median():
     _records, root, one = running([*a_fit()[:5], a_fit()[5]])
-    assert root.plan(one) == 8 / 4.0
+    assert root.get_expected_rate(one) == 8 / 4.0
     _records, root, one = running(a_fit()[:2])
-    assert root.plan(one) is None
+    assert root.get_expected_rate(one) is None
     one.rates = [1.0, 5.0, 3.0]
-    assert root.plan(one) == 3.0
+    assert root.get_expected_rate(one) == 3.0
 
 
 def test_the_law_is_that_of_projected_memory():
