@@ -1,8 +1,8 @@
-"""Blocks to summaries to one summary: the only place that builds task graphs.
+"""Passes over row blocks: build task graphs, run them and merge the summaries.
 
-:func:`summarize` maps a function over row blocks and merges what comes back up a tree whose shape depends on the number
-of blocks and on ``fan_in`` alone, in block order and with BLAS in one thread: whatever runs the graph, the same blocks
-give the same bits. Names are imported when they are asked for, as Dask takes long to import.
+:func:`summarize` maps a function over row blocks and merges the summaries in a tree. The shape of the tree depends only
+on the number of blocks and on ``fan_in``, merges keep the order of the blocks, and BLAS runs in one thread. The same
+blocks therefore give the same bits on every scheduler. Names are imported lazily, because Dask is slow to import.
 """
 
 from lazy_loader import attach_stub

@@ -1,14 +1,14 @@
-"""Tasks and the merge tree: nodes of Dask's graphs, and pure functions that make one graph of another.
+"""Tasks and the merge tree: nodes of Dask graphs, and pure functions that transform graphs.
 
-The only file that imports the private module ``dask._task_spec``. Dask has no public call for two things:
+This is the only file that imports the private module ``dask._task_spec``. Dask has no public API for two operations:
 
-- a node of plain data (``DataNode``), so that arrays bound to a function are stored in the graph once and are not
-  searched for keys of other tasks, as tuples of the public graph format are;
-- the fusion of a task with the tasks that it alone needs (``GraphNode.fuse``). Dask's own optimization fuses chains
-  and blockwise layers, but stops where two arrays meet, or a block of the array is no blockwise layer: a block would
-  then be read by one task and summarized by another, perhaps on another worker.
+- a node of plain data (``DataNode``): arrays bound to a function are stored in the graph once, and Dask does not
+  search them for keys of other tasks;
+- fusing a task with the tasks that only it needs (``GraphNode.fuse``). Dask's optimization fuses chains and blockwise
+  layers, but stops where two arrays meet: one task would read a block, and another one, perhaps on another worker,
+  would summarize it.
 
-``tests/engine`` counts the tasks of each pass, and so fails if a version of Dask behaves differently.
+``tests/engine`` counts the tasks of each pass, so it fails if a version of Dask behaves differently.
 """
 
 import re
@@ -36,26 +36,27 @@ from numpy.typing import NDArray
 from dspectral.linalg.blas import aligned, blas_in_one_thread
 
 make_task, task_ref, cull_graph = Task, TaskRef, cull
-"""A task, which calls a function; an argument that stands for the result of another task; and what some tasks need."""
+"""Dask's task, reference to the result of a task, and function that drops tasks which no given key needs."""
 Key: TypeAlias = Hashable
 Node: TypeAlias = GraphNode
 Graph: TypeAlias = dict[Key, GraphNode]
 Tree: TypeAlias = dict[Key, list[Key]]
-"""Keys of the blocks that each block summary is made from, then keys of the summaries that each merge takes."""
+"""Inputs of each summary, in order: block keys of the block summaries, then summary keys of the merges."""
 LAYER = re.compile(r"(.+)-block-[0-9a-f]{32}")
-"""Name of the layer of the blocks of a pass."""
+"""Pattern of the name of the block layer of a pass."""
 TASKS = (
     (re.compile(r"merge-level-(\d+)-[0-9a-f]{32}"), r"a merge on level \1"),
     (re.compile(r"\('(.*)-block-[0-9a-f]{32}', (\d+)"), r"block \2 of \1"),
     (re.compile(r"\('(.*)-[0-9a-f]{32}', (\d+)"), r"task \2 of \1"),
 )
-"""Label of a task, by the form of its key."""
+"""Patterns of task keys, and the labels of these tasks in messages."""
 
 
 class SharedFunction(NamedTuple):
-    """A function that is one node of the graph for all tasks.
+    """A function that all tasks of a pass take from one node of the graph.
 
-    The first array of a message lies behind its head, at an odd byte, where each task would copy it: `first` is small.
+    Dask may deserialize the first array of a message at an unaligned address, and each task would then copy it: `first`
+    is a small array that takes this position.
     """
 
     first: NDArray[np.uint8]
@@ -63,28 +64,28 @@ class SharedFunction(NamedTuple):
 
 
 class GuardedFunction(partial[Any]):
-    """The function of a task within another that changes no result: what a task computes is read through it."""
+    """A task's function inside a wrapper that does not change its result; content hashes ignore the wrapper."""
 
 
 def new_block_layer(name: str) -> str:
-    """Return a new name for the layer of the blocks of a pass."""
+    """Return a new name for the block layer of a pass."""
     return f"{name}-block-{uuid4().hex}"
 
 
 def pass_of_layer(layer: str) -> str:
-    """Return the name of the pass that made a layer, empty for a layer of anything else.
+    """Return the name of the pass that made a layer, or an empty text for other layers.
 
-    It is read from the layer's name because ``persist`` and ``dask.optimize`` keep names and drop annotations.
+    The layer's name holds it, because ``persist`` and ``dask.optimize`` keep names and drop annotations.
 
     >>> pass_of_layer(new_block_layer("weigh")), pass_of_layer("getitem-0123")
     ('weigh', '')
     """
-    found = LAYER.fullmatch(layer)
-    return found[1] if found else ""
+    match = LAYER.fullmatch(layer)
+    return match[1] if match else ""
 
 
 def task_label(key: str) -> str:
-    """Return what a task does, from its key.
+    """Return a label for messages from the key of a task.
 
     >>> task_label("('sketch-block-0123456789abcdef0123456789abcdef', 3, 0)")
     'block 3 of sketch'
@@ -93,37 +94,36 @@ def task_label(key: str) -> str:
     >>> task_label("('documents-0123456789abcdef0123456789abcdef', 7)")
     'task 7 of documents'
     """
-    found = (one.expand(label) for form, label in TASKS if (one := form.search(key)))
-    return next(found, f"the task {key}")
+    labels = (match.expand(label) for pattern, label in TASKS if (match := pattern.search(key)))
+    return next(labels, f"the task {key}")
 
 
 def shared_node(key: Key, function: Callable[..., object]) -> Node:
-    """Return a node that holds a function for all tasks: it is in the graph once."""
+    """Return a node that holds a function, which all tasks refer to."""
     return DataNode(key, SharedFunction(np.zeros(1, dtype=np.uint8), function))
 
 
 def get_array_nodes(array: da.Array) -> Graph:
-    """Return the nodes behind a Dask array."""
+    """Return the graph of a Dask array."""
     return dict(convert_legacy_graph(dict(array.__dask_graph__())))
 
 
 def get_merge_group(level: int, token: str) -> str:
-    """Return the name of the task group of one level of merges."""
+    """Return the name of the Dask task group of a level of merges."""
     return f"merge-level-{level}-{token}"
 
 
 def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Callable[..., Any]) -> Key:
-    """Add merges of ``fan_in`` neighbors to a graph and its tree until one is left, whose key is returned."""
+    """Add merges of ``fan_in`` neighbors to a graph and its tree, and return the key of the last one."""
     keys, level = list(tree), 0
-    # Invariant: `keys` are summaries of consecutive runs of blocks, in order. Their number falls by fan_in a level.
-    # Neighbors alone are merged, in a tree whose shape the number of blocks decides: in whatever order tasks finish,
-    # floats are added in the same order and sums have the same bits.
+    # Invariant: `keys` are summaries of consecutive blocks, in order; each level has 1/fan_in as many as the last.
+    # The tree depends only on the number of blocks, so floats are added in the same order however tasks finish.
     while len(keys) > 1:
         level += 1
         merged = []
         for i, group in enumerate(keys[start : start + fan_in] for start in range(0, len(keys), fan_in)):
             if len(group) == 1:
-                merged.append(group[0])  # nobody to merge with: it moves up as it is
+                merged.append(group[0])  # no neighbor: it moves up a level
                 continue
             key = (get_merge_group(level, token), i)
             graph[key] = make_task(key, merge, level, *map(task_ref, group))
@@ -134,25 +134,25 @@ def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Cal
 
 
 def merge_on_level(_level: int, *summaries: Any) -> Any:
-    """Merge neighbors, in order, while BLAS has one thread."""
+    """Merge neighboring summaries in order, with BLAS in one thread."""
     first, *others = aligned(summaries)
     with blas_in_one_thread():
         return first.merge(*others)
 
 
 def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
-    """Fuse each leaf with the tasks that it alone needs."""
-    # Invariant: `members` is a tree of tasks that nobody outside it needs, but for its root, the leaf.
+    """Fuse each leaf with the tasks that only it needs."""
+    # Invariant: except for the leaf, only tasks in `members` depend on tasks in `members`.
     n_dependents = Counter(key for node in graph.values() for key in node.dependencies)
     fused: Graph = {}
     for leaf in leaves:
         if leaf not in graph:  # its summary is read from a checkpoint
             continue
-        members, left = [], [leaf]
-        while left:
-            members.append(graph.pop(left.pop()))
-            # A task that several others need is left alone: fused into each of them it would run several times.
-            left += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
+        members, pending = [], [leaf]
+        while pending:
+            members.append(graph.pop(pending.pop()))
+            # A task that several tasks need is not fused, or it would run several times.
+            pending += [key for key in members[-1].dependencies if n_dependents[key] == 1 and key in graph]
         fused[leaf] = GraphNode.fuse(*members, key=leaf)
     return {**graph, **fused}
 
@@ -160,15 +160,15 @@ def fuse_into(leaves: Iterable[Key], graph: Graph) -> Graph:
 def wrap_task(
     task: Node, function: Callable[..., object], *arguments: object, kind: type[partial[Any]] = partial
 ) -> Node:
-    """Return a task that calls ``function(inner, *arguments, ...)``, where ``inner`` is the function of the task."""
-    assert isinstance(task, Task)  # noqa: S101  nothing else has a function
-    # Newer versions of Dask mark the tasks that read.
+    """Return a task that calls ``function(inner, *arguments, ...)``, with the task's own function as ``inner``."""
+    assert isinstance(task, Task)  # noqa: S101  only a Task has a function
+    # Newer versions of Dask mark tasks that read data.
     marks = {"_data_producer": True} if getattr(task, "data_producer", False) else {}
     return Task(task.key, kind(function, task.func, *arguments), *task.args, **marks, **task.kwargs)
 
 
 def guard_tasks(graph: Graph, function: Callable[..., object], *arguments: object) -> Graph:
-    """Return the same tasks within ``function(inner, label, *arguments, ...)``, which changes no result."""
+    """Wrap each task in ``function(inner, label, *arguments, ...)``, which must not change results."""
     return {
         key: wrap_task(node, function, task_label(str(key)), *arguments, kind=GuardedFunction)
         if type(node) is Task
@@ -178,35 +178,35 @@ def guard_tasks(graph: Graph, function: Callable[..., object], *arguments: objec
 
 
 class Sealed:
-    """A function that reads what a digest in its argument names: where that lies is no part of the content."""
+    """A reader of content-addressed items: their location is not part of the content hash."""
 
-    def __init__(self, read: Callable[[Any, Any], Any], where: object) -> None:
-        self.read, self.where = read, where
+    def __init__(self, read: Callable[[Any, Any], Any], location: object) -> None:
+        self.read, self.location = read, location
 
     def __call__(self, item: Any) -> Any:
         """Read the item."""
-        return self.read(self.where, item)
+        return self.read(self.location, item)
 
     def known_content(self) -> object:
-        """Return the function, without the place."""
+        """Return the function, without the location, for the content hash."""
         return self.read
 
 
 class GraphTokenizer:
-    """Digests of what tasks compute, whatever they are called: keys are left out, as most are new in each process."""
+    """Content hashes of tasks. Keys are not hashed, because most of them differ between processes."""
 
     def __init__(self, graph: Mapping[Key, Node], digest: Callable[[object], str]) -> None:
         self._graph, self._digest = graph, digest
         self._digests: dict[Key, str] = {}
 
     def tokenize(self, key: Key) -> str:
-        """Return the digest of a task and of all that it needs."""
+        """Return the hash of a task and of its inputs."""
         if key not in self._digests:
             self._digests[key] = self._tokenize_node(self._graph[key])
         return self._digests[key]
 
     def _tokenize_node(self, node: Any) -> str:
-        """Return the digest of a task, a reference to one, or a value."""
+        """Return the hash of a task, a reference to a task, or a value."""
         if isinstance(node, TaskRef | Alias):
             return self.tokenize(node.key if isinstance(node, TaskRef) else node.target)
         if isinstance(node, DataNode) or not isinstance(node, Task):
@@ -215,14 +215,14 @@ class GraphTokenizer:
         while isinstance(func, GuardedFunction):
             func = func.args[0]
         if func is _execute_subgraph:
-            inner, result, names, *needed = node.args
-            within = GraphTokenizer(inner, self._digest)
-            within._digests |= {
-                name: self._tokenize_node(need) for name, need in zip(names, needed, strict=True)
+            inner, result, names, *inputs = node.args
+            subgraph = GraphTokenizer(inner, self._digest)
+            subgraph._digests |= {
+                name: self._tokenize_node(value) for name, value in zip(names, inputs, strict=True)
             }
-            return within.tokenize(result)
-        # The tuples, lists and dicts of a graph are tasks too, which gather their parts.
+            return subgraph.tokenize(result)
+        # Tuples, lists and dicts in a graph are tasks that collect their elements.
         function = type(node).__name__ if isinstance(node, NestedContainer) else func
         named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
-        parts = [self._tokenize_node(one) for one in (*node.args, *(value for _, value in named))]
+        parts = [self._tokenize_node(value) for value in (*node.args, *(value for _, value in named))]
         return self._digest((function, *parts, *(name for name, _ in named)))

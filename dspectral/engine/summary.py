@@ -1,4 +1,4 @@
-"""The laws that every summary keeps, and the merge of those whose fields add up."""
+"""The protocol of summaries, their memory estimates, and the merge of summaries by adding fields."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BlockSize(NamedTuple):
-    """Size of the largest block of a pass, as far as it is known before it is read; `n_beside`: columns of labels."""
+    """Size of the largest block of a pass, known before it is read; `n_beside`: columns of the other streams."""
 
     n_rows: int
     n_columns: int
@@ -23,10 +23,10 @@ class BlockSize(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Bytes that a summary needs, as its class method ``needs(block, **bound)`` may say before a block is read.
+    """Memory estimate of a summary, from its class method ``needs(block, **bound)``, before a block is read.
 
-    `summary`: most bytes of a summary; `work`: most bytes that making one takes beside the block; `block`: bytes of
-    rows that are worth a summary; `is_sketch`: whether both grow with the number of columns of a sketch.
+    `summary`: maximum bytes of a summary; `work`: maximum bytes that computing it takes besides the block; `block`:
+    minimum bytes of rows for one summary; `is_sketch`: whether both grow with the number of columns of a sketch.
     """
 
     summary: int
@@ -36,16 +36,12 @@ class Need(NamedTuple):
 
 
 def rows_worth(summary: int) -> int:
-    """Return the bytes of rows that are worth a large summary: beside 16 MB of rows its merges cost little.
-
-    Four Krylov passes over 200,000 x 50,000 counts take 6.3 to 6.7 CPU s in 3 tasks a pass or in 12, which two threads
-    share in .63 of the time, and 3 in .70.
-    """
+    """Return the minimum bytes of rows for one large summary: beyond 16 MB of rows its merges cost little."""
     return min(2 * summary, max(1 << 24, summary // 4))
 
 
 def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
-    """Return what the summary of a block says that it needs."""
+    """Return the memory estimate of a summary function, zeros if its class has none."""
     inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
     kind: Any = getattr(inner, "__self__", None)
     if not hasattr(kind, "needs") or inner != kind.of:
@@ -54,24 +50,24 @@ def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
 
 
 class Summary(Protocol):
-    """Summary of one block of rows: a named tuple of arrays and numbers, bounded in size.
+    """Summary of one block of rows: a named tuple of arrays and numbers, of bounded size.
 
-    Laws, each held by ``tests/laws.py``:
+    ``tests/laws.py`` checks that
 
-    - ``S.of(block)`` reads the block and changes nothing;
-    - ``merge`` is pure, and merging the summaries of two blocks in row order summarizes the two blocks
-      together, exactly or within the bound that the summary itself states;
+    - ``S.of(block)`` does not change the block;
+    - ``merge`` is pure, and merging the summaries of two blocks in row order gives the summary of both blocks,
+      exactly or within the bound that the summary states;
     - the summary of an empty block is an identity of ``merge``;
     - the same summaries in the same order give the same bits.
     """
 
     def merge(self, *others: Self) -> Self:
-        """Return the summary of all rows, those of ``others`` following in order; nothing is changed."""
+        """Return the summary of all rows, with the rows of ``others`` after those of ``self``."""
         ...
 
 
 def bytes_of(content: Any) -> int:
-    """Return the bytes of the arrays in a summary."""
+    """Return the bytes of all arrays in a summary."""
     if isinstance(content, tuple | list):
         return sum(map(bytes_of, content))
     if is_sparse(content):
@@ -81,7 +77,7 @@ def bytes_of(content: Any) -> int:
 
 
 def add_fields(*parts: T) -> T:
-    """Merge summaries whose fields all add up.
+    """Merge summaries by adding each field.
 
     >>> from typing import NamedTuple
     >>> class Totals(NamedTuple):
@@ -95,9 +91,9 @@ def add_fields(*parts: T) -> T:
 
 def _add_values(values: tuple[Any, ...]) -> Any:
     first = values[0]
-    if first is None or isinstance(first, bool):  # a setting, alike in all parts
+    if first is None or isinstance(first, bool):  # a setting, equal in all summaries
         return first
-    # A summary inside a summary is a tuple too: its own merge must be looked for before its fields are added.
+    # A summary inside a summary is a tuple too, but has its own merge.
     if hasattr(first, "merge"):
         return first.merge(*values[1:])
     if isinstance(first, tuple):
@@ -108,11 +104,11 @@ def _add_values(values: tuple[Any, ...]) -> Any:
 
 
 def _add_arrays(arrays: tuple[NDArray[np.floating[Any]], ...]) -> NDArray[np.floating[Any]]:
-    """Add from left to right in the memory of the result; ``np.add.reduce`` would first stack all arrays."""
+    """Add arrays from left to right in the memory of the result; ``np.add.reduce`` would stack them first."""
     first, *others = arrays
     if not others:
         return first.copy()
-    # The first sum is written where a copy of the first array would be: one sweep less over what is long.
+    # The first sum replaces a copy of the first array, which saves one pass over memory.
     total = np.empty(first.shape, dtype=first.dtype)
     np.add(first, others[0], out=total)
     for array in others[1:]:
