@@ -1,4 +1,4 @@
-"""Run a pass: blocks to a graph, through the rewrites around it, to Dask; this file alone knows all others."""
+"""Run a pass: build its graph, rewrite it and compute it with Dask. Only this file imports all others of engine."""
 
 import os
 import time
@@ -80,7 +80,7 @@ S = TypeVar("S", bound=Summary)
 
 
 def _reset_thread_pools() -> None:
-    """Let a forked process start threads of its own: it would wait for those of its parent for ever."""
+    """Drop Dask's thread pools in a forked process, which would wait forever for threads of its parent."""
     dask.threaded.default_pool, dask.threaded.pools_lock = None, Lock()
     dask.threaded.pools.clear()
 
@@ -96,21 +96,21 @@ def summarize(
     name: str = "summary",
     keep: str | Path | None = None,
 ) -> S:
-    """Summarize every row block and merge the summaries up a tree.
+    """Summarize every row block and merge the summaries in a tree.
 
     Parameters
     ----------
     *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Data of shape ``(n_rows, n_columns)``, cut into rows alike; ``of`` gets one block of each stream.
+        Data of shape ``(n_rows, n_columns)`` in the same row blocks; ``of`` gets one block of each stream.
     of : callable
-        ``of(block, ...) -> Summary``. A block is a ``csr_array`` or an ndarray, or what :class:`Blocks` read.
+        ``of(block, ...) -> Summary``. A block is a ``csr_array``, an ndarray, or a result of ``Blocks.read``.
     fan_in : int, optional
         Number of neighboring summaries that one merge takes; by default ``dspectral.fan-in`` of Dask's configuration,
         or 2.
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
     keep : str or Path, optional
-        Folder or URL for finished parts, as for :func:`dspectral.keep`, where ``of`` is a function of dspectral.
+        Folder or URL for checkpoints, as for :func:`dspectral.keep`. ``of`` must be a function of dspectral.
 
     Returns
     -------
@@ -120,13 +120,12 @@ def summarize(
     Raises
     ------
     ValueError
-        If streams are not cut into row blocks of known sizes alike, or ``of`` refuses a block, whose number is named.
+        If streams do not have the same row blocks of known sizes, or ``of`` raises it; the message names the block.
 
     Notes
     -----
-    One pass: each block is read by one task, which also summarizes it. A task reads several small blocks of a store
-    where its summary is much larger. In-memory arrays are cut into blocks of 64 MiB and summarized where they lie, by
-    threads, even if a Dask client is in force.
+    One pass. One task reads and summarizes a block, or several small blocks if a summary is much larger than they are.
+    In-memory arrays are split into blocks of 64 MiB and summarized by threads of this process, even with a Dask client.
 
     Examples
     --------
@@ -139,7 +138,9 @@ def summarize(
     """
     fan_in = configured_fan_in() if fan_in is None else fan_in
     if fan_in < 2:
-        raise ValueError(f"fan_in is {fan_in}, but a merge takes at least 2 summaries")
+        raise ValueError(
+            f"fan_in={fan_in} must be at least 2, the smallest number of summaries that a merge combines"
+        )
     is_local = all(is_in_memory(stream) for stream in streams)
     arrays = [as_row_chunks(stream, name, is_local=is_local) for stream in streams]
     check_aligned_chunks(arrays)
@@ -151,13 +152,13 @@ def summarize(
             context, arrays, of, fan_in, name, is_local, cache, damaged
         )
         try:
-            with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as how:
-                (summary,) = dask.compute(result, **how)
+            with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as compute_options:
+                (summary,) = dask.compute(result, **compute_options)
         except CheckpointError as error:
-            sentence, path = error.args
-            warnings.warn(sentence, stacklevel=2)
+            message, path = error.args
+            warnings.warn(message, stacklevel=2)
             damaged.add(path)
-            if context.fit is not None:  # the attempt that it ended was no pass
+            if context.fit is not None:  # the failed attempt does not count as a pass
                 context.fit.n_started = n_started
         else:
             return summary if cache is None else summary.summary  # type: ignore[no-any-return]
@@ -173,9 +174,8 @@ def _build_pass_graph(
     cache: Place | None,
     damaged: set[str],
 ) -> tuple[Delayed, PassStarted, PassMemory]:
-    """Return the graph of one attempt at a pass, what it will do, and what it takes."""
-    # Keys are new in each pass: a scheduler takes tasks of one key for the same task, and would hand out the result of
-    # another `of`.
+    """Return the graph of one attempt at a pass, its description and its memory estimate."""
+    # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
     label, spans = new_block_layer(name), group_blocks(of, arrays)
     run = label.rpartition("-")[2]
     graph, tree = block_tasks(of, arrays, label, spans)
@@ -194,9 +194,9 @@ def _build_pass_graph(
         n_joined=n_blocks if len(leaves) < n_blocks else 0,
     )
     client = _get_client(is_local=is_local)
-    is_heard = client is not None and (context.has_listeners or context.counts_blocks)
+    emit_from_workers = client is not None and (context.has_listeners or context.counts_blocks)
     fit = context.fit.token if context.fit else ""
-    merge = partial(merge_and_emit, fit, run) if is_heard else merge_on_level
+    merge = partial(merge_and_emit, fit, run) if emit_from_workers else merge_on_level
     root = add_merge_tree(graph, tree, fan_in, run, merge)
     if cache is not None:
         checkpoints = Checkpoints(CheckpointFolder(*cache), of, get_machine_kinds(client), damaged)
@@ -213,7 +213,7 @@ def _build_pass_graph(
 
 
 def _add_guards(leaves: Iterable[Key], graph: Graph) -> Graph:
-    """Return the graph as it runs: leaves fused with what they read, workers compared, and tasks tried again."""
+    """Fuse leaves with the tasks that read their blocks, and add retries and comparisons of workers."""
     graph = fuse_into(leaves, graph)
     return add_retries(require_same_bits(graph) if requires_same_bits() else graph)
 
@@ -228,14 +228,13 @@ def map_rows(
     name: str = "map",
     n_rows: Sequence[int] | None = None,
 ) -> Any:
-    """Apply a function to every row block: at once in memory, lazily to everything else, which gives a Dask array.
+    """Apply a function to every row block: now for rows in memory, else lazily as a Dask array.
 
-    ``n_rows`` says how many rows each of :class:`Blocks` becomes. Shapes: X (n_rows, n_columns_in); returns (n_rows,
+    ``n_rows``: rows of the result of each item of :class:`Blocks`. Shapes: X (n_rows, n_columns_in); returns (n_rows,
     n_columns).
     """
     if is_in_memory(X) and not isinstance(X, Blocks):
-        # Rows in memory are mapped at once, over the cuts that a pass over them would have. No array has made a
-        # promise about their blocks, so there is none to check.
+        # The same blocks as in a pass over these rows. They have no declared shapes to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
         sizes = in_blocks(rows).chunks[0]
         group, n_bytes = f"{name}-block", bytes_of(rows)
@@ -247,7 +246,9 @@ def map_rows(
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
         if n_rows is None or len(n_rows) != len(X.items):
-            raise ValueError(f"n_rows must say of each of the {len(X.items)} blocks how many rows it becomes")
+            raise ValueError(
+                f"n_rows={n_rows} must have one number of rows for each of the {len(X.items)} blocks"
+            )
         array, sizes = blocks_as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
     else:
         array = lazy_rows(X)
@@ -259,19 +260,19 @@ def map_rows(
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
     annotated(mapped, ROWS_OF, get_annotation(array, ROWS_OF))
-    # Weights and the like leave blocks about as large as they were.
+    # The functions of dspectral that return sparse rows keep the size of a block.
     return say_bytes(mapped, bytes_said(array) if sparse_output else None)
 
 
 def collect_rows(X: "Rows | da.Array") -> Any:
-    """Bring the result of :func:`map_rows` into this process."""
+    """Compute the result of :func:`map_rows` and return it as one array."""
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
     n_rows, n_bytes = count_rows([X]), count_bytes([X])
     name = pass_of_layer(str(X.name)) or str(X.name).rpartition("-")[0]
     pass_info = PassStarted(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
-    with _pass_context(current_context(), X.dask, pass_info) as how:
-        return dask.compute(X, **how)[0]
+    with _pass_context(current_context(), X.dask, pass_info) as compute_options:
+        return dask.compute(X, **compute_options)[0]
 
 
 def run_tasks(
@@ -283,14 +284,14 @@ def run_tasks(
     n_bytes: int | None = None,
     **options: Any,
 ) -> list[Any]:
-    """Run ``function(item)`` as one task for each item, with options of ``dask.compute``; results are in their order.
+    """Run ``function(item)`` as one task for each item; return the results in order. `options`: for ``dask.compute``.
 
     >>> run_tasks(len, ["a", "bc"], name="measure")
     [1, 2]
     """
     run = uuid4().hex
     label = f"{name}-{run}"
-    # The function is one node of the graph, whatever is bound to it.
+    # One node holds the function and its bound arguments.
     shared = f"shared-{label}"
     keys = [(label, i) for i in range(len(items))]
     layer: Graph = {shared: shared_node(shared, function)}
@@ -299,12 +300,12 @@ def run_tasks(
     graph = HighLevelGraph.from_collections(label, _add_guards((), layer))
     pass_info = PassStarted(run, name, label, len(keys), n_rows=n_rows, n_bytes=n_bytes)
     results = [Delayed(key, graph, layer=label) for key in keys]
-    with _pass_context(current_context(), graph, pass_info) as how:
-        return list(dask.compute(*results, **options, **how))
+    with _pass_context(current_context(), graph, pass_info) as compute_options:
+        return list(dask.compute(*results, **options, **compute_options))
 
 
 def _get_client(*, is_local: bool) -> Client | None:
-    """Return the client that computes a pass: none of what lies in this process, or within a task."""
+    """Return the client that computes a pass, or None for rows in memory and inside a Dask task."""
     return None if is_local or is_in_worker_task() else client_in_force()
 
 
@@ -317,35 +318,34 @@ def _pass_context(
     *,
     is_local: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Say how ``dask.compute`` is called in the body, and emit the events of the pass; refuse what does not fit."""
+    """Context of one pass: check memory, emit events, and yield keyword arguments for ``dask.compute``."""
     client, fit, is_pass = _get_client(is_local=is_local), context.fit, need is not None
     if context.dry_run and fit is not None and fit.is_counted(is_pass=is_pass):
-        # `dspectral.plan` lets a fit run until its first pass is known, and goes on from what this carries.
+        # `dspectral.plan` runs a fit up to this exception.
         raise StopAtFirstPass(pass_info, need, graph)
     if need is not None:
         check_memory(need, client, pass_info.name)
     if client is not None and client.status == "running":
         compare_machines(client)
-    # A scheduler that is named goes before a distributed client, to which all the data in memory would be copied.
+    # Naming a scheduler overrides a distributed client, to which all rows in memory would be copied.
     is_sync = dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded")
     local = {"scheduler": "sync" if is_sync else "threads"} if is_local else {}
-    # BLAS is held from first to last: it starts its threads anew each time that its limit changes.
+    # The limit of BLAS threads covers the whole pass, because each change restarts its threads.
     with (
         blas_in_one_thread(),
         warnings.catch_warnings(),
-        _emit_pass_events(context, pass_info, is_pass=is_pass, client=client) as how,
+        _emit_pass_events(context, pass_info, is_pass=is_pass, client=client) as compute_options,
     ):
-        # Dask advises to scatter large arrays; but scattered data is lost when its worker dies, and fits must survive
-        # that, as data in the graph does.
+        # Dask advises to scatter large arrays, but scattered data is lost if its worker dies, unlike data in the graph.
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        yield {**local, **how}
+        yield {**local, **compute_options}
 
 
 @contextmanager
 def _emit_pass_events(
     context: RunContext, pass_info: PassStarted, *, is_pass: bool = False, client: Client | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Emit the events of a pass, numbered if it reads data, around the body; yield options of ``dask.compute``."""
+    """Context that emits the start and end of a pass, and yields keyword arguments for ``dask.compute``."""
     if fit := context.fit:
         is_counted = fit.is_counted(is_pass=is_pass)
         fit.n_started += is_counted
@@ -359,11 +359,11 @@ def _emit_pass_events(
         if client is not None:
             yield {"scheduler": partial(compute_on_cluster, client, pass_info)}
         elif context.counts_blocks:
-            # Named in the call and not registered: a fit in another thread would take registered ones away.
+            # Passed in the call, because a fit in another thread would unregister global callbacks.
             yield {"callbacks": [*Callback.active, normalize_callback(LocalCounts(pass_info, context.emit))]}
         else:
             yield {}
-    # Interrupts too: the event of the end says what ended the pass.
+    # Also on interrupts: PassEnded names the exception.
     except BaseException as raised:
         error = type(raised).__name__
         raise

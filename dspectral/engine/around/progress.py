@@ -1,4 +1,4 @@
-"""How far a pass is: counts of its tasks, and the events of merges."""
+"""Progress of a pass: counts of its finished tasks, and events of merges."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -11,20 +11,19 @@ from dspectral.engine.graph import merge_on_level
 from dspectral.engine.summary import bytes_of
 
 DONE_STATES = ("memory", "released", "forgotten", "erred")
-"""States of a scheduler's tasks that need not run any more."""
+"""States of Dask tasks that need not run any more."""
 
 
 class TaskCounts:
-    """The tasks of some groups that were done at any time, and of these the ones that must run again."""
+    """Finished tasks of each task group. `most`: maximum seen; `again`: how many of them must run again."""
 
     def __init__(self, n_groups: int) -> None:
         self.most, self.again = [0] * n_groups, [0] * n_groups
 
     def count(self, done: Sequence[int | None]) -> int:
-        """Take in how many are done now, None if unknown; return how many were lost since the last time."""
+        """Update with the finished tasks of each group (None if unknown); return the number of newly lost tasks."""
         n_lost = 0
-        # Only a growing gap below the high mark counts, so that a loss which several answers show is one loss, and a
-        # second loss before the first is made good is another.
+        # Only a growing gap below the maximum counts: a loss that several updates show counts once.
         for i, number in enumerate(done[: len(self.most)]):
             if number is not None:
                 again = max(0, self.most[i] - number)
@@ -34,7 +33,7 @@ class TaskCounts:
 
 
 class LocalCounts(Callback):
-    """Counts the tasks of one pass that Dask's schedulers within this process have done."""
+    """Dask callback that counts the finished tasks of one pass in this process."""
 
     def __init__(self, pass_info: PassStarted, emit: Callable[[Event], None]) -> None:
         super().__init__()
@@ -43,12 +42,12 @@ class LocalCounts(Callback):
         self._n_blocks, self._n_merges = pass_info.n_kept, pass_info.n_kept_merges
 
     def _posttask(self, key: Hashable, result: Any, *_others: Any) -> None:
-        # The scheduler calls this in the thread that waits for the pass, one task at a time.
+        # Dask calls this in the thread that waits for the pass, one task at a time.
         group, pass_info = str(key[0] if isinstance(key, tuple) else key), self._pass_info
         level = self._levels.get(group)
         if level is None and group != pass_info.block_group:
             return
-        # Either a block or a merge: what is shared by all tasks, and what reads a stream, counts as neither.
+        # Nodes of shared functions and tasks that only read do not count.
         self._n_blocks += level is None
         self._n_merges += level is not None
         if level is not None:
@@ -57,14 +56,14 @@ class LocalCounts(Callback):
 
 
 def merge_and_emit(fit_token: str, run: str, level: int, *summaries: Any) -> Any:
-    """Merge neighbors, and send the scheduler the size and the certificate of the result."""
+    """Merge neighboring summaries, and send the size and certificate of the result to the scheduler."""
     result = merge_on_level(level, *summaries)
     emit_from_worker(make_merge_event(fit_token, run, level, result))
     return result
 
 
 def make_merge_event(fit_token: str, run: str, level: int, summary: Any) -> SummariesMerged:
-    """Return the event of a summary that was merged."""
+    """Return the event of a merged summary."""
     summary = summary.summary if isinstance(summary, TimedSummary) else summary
     n_rows = getattr(summary, "n_rows", None)
     error, energy = getattr(summary, "error", None), getattr(summary, "energy", None)

@@ -1,4 +1,4 @@
-"""Retries: a read, a write or a task is called again after an error that may pass."""
+"""Retries of reads, writes and tasks after transient errors."""
 
 import errno
 import gzip
@@ -17,7 +17,7 @@ R = TypeVar("R")
 FIRST_PAUSE = 0.25
 """Seconds before the second attempt."""
 GROWTH = 4.0
-"""Each pause is so many times the one before it: 0.25, 1, 4, 16 seconds."""
+"""Factor between two pauses: 0.25, 1, 4, 16 seconds."""
 PERMANENT = (
     FileNotFoundError,
     FileExistsError,
@@ -26,15 +26,15 @@ PERMANENT = (
     NotADirectoryError,
     gzip.BadGzipFile,
 )
-"""Errors of the system that another attempt would meet again."""
+"""Operating system errors that a retry cannot fix."""
 TRANSIENT_ERRORS = (
     "EAGAIN EBUSY ECONNABORTED ECONNREFUSED ECONNRESET EHOSTDOWN EHOSTUNREACH EINTR EIO ENETDOWN ENETRESET ENETUNREACH "
     "ENOBUFS EPIPE EREMOTEIO ESHUTDOWN ESTALE ETIME ETIMEDOUT"
 )
 TRANSIENT_NUMBERS = frozenset(getattr(errno, name, None) for name in TRANSIENT_ERRORS.split())
-"""Numbers of errors that may pass; a full disk (ENOSPC), for instance, is none of them."""
+"""Numbers of transient operating system errors. A full disk (ENOSPC) is not one."""
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of HTTP that say: not now."""
+"""HTTP statuses of transient errors."""
 TRANSIENT_CLASSES = frozenset(
     {
         "aiohttp.client_exceptions.ClientConnectionError",
@@ -46,26 +46,26 @@ TRANSIENT_CLASSES = frozenset(
         "http.client.RemoteDisconnected",
     }
 )
-"""Errors of libraries that read over a network and need not be installed, by module and name."""
+"""Names of transient errors of optional network libraries."""
 N_ATTEMPTS = "dspectral_n_attempts"
-"""Attribute of an error that was retried to the limit: no caller retries it again."""
+"""Attribute of an error after the last retry: no caller retries it again."""
 
 
 def add_retries(graph: Graph) -> Graph:
-    """Return the same tasks, each of which is tried again after an error that may pass."""
-    n_retries = get_n_retries()  # read here: the configuration of workers is another one
+    """Return tasks that retry after transient errors."""
+    n_retries = get_n_retries()  # read here, because workers have their own configuration
     return guard_tasks(graph, call_with_retries, n_retries) if n_retries else graph
 
 
 def retried(function: Callable[..., R], *arguments: object, what: str) -> R:
-    """Call a function; after a transient error pause and call it again, each pause longer than the last."""
+    """Call a function, and retry after transient errors as often as ``dspectral.retries`` allows."""
     return call_with_retries(function, what, get_n_retries(), *arguments)
 
 
 def call_with_retries(
     function: Callable[..., R], what: str, n_retries: int, /, *arguments: Any, **options: Any
 ) -> R:
-    """Call a function, and again up to ``n_retries`` times."""
+    """Call a function, and retry up to ``n_retries`` times after transient errors, with growing pauses."""
     attempt, pause = 1, FIRST_PAUSE
     while True:
         try:
@@ -76,16 +76,16 @@ def call_with_retries(
             if attempt > n_retries:
                 if attempt > 1:
                     setattr(error, N_ATTEMPTS, attempt)
-                    error.add_note(f"the same on each of {attempt} attempts")
+                    error.add_note(f"failed in each of {attempt} attempts")
                 raise
-            said = " ".join(str(error).split()) or type(error).__name__
-        emit_to_all(TaskRetried(what, attempt, pause, said))
+            message = " ".join(str(error).split()) or type(error).__name__
+        emit_to_all(TaskRetried(what, attempt, pause, message))
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * GROWTH
 
 
 def is_transient(error: BaseException) -> bool:
-    """Report whether the same call may succeed a moment later.
+    """Report whether an error is transient, so that a retry may succeed.
 
     >>> is_transient(TimeoutError()), is_transient(OSError(5, "Input/output error"))
     (True, True)
@@ -105,28 +105,28 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _get_http_status(error: BaseException) -> int | None:
-    """Return the status of HTTP that an error of aiohttp, gcsfs, requests or botocore holds."""
+    """Return the HTTP status of an error of aiohttp, gcsfs, requests or botocore, or None."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
-        found = [(response.get("ResponseMetadata") or {}).get("HTTPStatusCode")]
+        candidates = [(response.get("ResponseMetadata") or {}).get("HTTPStatusCode")]
     else:
-        found = [getattr(error, name, None) for name in ("status", "code")]
-        found.append(getattr(response, "status_code", None))
-    return next((one for one in found if isinstance(one, int)), None)
+        candidates = [getattr(error, name, None) for name in ("status", "code")]
+        candidates.append(getattr(response, "status_code", None))
+    return next((status for status in candidates if isinstance(status, int)), None)
 
 
 def not_seen(path: str) -> FileNotFoundError:
-    """Return the error for a path that does not exist for the process of this task."""
+    """Return the error for a path that this process cannot find."""
     worker = get_current_worker()
-    who = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
+    process = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
     return FileNotFoundError(
-        f"{path} is not there for {who} on {socket.gethostname()}: put it in a folder that every worker sees under "
-        "the same path, or name it by a URL such as s3://bucket/name"
+        f"{path} does not exist for {process} on {socket.gethostname()}: use a folder that every worker has under the "
+        "same path, or a URL such as s3://bucket/name"
     )
 
 
 def run_single_threaded(shared: SharedFunction, *arguments: Any) -> Any:
-    """Call a function of a task while BLAS has one thread, and name the worker that does not see a file."""
+    """Call the function of a task with BLAS in one thread; a missing file raises an error that names the worker."""
     try:
         with blas_in_one_thread():
             return aligned(shared.function)(*arguments)
