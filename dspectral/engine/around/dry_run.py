@@ -1,4 +1,4 @@
-"""A plan of a fit or a build: a page of arithmetic on its first pass, and the time of one block."""
+"""Dry run of a fit or a build: estimates from its first pass and the time of one block."""
 
 import errno
 import inspect
@@ -34,9 +34,9 @@ from dspectral.run_plan import RunPlan
 from dspectral.types import holds_several, is_backed, matrix_of
 
 MAX_TIMED_BYTES = 256 << 20
-"""Largest block of which the time is measured."""
+"""Maximum bytes of a block that is timed."""
 BYTES_PER_TEXT_BYTE = 5
-"""Bytes that a task takes for each byte of its text."""
+"""Memory of a task for each byte of its text."""
 
 
 def plan(
@@ -46,23 +46,23 @@ def plan(
     memory_limit: str | float | None = None,
     **keywords: Any,
 ) -> RunPlan:
-    """Plan a fit or a build, as :func:`dspectral.plan` says, on data that ``fit`` takes or the ``X`` of an AnnData."""
+    """Return the run plan of a fit or a build, as :func:`dspectral.plan` does, for rows or the ``X`` of an AnnData."""
     function = what if callable(what) and not hasattr(what, "fit") else what.fit
     owner = deepcopy(getattr(function, "__self__", None))
     name = function.__name__ if owner is None else type(owner).__name__
     raw = inspect.unwrap(getattr(function, "__func__", function))
-    given = arguments if owner is None else (owner, *arguments)
-    given = tuple(dense_rows(matrix_of(one)) if holds_several(one) else one for one in given)
+    values = arguments if owner is None else (owner, *arguments)
+    values = tuple(dense_rows(matrix_of(value)) if holds_several(value) else value for value in values)
     memory, fit = _get_planned_memory(workers, memory_limit), Fit(name, owner=owner)
     with (
         TemporaryDirectory(prefix="dspectral-plan-") as folder,
         override_context(fit=fit, cache=None, memory=memory, planner=None, dry_run=folder),
     ):
         try:
-            raw(*given, **keywords)
-        except StopAtFirstPass as first:
-            work, need, graph = first.args
-        except (MemoryError, OSError) as error:  # of a factor not even one column fits
+            raw(*values, **keywords)
+        except StopAtFirstPass as stop:
+            work, need, graph = stop.args
+        except (MemoryError, OSError) as error:  # not even one column of a factor fits
             return RunPlan(name, "", None, 0, 0, None, *memory, None, *_get_refusal(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
@@ -70,7 +70,7 @@ def plan(
         need = need or PassMemory(Need(0, 0), text, 0, work.n_blocks)
         shortage, seconds = find_memory_error(need, memory, work.name), None
         refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
-        of_task = need.blocks + need.law.work
+        of_task = need.blocks + need.estimate.work
         if (
             shortage is None
             and of_task < get_local_memory_limit()
@@ -80,8 +80,10 @@ def plan(
                 result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
             except (MemoryError, OSError) as error:
                 result, refusal = None, _get_refusal(name, error)
-            held = bytes_of(result)
-            need = need._replace(law=Need(max(need.law.summary, held), max(need.law.work, held)))
+            result_bytes = bytes_of(result)
+            need = need._replace(
+                estimate=Need(max(need.estimate.summary, result_bytes), max(need.estimate.work, result_bytes))
+            )
     n_at_once = max(1, memory.n_workers) * memory.n_threads
     return RunPlan(
         name,
@@ -89,7 +91,7 @@ def plan(
         fit.n_passes,
         work.n_joined or work.n_blocks,
         work.n_blocks + work.n_merges,
-        _get_disk_bytes(given) if work.n_bytes is None else work.n_bytes,
+        _get_disk_bytes(values) if work.n_bytes is None else work.n_bytes,
         *memory._replace(taken=need.get_process_bytes(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
         *refusal,
@@ -97,7 +99,7 @@ def plan(
 
 
 def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -> ProcessMemory:
-    """Return the memory of the processes that are planned for."""
+    """Return the memory of the processes of the run plan."""
     limit = None if memory_limit in (None, "auto") else parse_size("memory_limit", memory_limit)
     if workers is not None:
         return ProcessMemory(
@@ -106,19 +108,19 @@ def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -
     memory = get_process_memory(client_in_force())
     if memory is None:
         raise ValueError(
-            "the cluster has no worker that answers, so nothing can be planned: start one, or give workers=N"
+            "no worker of the cluster answers, but the plan needs their memory: start one, or pass workers=N"
         )
     return memory if limit is None else memory._replace(limit=limit)
 
 
-def _get_disk_bytes(given: Iterable[Any]) -> int | None:
-    """Return the bytes of a sparse matrix that AnnData holds on disk, if one is given."""
-    parts = [X.group[name] for X in given if is_backed(X) for name in ("data", "indices", "indptr")]
+def _get_disk_bytes(values: Iterable[Any]) -> int | None:
+    """Return the bytes of sparse matrices of AnnData on disk among the arguments, or None."""
+    parts = [X.group[name] for X in values if is_backed(X) for name in ("data", "indices", "indptr")]
     return sum(part.size * part.dtype.itemsize for part in parts) or None
 
 
 def _get_refusal(name: str, error: MemoryError | OSError) -> tuple[str, tuple[str, ...]]:
-    """Return the message and the remedies of what memory or disk has no room for; raise all other errors again."""
+    """Return the message and remedies of an error about full memory or disk; raise other errors again."""
     if isinstance(error, OSError) and error.errno not in (errno.ENOMEM, errno.ENOSPC):
         raise error
     if isinstance(error, InsufficientMemoryError):
@@ -127,14 +129,14 @@ def _get_refusal(name: str, error: MemoryError | OSError) -> tuple[str, tuple[st
 
 
 def _time_first_block(graph: Mapping[Any, Any], group: str, n_blocks: int) -> tuple[Any, float]:
-    """Return the result of the first block of a pass, and its seconds after another block has loaded what it needs."""
+    """Return the result and time of the first block of a pass, after a warm-up with the last block."""
     nodes = dict(graph)
     for number in (n_blocks - 1, 0) if n_blocks > 1 else (0,):
         key = (group, number, 0) if (group, number, 0) in nodes else (group, number)
-        began = time.perf_counter()
+        start = time.perf_counter()
         with blas_in_one_thread():
             result = Delayed(key, nodes).compute(scheduler="sync")
-        seconds = time.perf_counter() - began
-        if seconds > 2.0:  # loading is little of it
+        seconds = time.perf_counter() - start
+        if seconds > 2.0:  # the warm-up is a small part of it
             break
     return result, seconds
