@@ -1,4 +1,4 @@
-"""A finished store of sparse counts, opened lazily."""
+"""Stores of sparse counts in Zarr, read block by block."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -51,21 +51,19 @@ KEY = "dspectral"
 CORPUS_KEY = "dspectral-corpus"
 """Attribute of the root that makes a corpus finished."""
 TOTALS = ("column_sums", "document_frequency")
-"""Names of the sums over all blocks, in the order of their digests."""
+"""Names of the arrays of column totals, in the order of their digests."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountStore(OpenedCounts):
-    """Sparse counts in Zarr, cut into row blocks; only metadata is in memory.
-
-    ``weighted``, ``tfidf`` and ``count`` are those of every opened matrix of counts, in ``store/rows.py``.
+    """Sparse counts in Zarr, stored in row blocks; only metadata is in memory.
 
     Attributes
     ----------
     where : Location
-        The place of the store.
+        Path or URL of the store.
     blocks : tuple of BlockInfo
-        Its blocks, in the order of the rows; blocks without rows are left out.
+        Its blocks, in the order of the rows, without empty ones.
     n_columns : int
         Number of columns.
     generation : int
@@ -75,7 +73,7 @@ class CountStore(OpenedCounts):
     totals_digests : tuple of int
         Digests of ``column_sums`` and ``document_frequency``.
     left_out : tuple of str
-        Names of the blocks that ``open_store`` was told to leave out.
+        Names of the blocks that ``open_store`` was called to skip.
 
     Examples
     --------
@@ -114,12 +112,12 @@ class CountStore(OpenedCounts):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the counts as they are read: float64 where a block holds whole numbers that need it, else float32."""
+        """Data type of the counts in memory: float64 if a block has integers that float32 cannot hold, else float32."""
         return np.dtype(np.float64 if any(block.is_double for block in self.blocks) else np.float32)
 
     @property
     def labels(self) -> da.Array | None:
-        """Dask array of the labels, cut as the rows are: CSR blocks of ones; None if the store holds none."""
+        """Dask array of the labels, with the chunks of the rows: CSR blocks of ones; None without labels."""
         if self.n_labels is None:
             return None
         n_bytes = [ENTRY_BYTES * block.label_nnz for block in self.blocks]
@@ -127,12 +125,12 @@ class CountStore(OpenedCounts):
 
     @property
     def read_labels(self) -> Callable[[Any], CSRRows]:
-        """The function that reads the labels of a block."""
+        """Function that reads the labels of a block."""
         return Sealed(read_labels, self.where)
 
     @property
     def n_labels(self) -> int | None:
-        """Number of columns of the labels; None if the store holds none."""
+        """Number of label columns; None without labels."""
         return self.blocks[0].n_labels
 
     @property
@@ -147,7 +145,7 @@ class CountStore(OpenedCounts):
 
     @property
     def n_bytes(self) -> int:
-        """Size of all blocks in memory, in bytes, not compressed."""
+        """Uncompressed size of all blocks, in bytes."""
         return sum(block.n_bytes for block in self.blocks)
 
     @property
@@ -166,7 +164,7 @@ class CountStore(OpenedCounts):
         return self._read_total("document_frequency")
 
     def _read_total(self, part: str) -> NDArray[Any]:
-        # The sums of the root are those of all blocks: without some, each block's own are read, and no row.
+        # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
         store, path = self.where.open(), totals_path(self.generation)
         if self.left_out:
             total = np.array(read_array(self.where, store, self.blocks[0].name, part))
@@ -176,13 +174,13 @@ class CountStore(OpenedCounts):
         total = read_array(self.where, store, path, part)
         if digest_of(total) != self.totals_digests[TOTALS.index(part)]:
             raise StoreError(
-                f"store {self.where.url}, {path}: {part} is not what was written; build the store again"
+                f"store {self.where.url}, {path}: {part} does not match its digest; build the store again"
             )
         return total
 
     @property
     def hashing(self) -> HashingSettings | None:
-        """Rule by which n-grams became columns, equal to an ``NgramHashing`` of these parameters; None without one."""
+        """Settings of the hashing, equal to an ``NgramHashing`` with these parameters; None without hashing."""
         settings = self.provenance.get("hashing")
         if settings is None:
             return None
@@ -193,18 +191,18 @@ class CountStore(OpenedCounts):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The n-grams behind the columns, read from the store at each call; None if there is no vocabulary."""
+        """N-grams of the columns, read from the store on each access; None if there is no vocabulary."""
         return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
 
     @property
     def column_identity(self) -> Columns | None:
-        """What the columns are: the terms of the vocabulary, or the settings of hashing; None if nothing is known."""
+        """Terms of the vocabulary, or the settings of hashing; None if both are unknown."""
         has_vocabulary = self.hashing is None and self.provenance.get("vocabulary")
         return vocabulary_columns(self.where) if has_vocabulary else super().column_identity
 
     @property
     def kept_terms(self) -> KeptTerms | None:
-        """The terms behind hashed columns, read from the store at each call; None without ``keep_terms``."""
+        """Frequent terms of hashed columns, read from the store on each access; None without ``keep_terms``."""
         if self.hashing is None or not self.provenance.get(KEEP_TERMS):
             return None
         sample = read_sample(self.where, totals_path(self.generation), self.provenance[KEEP_TERMS])
@@ -216,30 +214,30 @@ class CountStore(OpenedCounts):
         Parameters
         ----------
         rows : iterable of int
-            Numbers of rows, from 0.
+            Row indices, from 0.
         part : {"ids", "texts"}
-            Which of them.
+            What to return.
 
         Returns
         -------
         list of str or None
-            One for each row, None where none were kept.
+            One string per row; None if the store has none.
         """
         kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
         return documents_at(self.where, self.blocks, rows, part) if kept else None
 
     def check(self) -> None:
-        """Read every block and verify checksums, digests and marks, one task each; then the sums and the vocabulary.
+        """Verify the checksums and digests of totals, vocabulary and all blocks, one task per block.
 
         Raises
         ------
         StoreError
-            If something is missing, damaged, or not what was written.
+            If something is missing or damaged.
         """
-        # From the fewest bytes to the most, so that what can be told at once is told at once.
+        # Small data first, so that some damage is found at once.
         for part in TOTALS:
             self._read_total(part)
-        _ = self.vocabulary  # read, and held against its own digest
+        _ = self.vocabulary  # reading verifies it
         parts = [part for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
         run_tasks(partial(_verify_block, self.where, parts), self.blocks, name="check-block")
 
@@ -253,28 +251,28 @@ def open_store(
     tokenizer: TokenizerLike | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Any:
-    """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5: metadata alone is read.
+    """Open a finished store, or a matrix of an AnnData file in Zarr or HDF5; only metadata is read.
 
     Parameters
     ----------
     url : str or path-like
-        Local path or any fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is a file of AnnData in HDF5.
+        Local path or fsspec URL; a name that ends in .h5ad, .h5 or .hdf5 is an AnnData file in HDF5.
     layer : str, optional
-        Layer of the AnnData file; ``"raw"``, where no layer has this name, is ``adata.raw.X``. By default ``X``.
+        Layer of the AnnData file, by default ``X``. ``"raw"`` is ``adata.raw.X`` unless a layer has this name.
     align : fitted estimator, Pipeline, or sequence of str, optional
-        Names of columns, or a model that was fitted on columns with names: these columns are read, in this order.
+        Column names, or a model with ``feature_names_in_``: only these columns are read, in this order.
     without : sequence of str, optional
-        Names of blocks to leave out, as errors name a damaged one; rows and labels of the others stay side by side.
+        Names of blocks to skip, such as a damaged one that an error has named.
     tokenizer : callable or str, optional
-        The function, or its name ``"module:function"``, by which the texts were cut, for ``store.count`` of new texts:
-        a store names it, but nothing is imported because a file names it.
+        Tokenizer of the build, or its name ``"module:function"``; ``store.count`` needs it for new texts. A store
+        records the name of its tokenizer, but opening it imports no module.
     storage_options : dict, optional
         Options of the file system.
 
     Returns
     -------
     CountStore, AnnDataCounts or AlignedCounts
-        The counts; of AnnData row pointers are read here, and sums of columns take a pass.
+        The counts. For AnnData, row pointers are read here, and column totals take one pass.
 
     Raises
     ------
@@ -295,7 +293,7 @@ def open_store(
             url, layer=layer, without=without, tokenizer=tokenizer, storage_options=storage_options
         )
         return align_columns(opened, align)
-    # One read of the root says what is there in the usual case; the rest is for the sentence of the error.
+    # Usually one read of the root is enough; the later reads only select the error message.
     where = Location.of(url, storage_options)
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
@@ -305,7 +303,7 @@ def open_store(
     store = open_finished(where)
     if store is not None and layer is not None:
         raise StoreError(
-            f"layer is {layer!r}, but {url} is a store of dspectral, which has none: leave it out"
+            f"layer={layer!r} must be None, because {url} is a store of dspectral and has no layers"
         )
     if store is not None:
         _check_tokenizer(store.provenance, tokenizer, where.url)
@@ -313,27 +311,25 @@ def open_store(
     if {"obs", "var"} <= {*where.names()}:  # of AnnData 0.6, which named no encoding
         return open_anndata(where, layer=layer)
     if CORPUS_KEY in attributes:
-        raise StoreError(
-            f"at {url} there is a corpus of sentences, not a store of counts: open_corpus opens it"
-        )
+        raise StoreError(f"{url} is a corpus of sentences, not a store of counts: open it with open_corpus")
     if where.attributes("plans") is not None:
         raise StoreError(
-            f"the store at {url} is not finished: the call that began it goes on where it stopped"
+            f"the store at {url} is not finished: repeat the call that builds it, which resumes the build"
         )
-    raise StoreError(f"no store at {url}: build_store or write_counts makes one")
+    raise StoreError(f"no store at {url}: build one with build_store or write_counts")
 
 
 def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None, url: str) -> None:
-    """Let a store name the tokenizer that it was built with, if the caller gives it."""
+    """Register the caller's tokenizer; raise ValueError if the store was built with another one."""
     if tokenizer is not None:
         settings = provenance.get("hashing") or provenance.get("vocabulary") or {}
         known = tokenizer_from_record(settings.get("tokenizer"))
         if (name := give_tokenizer(tokenizer, "tokenizer")) != known:
-            raise ValueError(f"tokenizer is {name!r}, but {url} was built with {known}: give that, or none")
+            raise ValueError(f"tokenizer={name!r} must be {known}, the tokenizer of {url}, or None")
 
 
 def open_finished(where: Location) -> CountStore | None:
-    """Open a store of this library, or return None if there is no finished one."""
+    """Open a finished store; return None if there is none."""
     head = sealed_head(where, KEY, "store")
     if head is None:
         return None
@@ -342,14 +338,14 @@ def open_finished(where: Location) -> CountStore | None:
     wrong = [block for block in blocks if block.n_columns != n_columns or type(n_columns) is not int]
     if wrong:
         raise StoreError(
-            f"store {where.url} has {n_columns!r:.60} columns by its root, but {wrong[0].n_columns!r:.60} by block "
-            f"{wrong[0].name}; build the store again"
+            f"the root of store {where.url} has {n_columns!r:.60} columns, but block {wrong[0].name} has "
+            f"{wrong[0].n_columns!r:.60}; build the store again"
         )
     return CountStore(where, blocks, n_columns, head["generation"], head["provenance"], sums)
 
 
 def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
-    """Return what the root of a store or corpus says, None if it is not finished."""
+    """Read and verify the root metadata of a store or corpus; return None if it is not finished."""
     head: dict[str, Any] | None = (where.attributes() or {}).get(key)
     written = head.get("format") if isinstance(head, dict) else head
     if head is not None and (type(written) is not int or written != FORMAT):
@@ -358,51 +354,53 @@ def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
         )
     if head is not None and not is_sealed(head):
         raise StoreError(
-            f"the root of {kind} {where.url} was changed after it was written; build the {kind} again"
+            f"the root of {kind} {where.url} does not match its content hash; build the {kind} again"
         )
     return head and {**head, "provenance": wrap_names(head["provenance"])}
 
 
 def totals_path(generation: int) -> str:
-    """Return the path of the sums over all blocks, after so many appends."""
+    """Return the path of the column totals of a generation."""
     return f"totals/{generation:04d}"
 
 
 def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
-    """Return blocks without those of some names."""
+    """Return the blocks except those with the given names."""
     if not without:
         return tuple(blocks)
     known = [block.name for block in blocks]
     if not blocks:
         raise ValueError(
-            f"without is {without!r:.80}, but the blocks of {url}, an AnnData file, have no names"
+            f"without={without!r:.80} must be empty, because blocks of {url}, an AnnData file, have no names"
         )
     if isinstance(without, str) or not set(without) <= set(known):
         raise ValueError(
-            f"without is {without!r:.80}, but it must be a list of names of blocks of {url}, "
-            f"which are from {known[0]!r} to {known[-1]!r}"
+            f"without={without!r:.80} must be a list of block names of {url}, from {known[0]!r} to {known[-1]!r}"
         )
-    left = tuple(block for block in blocks if block.name not in without)
-    if not left:
-        raise ValueError(f"without names all {len(known)} blocks of {url}, but one at least must be left")
-    return left
+    remaining = tuple(block for block in blocks if block.name not in without)
+    if not remaining:
+        raise ValueError(f"without has all {len(known)} blocks of {url}: leave at least one out of it")
+    return remaining
 
 
 def _verify_block(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
     for part in parts:
         if read_documents(where, f"{block.name}/{part}").n_documents != block.n_rows:
-            raise StoreError(f"store {where.url}, block {block.name}: its {part} are not those of its rows")
-    found = find_block(where, block.name)
-    if found is None:
+            raise StoreError(
+                f"store {where.url}, block {block.name}: the number of {part} must be {block.n_rows}, the number of "
+                "rows; build the store again"
+            )
+    marker = find_block(where, block.name)
+    if marker is None:
         raise StoreError(
-            f"store {where.url}, block {block.name}: its finished mark is missing; build the store again"
+            f"store {where.url}, block {block.name}: its completion marker is missing; build the store again"
         )
-    if found != block:
+    if marker != block:
         raise StoreError(
-            f"store {where.url}, block {block.name}: its mark and the store's root do not agree; build the store again"
+            f"store {where.url}, block {block.name}: its marker differs from the root; build the store again"
         )
     read_block(where, block)
     if block.n_labels is not None:
         read_labels(where, block)
-    # Whoever reads rows does not read these sums: nobody else would find them damaged.
+    # Readers of rows never read the totals of a block, so only `check()` detects damage to them.
     check_sums(where, block)

@@ -77,7 +77,7 @@ class OpenedCounts(ABC):
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"{type(self).__name__} does not convert to a NumPy array: store.counts.compute() gives a sparse matrix"
+            f"{type(self).__name__} is read block by block, not as a NumPy array: use store.counts.compute()"
         )
 
     @property
