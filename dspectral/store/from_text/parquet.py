@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,11 @@ def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterat
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
             checked = _wrap_buffers(_validate_utf8(strings, position, numbers, reading.errors))
-            yield reading.longest.apply(checked, lambda i, numbers=numbers: f"{position} {numbers[i]}")  # type: ignore[misc]
+            yield reading.longest.apply(checked, partial(_describe_row, position=position, numbers=numbers))
+
+
+def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
+    return f"{position} {numbers[i]}"
 
 
 def _handle_missing(

@@ -163,12 +163,11 @@ def size_of(spans: Sequence[object]) -> int | None:
 
 
 class Span(NamedTuple):
-    """A piece of a file, or a few small files, that one task reads.
+    """A byte range of a file, or several small files, read by one task.
 
-    `start, stop`: bytes between which its lines begin, ``start <= byte < stop``; `column, n_columns`: column that is
-    read, from 0, and number of columns; `text_column`: column of the text, where that is another; `n_bytes`: size as it
-    is stored; `also`: further whole files, which follow the first; `stamps`: stamp of each file when it was planned,
-    which another content would change.
+    `start, stop`: first bytes of its lines are in ``start <= byte < stop``; row groups of Parquet files. `column,
+    n_columns, text_column`: column to read, their number, and the text column if it differs. `n_bytes`: stored size.
+    `also`: further whole files. `stamps`: fingerprint of each file at planning time.
     """
 
     url: str
