@@ -1,4 +1,4 @@
-"""Columns of a store in the order of a model, found by their names."""
+"""Stores whose columns are selected and ordered by name, as a fitted model expects them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from dspectral.types import CSRRows, Int64s
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlignedCounts(SummedInPass):
-    """Some columns of a store, in any order, as ``open_store(path, align=model)`` reads them.
+    """Selected columns of a store in any order; ``open_store(path, align=model)`` returns them.
 
     Attributes
     ----------
     of : CountStore or AnnDataCounts
-        Where the columns are from.
+        The store.
     order : ndarray of int, shape (n_columns,)
-        Their numbers there.
+        Column indices in the store.
     identity : Columns
-        What the columns are.
+        Names of the selected columns.
     """
 
     of: OpenedCounts
@@ -36,14 +36,14 @@ class AlignedCounts(SummedInPass):
         return f"{self.n_columns} columns of {self.of!r}"
 
     def __getattr__(self, name: str) -> Any:
-        # Where the rows lie, and what a store says of their making and labels, holds for some of their columns.
+        # These attributes of the store do not depend on its columns.
         if name in ("where", "provenance", "labels", "read_labels", "n_labels"):
             return getattr(self.of, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def column_identity(self) -> Columns:
-        """What the columns are."""
+        """Names of the columns."""
         return self.identity
 
     @property
@@ -68,43 +68,42 @@ class AlignedCounts(SummedInPass):
         return int(self.document_frequency.sum())
 
     def documents(self, rows: Any, part: str) -> list[str] | None:
-        """Return the ids or texts of some rows, None where the store kept none."""
+        """Return the ids or texts of some rows; None if the store has none."""
         return self.of.documents(rows, part)
 
 
 def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) -> CSRRows:
-    """Read some columns of a block. Shapes: returns (n_rows, len(order))."""
+    """Read a block and select columns. Shapes: returns (n_rows, len(order))."""
     rows = sparse.csr_array(read(item)[:, order])
     rows.sort_indices()
     return rows
 
 
 def align_columns(store: Any, like: Any) -> OpenedCounts:
-    """Return the columns of a store that have the names of a model's, or names of a list, in that order."""
-    wanted, there, url = fitted_columns(like), store.column_identity, store.where.url
+    """Select the columns of a store by the names of a model's columns, or by a list of names."""
+    wanted, stored, url = fitted_columns(like), store.column_identity, store.where.url
     if wanted is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
         wanted = named_columns("names", list(like))
     if wanted is None or wanted.names is None or isinstance(like, str):
         raise ValueError(
-            f"align is {like!r:.60}, which has no names of columns: give a model that was fitted on columns with "
-            "names, or a list of names"
+            f"align={like!r:.60} has no column names: give a model fitted on columns with names, or a list of names"
         )
-    if there is None or there.names is None:
-        raise ValueError(f"the columns of {url} have no names, by which align finds them: leave align out")
-    counts, asked = Counter(there.names), Counter(wanted.names)
-    missing = [name for name in asked if name not in counts]
+    if stored is None or stored.names is None:
+        raise ValueError(f"align needs column names, but {url} has none: leave align out")
+    available, requested = Counter(stored.names), Counter(wanted.names)
+    missing = [name for name in requested if name not in available]
     if missing:
         raise ValueError(
-            f"{len(missing)} of the {len(asked)} columns of align are not in {url}, {missing[0]!r} is the first: fit "
-            "on columns that both have"
+            f"{len(missing)} of the {len(requested)} columns of align are not in {url}; the first is {missing[0]!r}: "
+            "fit the model on columns that are in both"
         )
-    if repeated := [name for name in asked if counts[name] > 1 or asked[name] > 1]:
+    if repeated := [name for name in requested if available[name] > 1 or requested[name] > 1]:
         raise ValueError(
-            f"{repeated[0]!r} is the name of several columns, in {url} or of align, which cannot be told apart: make "
-            "names unique, as adata.var_names_make_unique() does"
+            f"several columns of {url} or of align have the name {repeated[0]!r}: make the names unique, for example "
+            "with adata.var_names_make_unique()"
         )
-    places = {name: number for number, name in enumerate(there.names)}
-    order = np.array([places[name] for name in wanted.names], dtype=np.int64)
-    if np.array_equal(order, np.arange(len(there.names))):
+    positions = {name: number for number, name in enumerate(stored.names)}
+    order = np.array([positions[name] for name in wanted.names], dtype=np.int64)
+    if np.array_equal(order, np.arange(len(stored.names))):
         return store  # type: ignore[no-any-return]
-    return AlignedCounts(store, order, Columns(there.kind, there.names[order]))
+    return AlignedCounts(store, order, Columns(stored.kind, stored.names[order]))

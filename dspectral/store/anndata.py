@@ -1,4 +1,4 @@
-"""A sparse matrix in a file of AnnData, opened as a store: blocks of its rows are read, nothing is converted."""
+"""Sparse matrices of AnnData files, opened as count matrices and read in blocks of rows without conversion."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,18 +21,15 @@ from dspectral.store.rows import ENTRY_BYTES, Pieces, SummedInPass
 from dspectral.types import CSRRows, Int64s
 
 BLOCK_BYTES = 32 << 20
-"""Most bytes of a block in memory, unless one row is longer."""
+"""Largest block in memory, in bytes, unless a single row is larger."""
 COLUMN_BLOCK_BYTES = 64 << 20
-"""The same of a matrix that is stored by columns, all of which are read for each block."""
+"""Largest block of a CSC matrix, in bytes; each block reads the whole matrix."""
 RUN = 1 << 20
-"""Entries of a matrix that is stored by columns which are in memory together while a block is read."""
+"""Number of entries of a CSC matrix that are read at once."""
 
 
 class RowSlice(NamedTuple):
-    """Rows ``start`` to ``stop - 1`` of a matrix, read as one block, with their entries ``first`` to ``last - 1``.
-
-    Entries are counted in the order of the rows, also of a matrix that is stored by columns.
-    """
+    """Rows ``start`` to ``stop - 1`` of a matrix, with entries ``first`` to ``last - 1`` in row order, as one block."""
 
     start: int
     stop: int
@@ -48,7 +45,7 @@ class AnnDataCounts(SummedInPass):
     Attributes
     ----------
     where : Location
-        The place of the file.
+        Path or URL of the file.
     slices : tuple of RowSlice
         The rows of each block.
     nnz : int
@@ -56,15 +53,15 @@ class AnnDataCounts(SummedInPass):
     n_columns : int
         Number of columns.
     path : str, default="X"
-        The matrix in the file: ``"X"``, ``"layers/NAME"``, ``"obsm/NAME"`` or ``"raw/X"``.
+        Path of the matrix in the file: ``"X"``, ``"layers/NAME"``, ``"obsm/NAME"`` or ``"raw/X"``.
     by_column : bool, default=False
-        Whether it is stored by columns (CSC).
+        Whether the matrix is stored as CSC.
 
     Notes
     -----
-    Each block of a matrix that is stored by columns takes a pass over all of its entries, a million at a time.
+    Each block of a CSC matrix reads all of its entries.
 
-    The first of ``column_sums``, ``document_frequency`` and ``energy`` takes one pass, which finds all three.
+    The first access to ``column_sums``, ``document_frequency`` or ``energy`` computes all three in one pass.
     """
 
     where: Location
@@ -96,33 +93,34 @@ class AnnDataCounts(SummedInPass):
 
     @cached_property
     def column_identity(self) -> Columns | None:
-        """What the columns are: the names of the variables; read at the first time."""
+        """Names of the variables, read on first access."""
         names = variable_names(self.where, self.path)
         return None if names is None or len(names) != self.n_columns else named_columns(VARIABLES, names)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Origin of the counts: the URL of the file, and the matrix in it."""
+        """Origin of the counts: URL of the file and path of the matrix."""
         return {"anndata": self.where.url, "matrix": self.path}
 
 
 def open_anndata(
     where: Location, block_bytes: int | None = None, *, layer: str | None = None, path: str | None = None
 ) -> AnnDataCounts:
-    """Open a matrix of an AnnData file: read its row pointers, or count the entries of rows if stored by columns."""
+    """Open a matrix of an AnnData file; reads its row pointers, or counts the entries of each row of a CSC matrix."""
     with opened(where) as root:
         path = path or matrix_path(root, layer)
         if path is None:
-            raise StoreError(f"there is no layer {layer!r} in {where.url}: {_describe_layers(root)}")
+            raise StoreError(f"{where.url} has no layer {layer!r}: {_describe_layers(root)}")
         name = _get_matrix_label(where, path)
         kind, (n_rows, n_columns) = _read_kind_and_shape(root, path, name)
         by_column = kind == "csc_matrix"
-        # Read here, because the pointers alone say how many rows fit a block; they also show a damaged file early.
+        # The pointers give the number of rows that fit a block, and detect a damaged file early.
         indptr = np.asarray(_get_array(root, path, "indptr", name)[:])
         n_pointers = (n_columns if by_column else n_rows) + 1
         if len(indptr) != n_pointers or indptr[0] != 0 or (np.diff(indptr) < 0).any():
             raise StoreError(
-                f"{name}: indptr does not fit its {n_pointers - 1} {'columns' if by_column else 'rows'}; write it again"
+                f"{name}: indptr must rise from 0 and have {n_pointers} entries, one more than "
+                f"{'columns' if by_column else 'rows'}; write the file again"
             )
         if not n_rows:
             raise StoreError(f"{name} has no rows")
@@ -137,26 +135,28 @@ def open_anndata(
     )
     if by_column and len(slices) > 1:
         warn(
-            f"{name} is stored by columns: each of its {len(slices)} blocks of rows reads all of it. Write it as a "
-            "csr_matrix to have each entry read once",
+            f"{name} is a csc_matrix, and each of its {len(slices)} blocks of rows reads the whole matrix: write it "
+            "as a csr_matrix to read each entry once",
             stacklevel=2,
         )
     return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path, by_column)
 
 
 def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
-    """Return the row pointers of a matrix that is stored by columns, shape (n_rows + 1,)."""
+    """Count the row pointers of a CSC matrix, shape (n_rows + 1,)."""
     lengths = np.zeros(n_rows, dtype=np.int64)
     for first in range(0, nnz, RUN):
         rows = np.asarray(indices[first : min(first + RUN, nnz)])
         if not 0 <= rows.min(initial=0) <= rows.max(initial=0) < n_rows:
-            raise StoreError(f"{name}: indices do not fit its {n_rows} rows")
+            raise StoreError(
+                f"{name}: indices must be at least 0 and below {n_rows}, its rows; write the file again"
+            )
         lengths += np.bincount(rows, minlength=n_rows)
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
-    """Read rows of a matrix that is stored by columns, as `read_slice` does, in a pass over all of its entries."""
+    """Read rows of a CSC matrix like `read_slice`; reads all entries of the matrix."""
     rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
     n_entries, filled = piece.last - piece.first, 0
     rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
@@ -164,20 +164,20 @@ def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> 
     with _annotate_read_errors(rows_of), opened(where) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[:])
         numbers, values = _get_array(root, path, "indices", rows_of), _get_array(root, path, "data", rows_of)
-        # Invariant: the entries of this block among the first `first` of the matrix fill the arrays up to `filled`.
+        # Invariant: arrays hold, up to `filled`, the entries of this block among the first `first` of the matrix.
         for first in range(0, int(indptr[-1]), RUN):
             run = slice(first, min(first + RUN, int(indptr[-1])))
             of_run = np.asarray(numbers[run])
             chosen = np.flatnonzero((of_run >= piece.start) & (of_run < piece.stop))
             to = slice(filled, filled + len(chosen))
             if to.stop > n_entries or piece.n_columns + 1 != len(indptr):
-                raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
+                raise StoreError(f"{rows_of}: the file has changed since it was opened; open it again")
             rows[to] = of_run[chosen] - piece.start
             data[to] = _to_float32(np.asarray(values[run])[chosen], rows_of)
             columns[to] = np.searchsorted(indptr, first + chosen, side="right") - 1
             filled = to.stop
     if filled != n_entries:
-        raise StoreError(f"{rows_of}: it was changed after it was opened; open it again")
+        raise StoreError(f"{rows_of}: the file has changed since it was opened; open it again")
     shape = (piece.stop - piece.start, piece.n_columns)
     block = sparse.csr_array((data, (rows, columns)), shape=shape)  # sums duplicates
     block.eliminate_zeros()
@@ -185,25 +185,27 @@ def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> 
 
 
 def open_backed(X: Any) -> Any:
-    """Open a matrix that AnnData holds on disk by columns, in HDF5, as a store; return all else as it is."""
+    """Open a backed CSC matrix of AnnData as a count matrix; return every other object unchanged."""
     if getattr(X, "format", None) != "csc" or not hasattr(getattr(X, "group", None), "file"):
         return X
     return open_anndata(Location.of(X.group.file.filename), path=X.group.name.strip("/"))
 
 
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
-    """Read rows as float32, their columns sorted, duplicates summed and zeros dropped."""
+    """Read rows as float32 with sorted columns, summed duplicates and no stored zeros."""
     rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
-    # The chunks that hold these entries are read and no others: a chunk that two blocks share is read twice.
+    # Only the chunks of these entries are read; a chunk shared by two blocks is read twice.
     with _annotate_read_errors(rows_of), opened(where) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
         indices = np.asarray(_get_array(root, path, "indices", rows_of)[entries])
         data = _to_float32(np.asarray(_get_array(root, path, "data", rows_of)[entries]), rows_of)
-    # There are no checksums: an index beyond the columns would make SciPy read memory that is not the array's.
+    # AnnData has no checksums, and an index out of range would make SciPy read out of bounds.
     fits = len(indices) == len(data) == piece.last - piece.first
     if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
-        raise StoreError(f"{rows_of}: indices and data do not fit its {piece.n_columns} columns")
+        raise StoreError(
+            f"{rows_of}: indices must be below {piece.n_columns} and as many as data; write the file again"
+        )
     shape = (piece.stop - piece.start, piece.n_columns)
     pointers = (indptr - piece.first).astype(np.int32)
     rows = sparse.csr_array((data, indices.astype(np.int32), pointers), shape=shape)
@@ -213,20 +215,20 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
 
 
 def _to_float32(data: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return entries in single precision, as blocks of a file have them; refuse integers that it does not hold."""
+    """Convert entries to float32; raise StoreError for integers that float32 cannot hold."""
     entries = stored_entries(data, name)
     if data.dtype.kind in "iu" and entries.dtype != np.float32:
         wrong = data[entries.astype(np.float32) != entries][0]
         raise StoreError(
-            f"{name}: {wrong} does not fit single precision, in which files of AnnData are read and integers are exact "
-            "up to 16777216: give the matrix in memory, or write_counts(matrix, store), which holds it exactly"
+            f"{name}: {wrong} must be at most 16777216, as AnnData files are read as float32: give the matrix in "
+            "memory, or store it exactly with write_counts(matrix, store)"
         )
     return entries.astype(np.float32, copy=False)
 
 
 @contextmanager
 def _annotate_read_errors(name: str) -> Iterator[None]:
-    """Name the rows that Zarr or HDF5 cannot read in the body."""
+    """Context in which read errors of Zarr and HDF5 become a StoreError that names the rows."""
     try:
         yield
     except StoreError:
@@ -236,19 +238,19 @@ def _annotate_read_errors(name: str) -> Iterator[None]:
 
 
 def _describe_layers(root: Any) -> str:
-    """Name the layers of a file."""
+    """Return a phrase with the names of the layers of a file."""
     names = sorted(root["layers"].keys()) if "layers" in root else []
     return f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
 
 
 def _get_matrix_label(where: Location, path: str) -> str:
-    """Name a matrix as its owner does."""
+    """Return the label of a matrix for messages, such as ``layer 'counts' of URL``."""
     layer = path.removeprefix("layers/")
     return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
 
 
 def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
-    """Return the encoding of a matrix, which must be sparse, and its shape."""
+    """Return the encoding and the shape of a matrix; raise StoreError if it is missing or not sparse."""
     found = element(root, path)
     attributes: dict[str, Any] = {} if found is None else dict(found.attrs)
     # AnnData 0.6 wrote h5sparse_format and h5sparse_shape.
@@ -259,13 +261,13 @@ def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[in
     kind = f"{kind}_matrix" if kind in ("csr", "csc") else kind
     if found is None:
         raise StoreError(
-            f"{name} is not there, but must be a csr_matrix, csc_matrix or dense array: {_describe_layers(root)}"
+            f"{name} is missing, but must be a csr_matrix, csc_matrix or dense array: {_describe_layers(root)}"
         )
     if kind not in ("csr_matrix", "csc_matrix"):
         layer = path.removeprefix("layers/")
         expression = f"adata.{path.replace('/', '.')}" if layer == path else f"adata.layers[{layer!r}]"
         raise StoreError(
-            f"{name} is {kind}, but must be a csr_matrix: "
+            f"{name} is {kind}, but must be a csr_matrix or csc_matrix: "
             f"set {expression} = scipy.sparse.csr_matrix({expression}) and write it again"
         )
     n_rows, n_columns = map(int, attributes.get("shape", attributes.get("h5sparse_shape", ())))
@@ -273,7 +275,7 @@ def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[in
 
 
 def _get_array(root: Any, path: str, part: str, name: str) -> Any:
-    """Return an array of the matrix, open."""
+    """Return an open array of the matrix; raise StoreError if it is missing."""
     found = element(root, f"{path}/{part}")
     if found is None:
         raise StoreError(f"{name}: {part} is missing; write it again")

@@ -1,4 +1,4 @@
-"""Files and objects of AnnData, in Zarr or HDF5: opened, written whole, or some elements where the file lies."""
+"""AnnData files in Zarr or HDF5: open and write files, read and update single elements, and build AnnData objects."""
 
 import errno
 import json
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 HDF5_ENDINGS = (".h5ad", ".h5", ".hdf5")
-"""Endings of HDF5 files; everything else is a folder of Zarr."""
+"""Name endings of HDF5 files; all other paths are Zarr groups."""
 CHUNK_BYTES = 4 << 20
 """Bytes of a chunk of coordinates in Zarr, and of a block of dense rows."""
 
 
 def optional_module(name: str) -> Any:
-    """Import AnnData or h5py, which are an optional extra."""
+    """Import a module of the optional extra ``anndata``; raise ImportError with the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -39,19 +39,19 @@ def optional_module(name: str) -> Any:
 
 
 def is_hdf5(where: Location) -> bool:
-    """Report whether a place is an HDF5 file, by the ending of its name."""
+    """Report whether a location is an HDF5 file, by the ending of its name."""
     return where.url.lower().endswith(HDF5_ENDINGS)
 
 
 @contextmanager
 def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
-    """Open the root of a file of AnnData."""
+    """Open an AnnData file and yield its root group."""
     if is_hdf5(where):
         with _open_hdf5(where, write=write) as root:
             yield root
         return
     try:
-        # Consolidated metadata are a copy that other programs may not have brought up to date.
+        # Consolidated metadata may be outdated.
         root = zarr.open_group(
             where.open(read_only=not write),
             mode="r+" if write else "r",
@@ -64,7 +64,7 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
 
 
 def element(root: Any, path: str) -> Any:
-    """Return a group or array of a file, or None if it is not there; refuse one that HDF5 reads from another file."""
+    """Return a group or array of a file; None if missing. Raise StoreError if HDF5 stores it in another file."""
     found = root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
     if isinstance(root, zarr.Group) or found is None:
         return found
@@ -74,14 +74,14 @@ def element(root: Any, path: str) -> Any:
     for name, part in inside.items():
         if hasattr(part, "dtype") and (part.external or part.is_virtual):
             raise StoreError(
-                f"{name} of {root.file.filename} is read from other files: write its values into this one"
+                f"{name} of {root.file.filename} is stored in another file: write its values into this file"
             )
     return found
 
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """A dense matrix of an AnnData file, which is opened for each block: an array as Dask takes it."""
+    """Dense matrix of an AnnData file, for ``dask.array.from_array``; the file is opened for each block."""
 
     where: Location
     path: str
@@ -96,7 +96,7 @@ class DenseMatrix:
 
 
 def dense_matrix(where: Location, layer: str | None, *, path: str | None = None) -> da.Array | None:
-    """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars), or None where it is not dense."""
+    """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars); None if it is not dense."""
     with opened(where) as root:
         path = path or matrix_path(root, layer)
         found: Any = None if path is None else element(root, path)
@@ -109,7 +109,7 @@ def dense_matrix(where: Location, layer: str | None, *, path: str | None = None)
 
 
 def matrix_path(root: Any, layer: str | None) -> str | None:
-    """Return the path of a matrix in a file, None if the file has no such layer; AnnData 0.6 wrote ``raw.X``."""
+    """Return the path of a matrix in a file, None if there is no such layer; AnnData 0.6 wrote ``raw.X``."""
     if layer is None:
         return "X"
     paths = (f"layers/{layer}", *(("raw/X", "raw.X") if layer == "raw" else ()))
@@ -117,7 +117,7 @@ def matrix_path(root: Any, layer: str | None) -> str | None:
 
 
 def reconsolidate(where: Location) -> None:
-    """Bring the copy of a Zarr file's metadata up to date, if it has one: readers trust it."""
+    """Update the consolidated metadata of a Zarr file, if it has them."""
     if not is_hdf5(where):
         root = zarr.open_group(where.open(), mode="r", zarr_format=None)
         if root.metadata.consolidated_metadata is not None:
@@ -133,7 +133,7 @@ def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
         raise StoreError(f"no AnnData file at {where.url}")
     if write and not local:
         raise StoreError(
-            f"{where.url} is not on this machine's disks, and HDF5 files are changed there alone"
+            f"{where.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"
         )
     try:
         file = h5py.File(path if local else system.open(path, "rb"), "r+" if write else "r")
@@ -141,25 +141,25 @@ def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
         remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
         raise StoreError(f"{where.url} is no readable HDF5 file{remedy}: {error}") from error
     with file:
-        # Another file would be opened wherever it is. Values 0 and 1 are the kinds of links within a file.
+        # External links would open arbitrary files. Link types 0 and 1 are internal.
         if other := file.id.links.visit(lambda name, link: name if link.type > 1 else None, info=True):
             raise StoreError(
-                f"{where.url}: {other.decode()} links to another file: write its values into this one"
+                f"{where.url}: {other.decode()} links to another file: write its values into this file"
             )
         yield file
 
 
 def write_whole(where: Location, adata: "AnnData") -> None:
-    """Write an AnnData object, whose Dask arrays are computed block by block."""
+    """Write an AnnData object; its Dask arrays are computed block by block."""
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     if system.exists(path):
-        raise StoreError(f"{where.url} is there already: choose another name, or remove it first")
+        raise StoreError(f"{where.url} exists already: choose another path, or remove it first")
     hdf5, local = is_hdf5(where), is_local(system)
     if hdf5 and not local:
         raise StoreError(
-            f"{where.url} is not on this machine's disks: HDF5 is written there alone, Zarr anywhere"
+            f"{where.url} is remote, but HDF5 is written to local disks only: choose a local path, or .zarr"
         )
-    # A local file is written aside and renamed, so that a killed writer leaves no half file under the name.
+    # A local file is written to a temporary name and renamed, so that a killed writer leaves no partial file.
     aside = Location(f"{path}.partial") if local else where
     if local and system.exists(aside.url):
         system.rm(aside.url, recursive=True)
@@ -177,22 +177,22 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
     with opened(where) as root:
         if "dspectral" in root.attrs:
             raise StoreError(
-                f"{where.url} is a store of dspectral and no file of AnnData: dspectral.io.write_anndata(store, path) "
-                "writes one"
+                f"{where.url} is a store of dspectral, not an AnnData file: write one with "
+                "dspectral.io.write_anndata(store, path)"
             )
         if not has_axes(root):
-            raise StoreError(f"{where.url} has no obs and var: it is not a file that AnnData wrote")
+            raise StoreError(f"{where.url} has no obs and var: give a file written by AnnData")
         n_obs, n_vars = (_count_rows(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
 
 
 def variable_names(where: Location, matrix: str = "X") -> Any:
-    """Return the names of the variables of a matrix, None where it has none."""
+    """Return the names of the variables of a matrix; None if it has none."""
     with opened(where) as root:
         table = element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
         if table is None or matrix.startswith("obsm/"):
             return None
-        if hasattr(table, "dtype"):  # a table of AnnData 0.6, with a field for each column
+        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array
             return table["index"] if "index" in table.dtype.names else None
         return optional_module("anndata").io.read_elem(table[table.attrs["_index"]])
 
@@ -202,14 +202,14 @@ def read_element(where: Location, path: str) -> Any:
     parent, _, name = path.rpartition("/")
     with opened(where) as root:
         table = element(root, parent)
-        if hasattr(table, "dtype"):  # of AnnData 0.6, with a field for each column
+        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each column
             return table[:][name] if name in table.dtype.names else None
         found = element(root, path)
         return None if found is None else optional_module("anndata").io.read_elem(found)
 
 
 def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> None:
-    """Open a file for writing and make the groups of elements of ``n_bytes``, before these are computed."""
+    """Check free disk space and create the parent groups of elements before they are computed."""
     system, path = where.system()
     if is_local(system) and system.exists(path):
         free = shutil.disk_usage(path).free
@@ -222,11 +222,11 @@ def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> No
         for name in groups:
             group = _require_group(root, name)
             if not is_hdf5(where):
-                group.update_attributes({})  # writes its metadata again
+                group.update_attributes({})  # checks that the file is writable
 
 
 def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
-    """Write elements into an AnnData file, one after the other; those of the same names are replaced."""
+    """Write elements into an AnnData file; replace existing ones."""
     for path, value in elements.items():
         if isinstance(value, da.Array):
             _write_blocks(where, path, value)
@@ -238,7 +238,7 @@ def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
 
 
 def write_into(root: Any, elements: Mapping[str, Any]) -> None:
-    """Write elements that are in memory into an open file of AnnData."""
+    """Write in-memory elements into an open AnnData file."""
     for path, value in elements.items():
         group, _, name = path.rpartition("/")
         with _use_zarr_settings():
@@ -247,7 +247,7 @@ def write_into(root: Any, elements: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _use_zarr_settings() -> Iterator[None]:
-    """Choose Zarr's format 3 without shards, as AnnData reads it; it warns of what will be its own choice."""
+    """Context for AnnData's writers: Zarr format 3 without shards, without their warnings."""
     settings = optional_module("anndata").settings
     with warnings.catch_warnings():
         for message in (
@@ -275,26 +275,26 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
                 name, shape=rows.shape, dtype=rows.dtype, chunks=(min(tall, n_rows), width)
             )
         array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    # The rows may be read from this very file, and HDF5 does not write what is open for reading: it is open between
-    # computations alone.
+    # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
+    # each write.
     for start, stop, computed in _compute_blocks(rows):
         with opened(where, write=True) as root:
             root[path][start:stop] = computed
 
 
 def _compute_blocks(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
-    """Yield first row, the one behind the last, and values of some blocks at a time."""
+    """Compute some blocks at a time; yield their first row, stop row and values."""
     starts = [0, *accumulate(rows.chunks[0])]
-    # Two blocks for each core: enough to keep all of them busy, few enough for memory.
+    # Two blocks per core keep all cores busy and bound memory.
     for first, last in pairwise([*range(0, rows.numblocks[0], 2 * CPU_COUNT), rows.numblocks[0]]):
         yield starts[first], starts[last], np.asarray(rows.blocks[first:last].compute())
 
 
 def _require_group(root: Any, path: str) -> Any:
-    """Return a group of elements, made if the file has none."""
+    """Return a group of elements; create it if it is missing."""
     for name in path.split("/"):
         table: Any = element(root, name)
-        if hasattr(table, "dtype"):  # of AnnData 0.6, with a field for each array
+        if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each element
             table = table[:]
             del root[name]
         if name not in root:
@@ -306,7 +306,7 @@ def _require_group(root: Any, path: str) -> Any:
 
 
 def has_axes(root: Any) -> bool:
-    """Report whether a file has ``obs`` and ``var``, as each that AnnData wrote."""
+    """Report whether a file has ``obs`` and ``var``, as every AnnData file."""
     return "obs" in root and "var" in root
 
 
@@ -315,7 +315,7 @@ def _count_rows(frame: Any) -> int:
     if hasattr(frame, "dtype"):  # a table of AnnData 0.6
         return int(frame.shape[0])
     index = frame[frame.attrs["_index"]]
-    # Strings that may be missing are a group of values and mask.
+    # Nullable strings are a group of values and mask.
     return int((index if hasattr(index, "shape") else index["values"]).shape[0])
 
 
@@ -340,6 +340,6 @@ def as_anndata(
 
 
 def as_matrices(rows: da.Array) -> da.Array:
-    """Return the same rows in blocks that are a ``csr_matrix`` each: scanpy takes no ``csr_array``."""
+    """Convert the blocks of a Dask array to ``csr_matrix``, because scanpy does not accept ``csr_array``."""
     meta = sparse.csr_matrix((0, 0), dtype=rows.dtype)
     return rows.map_blocks(sparse.csr_matrix, dtype=rows.dtype, meta=meta)
