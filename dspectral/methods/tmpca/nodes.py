@@ -1,4 +1,4 @@
-"""Sequences of vectors joined level by level, zero nodes at the end left out, and what is left of a sentence."""
+"""Projection of trees level by level without trailing zero nodes, and the encodings of sentences."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,47 +12,49 @@ from dspectral.types import FloatArray, Int32s, Int64s, Sentences
 Output: TypeAlias = Literal["root", "levels", "pooled", "sliding"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
 PIECE = 1 << 21
-"""Numbers of a piece: the part of a block that is made into vectors at a time (16 MiB in double precision)."""
+"""Numbers in the vectors of one panel of sentences (16 MiB in double precision)."""
 
 
 class Nodes(NamedTuple):
-    """The nodes (n_nodes, d) of one level, tree after tree, and the number of each (n_trees,)."""
+    """Nodes (n_nodes, d) of one level, tree by tree, and the number of nodes of each tree (n_trees,)."""
 
     rows: FloatArray
     sizes: Int64s
 
 
 def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
-    """Return the ids of the first ``length`` tokens of each sentence, and how many of them each has."""
-    # Negative ids would index the table from its end without a word.
+    """Return the ids of the first ``length`` tokens of each sentence, and the truncated lengths."""
+    # NumPy would silently accept negative ids as an index from the end.
     ids = sentences.ids
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
+        raise ValueError(
+            f"X has word type {wrong}, but types must be from 0 to {n_types - 1}: check the corpus"
+        )
     full = np.diff(sentences.offsets)
     sizes = np.minimum(full, length)
     return ids[places(full) < length], sizes
 
 
 def places(sizes: Int64s) -> Int64s:
-    """Return the place of each node in its tree, shape (n_nodes,)."""
-    # The number of a node among all, less the number of nodes before its tree: no loop over trees.
+    """Return the position of each node in its tree, shape (n_nodes,)."""
+    # Global index minus the first index of its tree.
     return np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
-    """Return the parents: each the vectors of ``arity`` neighbors one after the other.
+    """Return the parents: the concatenated vectors of ``arity`` neighbors each.
 
     >>> join_neighbors(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), 2).rows
     array([[1., 2.],
            [3., 0.]])
     """
     rows, sizes = nodes
-    # Zero nodes at the end are not stored: projections are linear without a shift, so parents of zeros are zeros.
+    # Trailing zero nodes are not stored: projections are linear, so parents of zeros are zeros.
     parents = -(-sizes // arity)
     width = rows.shape[1]
     if (sizes % arity).any():
-        # The last parent of some tree has fewer children: zeros take the places of the missing ones.
+        # Pad the last parent of a tree with zeros.
         full = np.zeros((arity * int(parents.sum()), width), dtype=rows.dtype)
         first = arity * (np.cumsum(parents) - parents)
         full[np.repeat(first, sizes) + places(sizes)] = rows
@@ -61,8 +63,8 @@ def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
 
 
 def climb(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
-    """Join and project through as many levels as there are axes, each of shape (k, arity * d)."""
-    # y = V [x_1 ... x_P] for each parent: 2 k P d operations, and each level has about a P-th of the nodes below it.
+    """Return the nodes after one level for each entry of ``axes``, shape (k, arity * d) each."""
+    # y = V [x_1 ... x_P] for each parent: 2 k P d operations. Each level has about 1 / P as many nodes as the last.
     for level in axes:
         above = join_neighbors(nodes, arity)
         nodes = Nodes(above.rows @ level.T, above.sizes)
@@ -70,11 +72,11 @@ def climb(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
 
 
 Block: TypeAlias = Sentences | Nodes | FloatArray
-"""A block: token ids, nodes of a level that were kept, or vectors in rows of shape (n, length * n_dimensions)."""
+"""A block: token ids, nodes of a level, or vectors in rows of shape (n, length * n_dimensions)."""
 
 
 class Trees(NamedTuple):
-    """Shape of the trees, N leaves and P children of a node, and how a block becomes their leaves."""
+    """Shape of the trees (N leaves, P children of a node), and the table of word vectors."""
 
     length: int
     arity: int
@@ -82,23 +84,23 @@ class Trees(NamedTuple):
     table: FloatArray | None = None
 
     def pieces(self, block: Block) -> Iterator[Nodes]:
-        """Yield the leaves of a block, a few sentences at a time."""
-        # The vectors of a block take some hundred times the memory of its ids, so they are never there all at once.
-        most = max(1, PIECE // self.n_dimensions)
+        """Yield the leaves of a block in panels of sentences."""
+        # Vectors need some hundred times the memory of ids, so only one panel is expanded at a time.
+        max_vectors = max(1, PIECE // self.n_dimensions)
         if isinstance(block, Nodes):
             ends = np.concatenate([[0], np.cumsum(block.sizes)])
-            for begin, end in cut_runs(block.sizes, most):
+            for begin, end in cut_runs(block.sizes, max_vectors):
                 yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
         elif isinstance(block, Sentences):
             table, offsets = np.asarray(self.table), block.offsets
-            for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), most):
+            for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), max_vectors):
                 ids = block.ids[offsets[begin] : offsets[end]]
                 part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
                 ids, sizes = first_tokens(part, len(table), self.length)
                 yield Nodes(table[ids], sizes)
         else:
             sizes = np.full(len(block), self.length, dtype=np.int64)
-            for begin, end in cut_runs(sizes, most):
+            for begin, end in cut_runs(sizes, max_vectors):
                 rows = np.asarray(block[begin:end])
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
                 self._check(rows, begin)
@@ -111,12 +113,12 @@ class Trees(NamedTuple):
             position, dimension = divmod(column, self.n_dimensions)
             raise ValueError(
                 f"sentence {begin + sentence}, position {position}, dimension {dimension} is "
-                f"{rows[sentence, column]}, but every number must be finite"
+                f"{rows[sentence, column]}, but must be finite: remove or replace it"
             )
 
 
 def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
-    """Return how many numbers are left of a sentence.
+    """Return the number of columns of an encoding.
 
     >>> axes = [np.ones((3, 4)), np.ones((3, 6))]
     >>> [n_columns(output, Trees(4, 2, 2), axes) for output in ("root", "levels", "pooled", "sliding")]
@@ -131,7 +133,7 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 
 
 def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
-    """Return the numbers that each sentence of a block becomes, shape (n, n_columns); zeros for an empty one."""
+    """Return the encodings of the sentences of a block, shape (n, n_columns); zeros for an empty sentence."""
     if output == "root":
         return roots(block, trees=trees, axes=axes)
     of = concatenate_levels if output == "levels" else partial(pooled, sliding=output == "sliding")
@@ -141,8 +143,8 @@ def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], outp
 
 
 def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the one vector that is left of each sentence, shape (n, k)."""
-    # Empty sentences have no node at all: their rows stay zero.
+    """Return the root vector of each sentence, shape (n, k)."""
+    # Empty sentences have no nodes: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
     for piece in trees.pieces(block):
@@ -154,7 +156,7 @@ def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArr
 
 
 def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
-    """Return the nodes of all levels side by side, shape (n_trees, k * (length - 1) / (arity - 1)), the lowest first.
+    """Return the concatenated nodes of all levels, lowest first, shape (n_trees, k * (length - 1) / (arity - 1)).
 
     >>> sums = [np.ones((1, 2))] * 2
     >>> concatenate_levels(Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), Trees(4, 2, 1), sums)
@@ -163,7 +165,7 @@ def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) 
     counts = _level_sizes(trees, axes)
     out = np.zeros((len(leaves.sizes), sum(counts), len(axes[-1])), dtype=np.result_type(*axes))
     first = 0
-    # Nodes of a level are out[:, first : first + count]; those that are not stored stay zero.
+    # The nodes of a level are out[:, first : first + count]; trailing nodes stay zero.
     for nodes, count in zip(_iterate_levels(leaves, trees, axes), counts, strict=True):
         out[np.repeat(np.arange(len(out)), nodes.sizes), first + places(nodes.sizes)] = nodes.rows
         first += count
@@ -171,7 +173,7 @@ def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) 
 
 
 def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False) -> FloatArray:
-    """Return the first node of each level, and the mean, the least and the largest over all of its nodes.
+    """Return the first node of each level, and the mean, minimum and maximum over its nodes.
 
     Shapes: `axes` (k, arity * d); returns (n_trees, 4 * (n_dimensions + k * n_levels)).
 
@@ -190,7 +192,7 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: 
         leaves,
         *(_iterate_sliding_levels if sliding else _iterate_levels)(leaves, trees, axes),
     ):
-        # reduceat sums from each start to the next one: an empty tree has no start, so that none is counted twice.
+        # reduceat sums from each start to the next; empty trees have no start.
         starts = (np.cumsum(sizes) - sizes)[full]
         wide = rows.astype(out.dtype, copy=False)
         parts += [wide[starts], np.add.reduceat(wide, starts) / sizes[full, None]]
@@ -207,13 +209,13 @@ def _iterate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> 
 
 
 def _iterate_sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
-    """Yield the nodes of each level that begin at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
+    """Yield the nodes of each level that start at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
     rows, sizes = leaves
-    # Leaves from here to the end of the tree, this one included.
+    # Number of leaves from each leaf to the end of its tree, inclusive.
     after = np.repeat(sizes, sizes) - places(sizes)
-    # Before level l, rows[i] is the node over leaves i, ..., i + arity^l - 1 of its tree. The product of joined
-    # children is the sum of their products, with a slice of the axes each: 2 d k operations for each leaf and child,
-    # and no row is joined. A child that begins beyond the tree's last leaf is zero, and adds nothing.
+    # Invariant before level l: rows[i] is the node over leaves i, ..., i + arity^l - 1 of its tree. The projection of
+    # concatenated children is the sum of their projections by slices of the axes: 2 d k operations for each leaf and
+    # child. A child that starts beyond the last leaf is zero.
     for level, axis in enumerate(axes):
         width = rows.shape[1]
         above = rows @ axis[:, :width].T

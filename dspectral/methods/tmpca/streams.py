@@ -1,4 +1,4 @@
-"""Sentences in blocks, and the trees made of them: texts with a vector for each word, or arrays of vectors."""
+"""Input of TreePCA: texts with a vector for each word, or arrays of vectors, in blocks."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -20,15 +20,15 @@ from dspectral.methods.tmpca.nodes import Trees
 from dspectral.types import Documents, FloatArray, RowsLike, Sentences, is_sparse
 
 SentencesLike: TypeAlias = "HoldsSentences | TokenLists | RowsLike"
-"""Data that a tree is fitted to: a corpus, lists of tokens, or vectors in memory or lazily."""
+"""Input of TreePCA: a corpus, lists of tokens, or an array of vectors, in memory or lazy."""
 
 
 WordVectors: TypeAlias = Any
-"""A fitted embedding, which has ``words_`` and ``vectors_``, or a pair of distinct words and their vectors."""
+"""A fitted embedding with ``words_`` and ``vectors_``, or a pair of distinct words and their vectors."""
 
 
 class TreeSettings(NamedTuple):
-    """Settings that turn sentences into trees; without vectors, words are hashed to ``n_hashed`` dimensions."""
+    """Options that turn sentences into trees; without vectors, words are hashed to ``n_hashed`` dimensions."""
 
     length: int
     arity: int
@@ -36,17 +36,17 @@ class TreeSettings(NamedTuple):
     n_hashed: int | None
 
     def trees(self, words: Sequence[str]) -> Trees:
-        """Return the trees of sentences of these words."""
+        """Return the trees for sentences over a vocabulary."""
         d = self.n_hashed if self.vectors is None else int(_words_and_vectors(self.vectors)[1].shape[1])
         if d is None:
             raise ValueError(
-                "n_components is None and there are no vectors: one of them must say how long a vector is"
+                "n_components=None and vectors=None, but the length of a vector is needed: set one of them"
             )
         return Trees(self.length, self.arity, d, token_table(self.vectors, words, d))
 
 
 class Stream(NamedTuple):
-    """Sentences in blocks, with the number of each block's where it is known, and that of all tokens of texts."""
+    """Sentences in blocks, their trees, and where known the number of sentences of each block and of all tokens."""
 
     blocks: "Blocks | RowsLike"
     trees: Trees
@@ -54,16 +54,15 @@ class Stream(NamedTuple):
     n_tokens: int | None = None
 
     def most_nodes(self, n_trees: int, level: int) -> int:
-        """Return the largest possible number of nodes of a level, without those of padding alone."""
-        # In each tree at most one node of a level is filled in part, so a level has at most one node for each P^level
-        # tokens, and one more for each tree.
+        """Return an upper bound on the number of nodes of a level, without pure padding."""
+        # A level has at most one node for each P^level tokens, and one partly filled node for each tree.
         width: int = self.trees.arity**level
         full = n_trees * (self.trees.length // width)
         return full if self.n_tokens is None else min(full, self.n_tokens // width + n_trees)
 
 
 def is_lists(X: object) -> bool:
-    """Report whether X is lists of tokens, and neither a corpus nor an array of numbers, in memory or lazy."""
+    """Return whether X is lists of tokens, rather than a corpus or an array of numbers."""
     if (
         is_corpus(X)
         or is_lazy(X)
@@ -82,17 +81,17 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
     trees = settings.trees(list(corpus.words))
     items = corpus.sentences.items
-    # A lazy result needs the rows of each block; a corpus in a store knows them, other streams may not.
-    known = all(hasattr(item, "n_sentences") for item in items)
-    n_rows = [item.n_sentences for item in items] if known else None
-    # Those of the blocks in view: a corpus of some of its blocks keeps the counts of all.
+    # A lazy result needs the number of rows of each block, which a corpus in a store records.
+    has_sizes = all(hasattr(item, "n_sentences") for item in items)
+    n_rows = [item.n_sentences for item in items] if has_sizes else None
+    # Sum over blocks where possible: corpus.counts of a sliced corpus includes all of its blocks.
     has_token_counts = all(hasattr(item, "n_tokens") for item in items)
     n_tokens = sum(item.n_tokens for item in items) if has_token_counts else int(corpus.counts.sum())
     return Stream(corpus.sentences, trees, n_rows, n_tokens)
 
 
 def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:
-    """Return lists of tokens, which may all be empty, as one block."""
+    """Return lists of tokens, possibly all empty, as one block with its trees."""
     sentences = token_lists(X)
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
     return encode(sentences, words), settings.trees(words)
@@ -102,22 +101,25 @@ def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
     lazy, length = is_lazy(X), settings.length
     if is_sparse(X) or is_sparse(getattr(X, "_meta", None)) or (lazy and not hasattr(X, "chunks")):
         raise TypeError(
-            f"X is a {type(X).__name__}, but it must be a corpus, lists of tokens, or an array of vectors"
+            f"X is a {type(X).__name__}, but must be a corpus, lists of tokens, or a dense array of vectors"
         )
     if not lazy:
         X = np.asarray(X)
     joined = X.ndim == 2 and X.shape[1] and X.shape[1] % length == 0
     if not joined and (X.ndim != 3 or X.shape[1] != length or not X.shape[2]):
         raise ValueError(
-            f"X has shape {X.shape}, but it must be (sentences, length = {length}, dimensions), or a sentence a row"
+            f"X has shape {X.shape}, but must have (n, {length}, n_dimensions) or (n, {length} * n_dimensions), for "
+            f"length={length}"
         )
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"X is an array of {X.dtype}, but it must be one of numbers")
+        raise ValueError(f"X has dtype {X.dtype}, but must be numeric")
     if lazy and any(len(sizes) > 1 for sizes in X.chunks[1:]):
-        raise ValueError("the Dask array is cut within sentences: call X.rechunk({1: -1, 2: -1}) first")
+        raise ValueError(
+            "X has several chunks along axis 1 or 2, but must have one: X.rechunk({1: -1, 2: -1})"
+        )
     if lazy and np.isnan(X.chunks[0]).any():
-        raise ValueError("the Dask array has blocks of unknown size: call X.compute_chunk_sizes() first")
-    # One row a sentence: blocks are then rows, which every reduction takes, and no number is moved.
+        raise ValueError("X has chunks of unknown size, but they must be known: call X.compute_chunk_sizes()")
+    # One row for each sentence, without a copy.
     rows = X if joined else X.reshape(X.shape[0], length * X.shape[2])
     return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))
 
@@ -128,12 +130,12 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     Parameters
     ----------
     vectors : fitted WordEmbedding, (words, matrix), or None
-        An estimator with ``words_`` and ``vectors_``, or distinct words and their vectors; other words have the
-        vector of ``"<?>"``, or zeros. With None a word is one-hot in the dimension that it is hashed to.
+        An estimator with ``words_`` and ``vectors_``, or distinct words and their vectors. Out-of-vocabulary words
+        get the vector of ``"<?>"``, or zeros. With None each word is hashed to one of ``n_dimensions`` unit vectors.
     words : sequence of str
         Words to look up.
     n_dimensions : int
-        Number of dimensions that words are hashed to where there are no vectors.
+        Number of hash buckets without vectors.
 
     Returns
     -------
@@ -143,7 +145,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     Raises
     ------
     ValueError
-        If there are not as many words as vectors, or a vector of a word is not finite: the word is named.
+        If the numbers of words and vectors differ, or the vector of a word is not finite.
 
     Examples
     --------
@@ -152,12 +154,12 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
            [0., 0.]])
     """
     if vectors is None:
-        # One-hot rows: the table is as if drawn by hashing, and seen and unseen words are treated alike.
+        # Hashing treats training and new words alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
     known, matrix = _words_and_vectors(vectors)
     numbers = {word: i for i, word in enumerate(known)}
-    # Words without a vector take that of rare ones, or -1: any row for now, zeroed below.
+    # Index of out-of-vocabulary words; -1 where there is no vector of rare words.
     unknown = numbers.get(RARE, -1)
     at = np.fromiter((numbers.get(word, unknown) for word in words), np.int64, len(words))
     table = matrix[np.maximum(at, 0)]
@@ -165,7 +167,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(bad):
         raise ValueError(
-            f"the vector of {words[bad[0]]!r} has NaN or infinity, but every number must be finite"
+            f"the vector of {words[bad[0]]!r} contains NaN or infinity, but must be finite: remove the word"
         )
     return table
 
@@ -178,16 +180,16 @@ def _words_and_vectors(vectors: WordVectors) -> tuple[list[str], FloatArray]:
     else:
         kind = type(vectors).__name__
         raise ValueError(
-            f"vectors is a {kind}, but it must be a fitted WordEmbedding, (words, matrix), or None"
+            f"vectors is a {kind}, but must be a fitted WordEmbedding, a pair (words, matrix), or None"
         )
     if isinstance(words, Documents):
         words = [words.text(i).decode(errors="replace") for i in range(words.n_documents)]
-    # Single precision stays: the table, the vectors and the products then take half the memory.
+    # Single precision is kept, which halves the memory.
     matrix = np.asarray(matrix)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     if matrix.ndim != 2 or len(words) != len(matrix) or not matrix.size:
         raise ValueError(
-            f"vectors has {len(words)} words, but a matrix of shape {matrix.shape}: one row a word"
+            f"vectors has {len(words)} words and a matrix of shape {matrix.shape}, but must have one row for each word"
         )
     return list(words), matrix

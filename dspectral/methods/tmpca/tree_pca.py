@@ -1,4 +1,4 @@
-"""Sentences to vectors that know the order of words: principal components of neighbors, level by level."""
+"""Order-aware sentence vectors: principal components of neighboring vectors, level by level."""
 
 from functools import partial
 from typing import Any, Self, cast
@@ -44,62 +44,56 @@ class TreePCA(
 ):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
-    A sentence is N = P^L vectors. At each of L levels, P neighbors are concatenated and projected on the leading
-    principal components of all such concatenations, of all positions and sentences alike; after the last level one
-    vector is left. Time is linear in N, where the components of the whole sentence take its cube.
+    A sentence is a sequence of N = P^L vectors. Each of L levels concatenates P neighbors and projects them on their
+    leading principal components, shared by all positions and sentences. The last level returns one vector. Time is
+    linear in N; PCA of whole sentences is cubic.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Length of the vectors of each level but the lowest, from 1 to ``arity`` times the length of a given vector.
-        None takes the length of those (the paper's).
+        Length of the output vectors of each level, from 1 to ``arity`` times the length of an input vector. None is
+        the length of the input vectors, as in the paper.
     length : int, default=64
-        N, a power of ``arity``. A longer text is cut after N tokens; in the place of missing ones, at its end, are
-        zero vectors.
+        N, a power of ``arity``. Longer texts are truncated to N tokens, shorter ones padded with zero vectors.
     arity : int, default=2
-        P, the number of neighbors that are joined. With ``length == arity`` this is plain PCA of the concatenated
-        vectors.
+        P, the number of neighbors to concatenate. ``length == arity`` is plain PCA of concatenated vectors.
     vectors : WordEmbedding, (words, matrix) or None, default=None
-        Vectors of words, for texts: a fitted embedding, or words and their vectors as
-        :func:`dspectral.read_word2vec` returns them. An unknown word has the vector of ``"<?>"`` where there is one,
-        else zeros. With None a word is one-hot in one of ``n_components`` dimensions that it is hashed to. Clones
-        share the vectors instead of copying them.
+        Word vectors for texts: a fitted embedding, or words and vectors as returned by
+        :func:`dspectral.read_word2vec`. An out-of-vocabulary word gets the vector of ``"<?>"``, or zeros. With None
+        each word is hashed to one of ``n_components`` unit vectors. Clones share the vectors.
     center : bool, default=True
-        Whether principal components are those of the covariance (the paper's) or, uncentered, of the second moments.
-        What is projected is not shifted in either case, so that padding stays zero.
+        Whether to use principal components of the covariance, as in the paper, or of the uncentered second moments.
+        Projections are never shifted, so padding stays zero.
     whiten : bool, default=False
-        Whether projections are scaled to unit variance, at each level.
+        Whether to scale the projections of each level to unit variance.
     output : {"root", "levels", "pooled", "sliding"}, default="root"
-        Numbers that a sentence becomes, with n = ``n_components``: ``"root"``, the one vector of n numbers (the
-        paper's); ``"levels"``, the nodes of all levels in their places, ``n * (length - 1) / (arity - 1)`` numbers;
-        ``"pooled"``, of each level, the given vectors included, the first node, the mean, the least and the largest
-        over the sentence, ``4 * (n_dimensions_ + n * L)`` numbers; ``"sliding"``, the same of nodes that begin at
-        every word, where those of a tree begin at each P-th, P^2-th, ...
+        Encoding of a sentence, for n = ``n_components``. ``"root"``: the root vector of n numbers, as in the paper.
+        ``"levels"``: the nodes of all levels, ``n * (length - 1) / (arity - 1)`` numbers. ``"pooled"``: the first
+        node, mean, minimum and maximum of each level and of the input vectors, ``4 * (n_dimensions_ + n * L)``
+        numbers. ``"sliding"``: as ``"pooled"``, over nodes that start at every word.
 
     Attributes
     ----------
     components_ : list of ndarray, L of shape (n_components, arity * d)
-        Orthonormal rows, the lowest level first; the entry largest in magnitude of each is positive. d is
-        ``n_dimensions_`` in the first, ``n_components`` in the others. Rows are zero where a level has fewer
-        independent directions.
+        Orthonormal rows, lowest level first; the entry largest in magnitude of each is positive. d is
+        ``n_dimensions_`` at the first level and ``n_components`` above. Rows beyond the rank of a level are zero.
     means_ : list of ndarray of float64, L of shape (arity * d,)
         Mean of the concatenated vectors of each level.
     explained_variance_, explained_variance_ratio_ : ndarray of float64, shape (L, n_components)
-        Variance along each component about the mean, or (``center=False``) about the origin, and its share.
+        Variance along each component about the mean (about the origin for ``center=False``), and its share.
     n_dimensions_ : int
-        D, the length of a given vector.
+        D, the length of an input vector.
     n_sentences_ : int
         Number of sentences.
     n_passes_ : int
-        Reads of each block: L, or fewer where a level is kept.
+        Number of passes: L, or fewer where the nodes of a level fit in memory.
 
     Notes
     -----
-    For texts and arity 2 the covariance of the first level follows from counts of neighboring tokens, 12 bytes a
-    distinct pair. A task holds its block, 16 MiB of vectors a few times over, and ``(arity * d)^2`` numbers. Where
-    the projected vectors of a level fit into ``dspectral.memory-limit`` (1 GiB), they are kept in this process, and
-    the levels above need no other read; else each pass projects through the levels below once more. Zero vectors at
-    the end of a text cost nothing.
+    For texts and arity 2 the covariance of the first level is computed from counts of neighboring tokens, 12 bytes
+    for each distinct pair. A task holds its block, a few arrays of 16 MiB, and ``(arity * d)^2`` numbers. Where the
+    nodes of a level fit in ``dspectral.memory-limit`` (1 GiB), the client process holds them and the levels above
+    need no more passes. Otherwise each pass recomputes the levels below. Padding costs nothing.
 
     References
     ----------
@@ -140,13 +134,13 @@ class TreePCA(
 
     @emits_events
     def fit(self, X: SentencesLike, y: object = None, *, keep: KeepPath = None) -> Self:
-        """Find the components of each level, in one pass each at most.
+        """Compute the components of each level, in at most one pass each.
 
         Parameters
         ----------
         X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
-            Token lists are a list, generator or column of lists of strings. Arrays may have the vectors of a sentence
-            one after the other, shape (n, length * n_dimensions); Dask arrays are cut along the first axis alone.
+            Token lists are a list, generator or column of lists of strings. Arrays may also have shape
+            (n, length * n_dimensions). Dask arrays must be chunked along the first axis only.
         y : object, optional
             Ignored.
         keep : str or Path, optional
@@ -160,13 +154,12 @@ class TreePCA(
         Raises
         ------
         ValueError
-            If a parameter is out of its range, there is no sentence, X has another shape, or a number is not finite
-            (its place is named).
+            If a parameter is out of range, there is no sentence, X has the wrong shape, or an entry is not finite.
 
         Warns
         -----
         UserWarning
-            If levels have fewer independent directions than ``n_components``: the other components are zero.
+            If the rank of a level is below ``n_components``: its other components are zero.
         """
         n_levels = n_levels_of(self.length, self.arity)
         if self.n_components is not None:
@@ -179,8 +172,8 @@ class TreePCA(
         ranks = [int(np.count_nonzero(level.values)) for level in levels]
         if min(ranks) < settings.n_components:
             warn(
-                f"n_components is {settings.n_components}, but the levels have only {', '.join(map(str, ranks))} "
-                "independent direction(s), the lowest first: the other components are zero",
+                f"n_components={settings.n_components} exceeds the rank of a level: the ranks, lowest level first, "
+                f"are {', '.join(map(str, ranks))}; other components are zero; lower n_components or add data",
                 UserWarning,
                 stacklevel=2,
             )
@@ -193,7 +186,7 @@ class TreePCA(
         return self
 
     def fit_transform(self, X: SentencesLike, y: object = None, **fit_params: Any) -> Any:
-        """Find the components, then return what is left of each sentence.
+        """Fit, and return the encoding of each sentence.
 
         Parameters
         ----------
@@ -213,7 +206,7 @@ class TreePCA(
         return self.fit(X, y).transform(X)
 
     def transform(self, X: SentencesLike) -> Any:
-        """Return what is left of each sentence.
+        """Return the encoding of each sentence, as ``output`` selects it.
 
         Parameters
         ----------
@@ -226,10 +219,9 @@ class TreePCA(
             Zeros for an empty text.
         """
         check_is_fitted(self)
-        check_option("output", self.output, OUTPUTS)  # it may be set after the fit, which is the same for all
+        check_option("output", self.output, OUTPUTS)  # may change after the fit
         axes = list(map(self._level_settings().scaled, self.components_, self.explained_variance_))
-        # Token lists are numbered by their own words, so a vector is looked up once for each distinct one; and they
-        # may all be empty, which a corpus may not.
+        # Token lists get ids of their own, with one lookup for each distinct word; unlike a corpus they may be empty.
         if is_lists(X):
             block, trees = block_of_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
@@ -247,7 +239,7 @@ class TreePCA(
         return n_columns(self.output, trees, self.components_)
 
     def __sklearn_clone__(self) -> Self:
-        """Return a clone that shares the vectors, which may be those of a fitted embedding."""
+        """Return a clone that shares the word vectors."""
         return clone_sharing(self, "vectors")
 
     def __sklearn_tags__(self) -> Any:
@@ -268,15 +260,16 @@ class TreePCA(
     def _check_fitted(self, trees: Trees) -> None:
         if trees.n_dimensions != self.n_dimensions_:
             raise ValueError(
-                f"the vectors have {trees.n_dimensions} dimensions, but TreePCA was fitted on {self.n_dimensions_}"
+                f"the vectors of X have {trees.n_dimensions} dimensions, but must have {self.n_dimensions_}, as in the "
+                "fit of TreePCA"
             )
 
     def _check(self, trees: Trees) -> None:
-        most = trees.arity * trees.n_dimensions
-        if self.n_components is not None and not 1 <= self.n_components <= most:
+        max_components = trees.arity * trees.n_dimensions
+        if self.n_components is not None and not 1 <= self.n_components <= max_components:
             raise ValueError(
-                f"n_components is {self.n_components}, but it must be from 1 to {most}: arity = {self.arity} vectors "
-                f"of {trees.n_dimensions} dimensions are joined"
+                f"n_components={self.n_components} must be from 1 to {max_components}, arity={self.arity} times the "
+                f"{trees.n_dimensions} dimensions of a vector"
             )
         check_option("output", self.output, OUTPUTS)
         for name in ("center", "whiten"):

@@ -151,7 +151,7 @@ def test_a_fitted_embedding_and_a_word2vec_file_are_the_same_vectors(tmp_path):
 
 def test_a_level_with_few_directions_gives_zeros_and_says_how_many_there_are():
     for X, ranks in ((arrays(n=1), "3, 1, 0"), (arrays(n=3), "4, 4, 2")):
-        with pytest.warns(UserWarning, match=f"n_components.*4.*{ranks} independent"):
+        with pytest.warns(UserWarning, match=f"n_components=4.*{ranks}"):
             tree = TreePCA(length=8, whiten=True).fit(X)
         assert [level.shape for level in tree.components_] == [(4, 8)] * 3
         assert np.isfinite(tree.transform(X)).all()
@@ -191,9 +191,9 @@ def with_nan():
 @pytest.mark.parametrize(
     ("tree", "X", "sentence"),
     [
-        (TreePCA(length=48), texts(), "length.*48.*arity = 2: 32 or 64"),
-        (TreePCA(length=2, arity=3), texts(), "length.*2.*arity = 3: 3"),
-        (TreePCA(9, length=8), arrays(), "n_components.*9.*1 to 8.*arity = 2"),
+        (TreePCA(length=48), texts(), "length.*48.*arity=2.*32 or 64"),
+        (TreePCA(length=2, arity=3), texts(), "length.*2.*arity=3.*3"),
+        (TreePCA(9, length=8), arrays(), "n_components.*9.*1 to 8.*arity=2"),
         (TreePCA(length=8, vectors=vectors()), "the cat", "X.*str"),
         (TreePCA(length=8), sparse.eye_array(4), "X.*dia_array"),
         (TreePCA(length=16), arrays()[:, :, 0], r"X.*\(50, 8\)"),
@@ -202,7 +202,7 @@ def with_nan():
         (TreePCA(length=8), with_nan(), "row block 0: sentence 3, position 2, dimension 1.*nan"),
         (TreePCA(length=8), arrays(length=7), r"X.*\(50, 7, 4\)"),
         (TreePCA(length=8), arrays()[0], r"X.*\(8, 4\)"),
-        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "sentences"),
+        (TreePCA(length=8), da.from_array(arrays(), chunks=(-1, 4, -1)), "rechunk"),
         (TreePCA(length=8), texts(), "n_components.*None.*vectors"),
         (TreePCA(4, length=8), [], "0 sentence"),
         (TreePCA(4, length=8), ["the cat"], "sentence 0.*'the cat'"),
@@ -218,7 +218,7 @@ def test_what_cannot_be_fitted_is_said_in_a_sentence(tree, X, sentence):
 
 def test_what_cannot_be_transformed_is_said_in_a_sentence():
     tree = TreePCA(length=8).fit(arrays())
-    with pytest.raises(ValueError, match=r"3 dimensions.*TreePCA.*4"):
+    with pytest.raises(ValueError, match=r"3 dimensions.*4.*TreePCA"):
         tree.transform(arrays(d=3))
     with pytest.raises(ValueError, match="sentence 3, position 2"):
         tree.transform(with_nan())
