@@ -1,4 +1,4 @@
-"""The one form of all workflows: the same options, the same report.
+"""Options and report that all workflows share.
 
 A workflow is a module with a ``main``::
 
@@ -13,8 +13,8 @@ A workflow is a module with a ``main``::
             run.plot("spectrum", figure, "Singular values, largest first.")
             run.save(pca.save)
 
-It ends in ``if __name__ == "__main__": main()``, which ``python -m`` and worker processes need. The command
-``dspectral`` finds it by its ``main``.
+It ends in ``if __name__ == "__main__": main()``, for ``python -m`` and worker processes. The command ``dspectral``
+lists modules with a ``main``.
 """
 
 import argparse
@@ -50,17 +50,17 @@ from .usage import Meter, Used
 __all__ = ["EXPECTED", "Run", "bits", "local_path", "parser", "positive", "run", "scratch_folder", "share"]
 
 QUIET_SECONDS = 3.0
-"""A step that ends sooner shows no progress."""
+"""Shorter steps show no progress."""
 EXPECTED = (ValueError, OSError, ImportError, MemoryError, KilledWorker, ClusterError, *LOST)
-"""Errors that come of what was asked for: a sentence says what; ``--debug`` shows where."""
+"""Errors printed as one sentence; ``--debug`` shows the traceback."""
 
 PLAN = "plan.json"
 NOT_SHOWN = ("workflow", "description", "prog", "options")
-"""What a namespace holds besides the values of options."""
+"""Attributes of a namespace that are not options."""
 
 
 def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
-    """Return a parser with the options that all workflows share; a workflow adds its data."""
+    """Return a parser with the options of all workflows; a workflow adds its own."""
     result = Parser(name, description)
     result.set_defaults(workflow=name, description=" ".join((description or "").split("\n\n")[0].split()))
     shared = result.add_argument_group("in every program")
@@ -72,23 +72,23 @@ def parser(name: str, description: str | None, *, fits: bool = True) -> Parser:
         help="for report and model",
     )
     where = shared.add_mutually_exclusive_group()
-    threads = "start N worker processes for the work (default: none, threads of this process do it)"
+    threads = "number of worker processes to start (default: none, threads of this process)"
     where.add_argument("--workers", type=positive, metavar="N", help=threads)
-    cluster = "work on the Dask cluster with this address (default: on this machine)"
+    cluster = "address of a Dask cluster to use (default: this machine)"
     where.add_argument("--scheduler", metavar="ADDRESS", help=cluster)
-    memory = "of each worker started, 2GB for instance; auto is an equal share of this machine's memory, 0 no limit"
+    memory = "of each started worker, for example 2GB; auto is an equal share of the memory, 0 no limit"
     shared.add_argument("--memory-limit", type=memory_limit, default="auto", metavar="SIZE", help=memory)
     if fits:
-        kept = "for finished parts of fits, from which the same command goes on if it is cut short (default: none)"
+        kept = "folder or URL of checkpoints, from which an interrupted command continues (default: none)"
         shared.add_argument("--keep", metavar="URL", help=kept)
-    shared.add_argument("--plan", action="store_true", help="say what it would take, run nothing")
-    shared.add_argument("--seed", type=int, default=0, help="of everything random")
+    shared.add_argument("--plan", action="store_true", help="print the run plan without running")
+    shared.add_argument("--seed", type=int, default=0, help="random seed")
     shared.add_argument("--debug", action="store_true", help="show the traceback of every error")
     return result
 
 
 class Run:
-    """One run of a workflow, from its start to its report; made by :func:`run`."""
+    """One run of a workflow with its report; :func:`run` creates it."""
 
     def __init__(self, arguments: argparse.Namespace, client: Client | None, progress: Progress) -> None:
         self.arguments = arguments
@@ -102,30 +102,30 @@ class Run:
         self.report = Report(arguments.workflow, arguments.description, shown)
 
     def row(self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any) -> None:
-        """Add a row to the report; ``fields`` say under which settings it holds."""
+        """Add a row to the report; ``fields`` are its settings."""
         self.report.rows.append({"data": data, "method": method, "metric": metric, "value": value, **fields})
 
     def rows(
         self, values: Mapping[str, float | str | None], *, data: str, method: str, **fields: Any
     ) -> None:
-        """Add a row for each metric of some values, all under the same settings."""
+        """Add a row for each metric, all with the same settings."""
         for metric, value in values.items():
             self.row(data=data, method=method, metric=metric, value=value, **fields)
 
     def detail(
         self, *, data: str, method: str, metric: str, value: float | str | None, **fields: Any
     ) -> None:
-        """Add a row that is not printed: one of many, each intent's for instance."""
+        """Add a row that is not printed, for example of one of many intents."""
         self.report.details.append(
             {"data": data, "method": method, "metric": metric, "value": value, **fields}
         )
 
     def show(self, table: list[dict[str, Any]]) -> None:
-        """Print a table for persons, which the report's page shows too, in place of the rows."""
+        """Set the table to print and to show on the page instead of the rows."""
         self.report.table = table
 
     def answer(self, sentence: str) -> None:
-        """Say in a sentence what the run found: the report's page opens with it; the last one counts."""
+        """Set the sentence at the top of the page."""
         self.report.answer = sentence
 
     def note(self, sentence: str) -> None:
@@ -134,20 +134,20 @@ class Run:
         print(sentence, flush=True)
 
     def plot(self, name: str, figure: Any, caption: str = "") -> None:
-        """Add a figure to the report, as ``NAME.png``; :func:`workflows._form.plots.new_plot` begins one."""
+        """Add a figure of :func:`workflows._form.plots.new_plot` to the report, as ``NAME.png``."""
         self.report.plots.append(Plot(name, caption or name.replace("_", " "), png(figure)))
 
     def save(self, save: Callable[[Path], object]) -> None:
-        """Let ``save(path)`` write the fitted model to the run's ``model``, once the workflow is done."""
+        """Set the function that writes the fitted model to ``model`` at the end."""
         self.saves = [save]
 
     def attach(self, name: str, content: str) -> None:
-        """Put a page of the workflow's own beside the report, as file ``name``."""
+        """Add a file ``name`` beside the report."""
         self.attached[name] = content
 
     @contextmanager
     def measure(self, step: str) -> Iterator[Used]:
-        """Measure the body of a ``with``, which progress shows as ``step``."""
+        """Measure the body of a ``with`` statement, shown as ``step`` in progress."""
         with self._progress.step(step), self.meter.measure() as used:
             yield used
 
@@ -161,7 +161,7 @@ class Run:
 
 @contextmanager
 def run(arguments: argparse.Namespace) -> Iterator[Run]:
-    """Run the body of a ``with`` under the scheduler asked for, then write and print its report."""
+    """Run the body of a ``with`` statement under the chosen scheduler, then write and print its report."""
     if arguments.plan:
         with _one_sentence(arguments), planned(arguments):
             yield Run(arguments, None, Progress(None, quiet_seconds=QUIET_SECONDS, summaries=False))
@@ -202,7 +202,7 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
                 warnings.showwarning = warn
             yield
     except KeyboardInterrupt:
-        print(f"{arguments.prog}: interrupted, nothing is written to {arguments.out}", file=sys.stderr)
+        print(f"{arguments.prog}: interrupted; no report was written to {arguments.out}", file=sys.stderr)
         raise SystemExit(130) from None
     except EXPECTED as error:
         if arguments.debug:
@@ -212,7 +212,7 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def _count_again(event: Any, *, counts: dict[str, int]) -> None:
-    """Count what was done more than once, by the names of events."""
+    """Count retries and recomputed tasks."""
     kind = type(event).__name__
     if kind == "TaskRetried":
         counts["retries"] += 1
@@ -233,7 +233,7 @@ def _used(result: Run, used: Used) -> dict[str, Any]:
 
 
 def _write(result: Run, folder: Path) -> None:
-    """Write model, plots and report, which name no key or password that stood in an address."""
+    """Write model, plots and report, without keys and passwords of URLs."""
     report = result.report
     shown = {
         name: without_secrets(plain(getattr(report, name)))
@@ -252,10 +252,10 @@ def _write(result: Run, folder: Path) -> None:
 
 @contextmanager
 def unfinished(out: Path) -> Iterator[Path]:
-    """Yield a folder within ``out`` that is gone afterwards, whatever happens."""
+    """Yield a temporary folder within ``out``, removed at the end."""
     existed = out.exists()
     if existed and not out.is_dir():
-        raise NotADirectoryError(f"--out {out} is a file, but a folder is needed")
+        raise NotADirectoryError(f"--out {out} must be a folder, but is a file")
     out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=out))
     try:
@@ -268,17 +268,17 @@ def unfinished(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(parent: Path | None) -> Iterator[Path]:
-    """Yield a new folder that is gone afterwards, in the system's place, or in ``parent``, made where it is missing."""
+    """Yield a temporary folder in ``parent`` (created if missing) or in that of the system, removed at the end."""
     if parent is not None:
         if parent.exists() and not parent.is_dir():
-            raise NotADirectoryError(f"--scratch {parent} is a file, but a folder is needed")
+            raise NotADirectoryError(f"--scratch {parent} must be a folder, but is a file")
         parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="dspectral-", dir=parent) as folder:
         yield Path(folder)
 
 
 def publish(folder: Path, out: Path) -> None:
-    """Move everything into ``out``, in place of what was there; ``report.json`` last."""
+    """Move all files into ``out`` and replace existing ones; ``report.json`` is last."""
     for path in sorted(folder.iterdir(), key=lambda path: path.name == "report.json"):
         target = out / path.name
         if target.is_dir():
@@ -286,8 +286,8 @@ def publish(folder: Path, out: Path) -> None:
         path.replace(target)
 
 
-class Planned(Exception):  # noqa: N818  no error: it ends a program that is only planned
-    """Holds the plan of the first fit or build: what follows needs its result."""
+class Planned(Exception):  # noqa: N818  not an error: it ends a dry run
+    """Carries the run plan of the first fit or build."""
 
 
 @contextmanager
@@ -301,7 +301,7 @@ def planned(arguments: argparse.Namespace) -> Iterator[None]:
         limit = arguments.memory_limit if arguments.workers else None
         raise Planned(plan(what, *rest, workers=arguments.workers, memory_limit=limit, **keywords))
 
-    # Workers are only asked where they are there already: none is started for a plan.
+    # A plan starts no workers, but uses those of --scheduler.
     where = scheduler(arguments) if arguments.scheduler else worker_settings(arguments.memory_limit)
     settings = {} if arguments.scheduler else {"scheduler": "threads"}
     try:
@@ -310,7 +310,7 @@ def planned(arguments: argparse.Namespace) -> Iterator[None]:
     except Planned as found:
         _show(found.args[0], arguments)
     else:
-        print("there is nothing to plan: the program fits and builds nothing from its data")
+        print("no run plan: the program fits and builds nothing")
 
 
 def _show(found: RunPlan, arguments: argparse.Namespace) -> None:
@@ -318,7 +318,7 @@ def _show(found: RunPlan, arguments: argparse.Namespace) -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     content = json.dumps(plain([found.as_dict()]), indent=2, allow_nan=False)
     (arguments.out / PLAN).write_text(content + "\n", encoding="utf-8")
-    print(f"plan: {arguments.out / PLAN}; nothing was run")
+    print(f"plan: {arguments.out / PLAN}; nothing was computed")
     if found.refusal:
         print(f"{arguments.prog}: error: {in_options(found.refusal, arguments.options)}", file=sys.stderr)
         raise SystemExit(2)

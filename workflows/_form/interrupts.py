@@ -1,4 +1,4 @@
-"""Ctrl-C, and the request to terminate, while workers are started, used and closed."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM while workers are started, used and closed."""
 
 import signal
 import sys
@@ -9,20 +9,17 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-"""What a process does at a signal unless somebody says otherwise: only then is it ours to hear."""
+"""Default handlers; only these are replaced."""
 AGAIN = 0.05
 """Seconds until an interrupt that Python dropped is raised again."""
 
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Let Ctrl-C, or the request to terminate, end the body; further ones are not heard while workers are closed.
+    """End the body at the first SIGINT or SIGTERM, and ignore further ones while workers are closed.
 
-    One that is heard then would end this process before its workers, and leave their semaphores behind. This process
-    stays deaf: all that is left to it is to exit.
-
-    Python drops an exception that is raised in a finalizer or at a collection of garbage, which Dask has watched by a
-    function of Python. An interrupt that falls there is raised again.
+    A second signal would end this process before its workers, and leak their semaphores. Python drops exceptions that
+    are raised in finalizers and callbacks of the garbage collector; an interrupt dropped there is raised again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -33,7 +30,7 @@ def one_interrupt() -> Iterator[None]:
         for one in found:
             signal.signal(one, signal.SIG_IGN)
         if not raised:
-            print("stopping: the workers are being closed", file=sys.stderr, flush=True)
+            print("stopping: closing the workers", file=sys.stderr, flush=True)
         raised.append(KeyboardInterrupt(number))
         raise raised[-1]
 
@@ -47,7 +44,6 @@ def one_interrupt() -> Iterator[None]:
         again.daemon = True
         again.start()
 
-    # One that is ignored, or that somebody else handles, stays so.
     found = {number: usual for number, usual in USUAL.items() if signal.getsignal(number) is usual}
     unraisable, sys.unraisablehook = sys.unraisablehook, dropped
     for number in found:
@@ -64,14 +60,14 @@ def one_interrupt() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until the cluster stands, for one half started cannot be closed.
+    """Delay signals until the cluster has started: a half-started cluster cannot be closed.
 
-    The workers inherit the blocked signal: it is not theirs to obey, they end with the cluster.
+    Workers inherit the blocked signal; they end with the cluster.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    resource_tracker.ensure_running()  # it unblocks the signal when it starts
+    resource_tracker.ensure_running()  # its start unblocks the signal
     caught: list[int] = []
     handlers = {one: signal.signal(one, lambda number, _frame: caught.append(number)) for one in USUAL}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,4 +1,4 @@
-"""Errors as sentences for a person at a shell, who knows options and files but no Python."""
+"""Errors as sentences with the options of a program instead of parameters."""
 
 import re
 from asyncio import CancelledError
@@ -9,7 +9,7 @@ from distributed import KilledWorker
 from distributed.comm import CommClosedError
 
 LOST = (CancelledError, FutureCancelledError, CommClosedError)
-"""What is raised where a cluster is lost between passes; within one, the library says it."""
+"""Errors of a lost cluster between passes; within a pass the library raises ClusterError."""
 OTHER_NAMES = {
     "ngram_range": "ngrams",
     "count_transform": "transform",
@@ -17,41 +17,41 @@ OTHER_NAMES = {
     "n_splits": "folds",
     "n_sweeps": "refine",
 }
-"""Parameters of the library that programs take by an option of another name."""
+"""Parameters whose option has another name."""
 FUNCTIONS = {
     "dspectral.store.discard_unfinished": "discard_unfinished=True",
     "memory_limit of LocalCluster, --memory-limit of `dask worker`": "--memory-limit",
     "build_store or write_counts makes one": "`dspectral build-store` makes one",
     "build_corpus makes one": "`dspectral word-embeddings --store` makes one",
 }
-"""What messages of the library advise, as a program does it."""
+"""Advice of the library, as an option or command."""
 VALUE = r"(?:'[^']*'|True|False|None|-?[\d.]*\d|)"
 ADVICE = re.compile(
     rf"[;:] [^;:]*\b[a-z][a-z_]*={VALUE}(?=[ ,.]|$)[^;:]*$|, or [a-z]+ [a-z]+_[a-z_]+$|; [^;]*\bdspectral\.\w+\(.*$"
 )
-"""A last clause about a parameter, or about a class of the library."""
+"""A last clause that names a parameter or a class."""
 
 
 def sentence(error: BaseException, options: Mapping[str, str]) -> str:
-    """Return what an error says, in the words of a program's options.
+    """Return the message of an error, with options instead of parameters.
 
     >>> sentence(ValueError("a store is there: append=True adds to it"), {"append": "--append"})
     'a store is there: --append adds to it'
     >>> sentence(FileNotFoundError(2, "No such file or directory", "a.txt"), {})
-    'there is no file or folder a.txt'
+    'a.txt does not exist'
     """
     if isinstance(error, KilledWorker):
         return (
-            f"{error.allowed_failures + 1} workers ended, one after the other, at the same task, most often for lack "
-            "of memory: give each more by --memory-limit, or start fewer by --workers"
+            f"{error.allowed_failures + 1} workers died one after the other at the same task, probably for lack of "
+            "memory: raise --memory-limit, or lower --workers"
         )
     if isinstance(error, LOST):
         return (
-            "the connection to the cluster was lost, or its work was cancelled: see whether its scheduler still runs, "
-            f"and start this again once it does{_detail(error)}"
+            "the connection to the cluster was lost, or its tasks were cancelled: check that the scheduler runs, and "
+            f"start this command again{_detail(error)}"
         )
     if isinstance(error, TimeoutError) and not str(error):
-        return "something did not answer in time: see whether the cluster and the storage can be reached"
+        return "timeout: check that the cluster and the storage can be reached"
     text = _of_file(error) if isinstance(error, OSError) else str(error)
     return in_options(" ".join(text.split()) or type(error).__name__, options)
 
@@ -62,7 +62,7 @@ def _detail(error: BaseException) -> str:
 
 
 def in_options(text: str, options: Mapping[str, str]) -> str:
-    """Let a sentence name options and not parameters; advice on one that the program does not offer is left out.
+    """Replace parameters by options in a message, and drop advice without an option.
 
     >>> in_options("n_components is 9, but X has 4; shrink='full' helps", {"n_components": "--n-components"})
     '--n-components is 9, but X has 4'
@@ -84,24 +84,24 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
 
 def _in_bits(found: re.Match[str]) -> str:
-    """Return a number of columns as the power of 2 that it is."""
+    """Return a number of columns as a power of 2."""
     return f"--columns-bits{found[1]}{int(found[2]).bit_length() - 1}"
 
 
 def _written(option: str, value: str) -> str:
-    """Return an option with its value as they are typed; a flag has none."""
+    """Return an option with its value as typed; a flag has none."""
     return option if value in ("", "True") else f"{option} {value}"
 
 
 def _of_file(error: OSError) -> str:
-    """Return what the system says of a file, in words."""
+    """Return the message of an OSError about a file."""
     if error.errno is None or error.filename is None:
         return str(error)
-    said = {
-        FileExistsError: f"{error.filename} is a file, but must be a folder or new",
-        FileNotFoundError: f"there is no file or folder {error.filename}",
-        IsADirectoryError: f"{error.filename} is a folder, but must be a file",
-        NotADirectoryError: f"{error.filename} lies in something that is no folder",
-        PermissionError: f"{error.filename} must not be read or written by this user",
+    messages = {
+        FileExistsError: f"{error.filename} must be a folder or new, but is a file",
+        FileNotFoundError: f"{error.filename} does not exist",
+        IsADirectoryError: f"{error.filename} must be a file, but is a folder",
+        NotADirectoryError: f"the parent of {error.filename} must be a folder, but is a file",
+        PermissionError: f"no permission to read or write {error.filename}",
     }
-    return said.get(type(error), f"{error.filename}: {(error.strerror or str(error)).lower()}")
+    return messages.get(type(error), f"{error.filename}: {(error.strerror or str(error)).lower()}")

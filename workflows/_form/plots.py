@@ -11,13 +11,13 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from .table import number
 
 COLOURS = ("#2457a6", "#d1662b", "#3a8f5c", "#8a4fa3", "#b0892a", "#5c6670")
-"""Told apart by most eyes, on paper too."""
+"""Distinguishable with color blindness, and in print."""
 
 
 FEW_PERCENT = 0.05
 """Share below which bars have two decimals."""
 NARROW = 0.7
-"""Share of the largest value above which all values lie close together."""
+"""An axis does not begin at zero if the smallest value is a larger share of the largest."""
 
 
 def new_plot(title: str, *, x: str, y: str, log: str = "") -> tuple[Figure, Axes]:
@@ -56,14 +56,14 @@ def new_lines(
 
 
 def at_integers(axes: Axes) -> None:
-    """Let an axis that counts have no ticks between whole numbers."""
+    """Put ticks of the x axis at integers."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def from_zero(
     axes: Axes, axis: str = "y", *, shares: bool = False, below: bool = False, zoom: bool = False
 ) -> None:
-    """Let an axis begin at zero, so that lengths can be compared."""
+    """Start an axis at zero."""
     data = axes.dataLim
     smallest, largest = (data.x0, data.x1) if axis == "x" else (data.y0, data.y1)
     if shares:

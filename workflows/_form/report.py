@@ -1,4 +1,4 @@
-"""What a run found and took, as strict JSON."""
+"""Results and costs of a run, as strict JSON."""
 
 import json
 import math
@@ -16,14 +16,14 @@ from .table import is_bytes, quantity
 
 PACKAGES = ("numpy", "scipy", "dask", "distributed", "zarr", "scikit-learn", "numba")
 COSTS = ("seconds", "documents_per_second", "rows", "columns", "nnz", "blocks")
-"""Metrics that say what a run took or read, not what it found; so are bytes."""
+"""Metrics of costs and sizes, not of results."""
 MOST = 4
-"""Methods that a sentence names."""
+"""Maximum number of methods in a sentence."""
 
 
 @dataclass
 class Plot:
-    """One picture: the file's name without its ending, a sentence under it, and the file."""
+    """A picture: file name without extension, caption, and content."""
 
     name: str
     caption: str
@@ -32,9 +32,9 @@ class Plot:
 
 @dataclass
 class Report:
-    """Everything that a run leaves behind, except the model.
+    """Results of a run, except the model.
 
-    `details` are rows that are not printed; `table` is what a person sees in place of `rows`, if there is one.
+    `details` are rows that are not printed; `table`, if any, is shown instead of `rows`.
     """
 
     workflow: str
@@ -49,7 +49,7 @@ class Report:
     plots: list[Plot] = field(default_factory=list)
 
     def as_json(self) -> str:
-        """Return strict JSON: a number that is none becomes ``null``."""
+        """Return strict JSON; NaN and infinity become ``null``."""
         content = {
             "workflow": self.workflow,
             "arguments": self.arguments,

@@ -1,4 +1,4 @@
-"""Numbers and tables as a person reads them."""
+"""Formatting of numbers and tables."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH = 10_000
-"""Nothing is cut or folded: rows are wider than a terminal at times, and a name cut in two is harder to read."""
+"""Columns of a printed table: lines are not wrapped."""
 
 
 def number(value: Any) -> str:
@@ -63,7 +63,7 @@ def quantity(name: str, value: Any) -> str:
 
 
 def cell(row: dict[str, Any], field: str) -> str:
-    """Return what stands in a field of a row: nothing if the row lacks it, and bytes with their unit.
+    """Return the formatted field of a row, empty if the row lacks it.
 
     >>> row = {"metric": "peak_memory_bytes", "value": 1 << 29, "batches": 1200}
     >>> [cell(row, field) for field in ("value", "batches", "seed")]
@@ -75,7 +75,7 @@ def cell(row: dict[str, Any], field: str) -> str:
 
 
 def constants(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields that are the same in all of two or more rows; the value itself never is one.
+    """Return the fields with the same value in all of two or more rows, except ``value``.
 
     >>> constants([{"data": "a", "seed": 1, "value": 2}, {"data": "a", "seed": 2, "value": 2}])
     {'data': 'a'}
@@ -90,10 +90,10 @@ def constants(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each setting with a column for each metric, or the rows as they are where that is unclear.
+    """Return a row for each setting with a column for each metric, or unchanged rows if that is ambiguous.
 
-    Settings are the fields that all rows have. A field of some rows is left in their column only if no two
-    metrics of one setting differ in it; a spread is that of one metric, and has a column beside it.
+    Settings are the fields of all rows. Fields of some rows are kept if the metrics of one setting agree in them; a
+    spread has a column beside its metric.
 
     >>> wide([{"method": "a", "metric": m, "value": v} for m, v in (("f1", 0.5), ("seconds", 3))])
     [{'method': 'a', 'f1': 0.5, 'seconds': 3}]
@@ -123,7 +123,7 @@ def fields_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def numeric_fields(rows: Sequence[dict[str, Any]]) -> set[str]:
-    """Return the fields that stand at the right of their columns: of numbers, with an error or without."""
+    """Return the fields with numbers, with or without an error; they are aligned to the right."""
     return {field for field in fields_of(rows) if all(_is_number(row.get(field)) for row in rows)}
 
 
@@ -133,7 +133,7 @@ def _is_number(value: Any) -> bool:
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as aligned text; what all rows share is said once, and a field that a row lacks is left blank.
+    """Print rows as a table; fields that all rows share are printed once above it.
 
     >>> print_table([{"data": "a", "n": 3, "value": 0.5}, {"data": "bb", "n": 3, "value": 1200}])
     in every row: n 3

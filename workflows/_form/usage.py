@@ -1,4 +1,4 @@
-"""What a stretch of work takes: seconds, CPU seconds and peak memory, over this process and all workers."""
+"""Measurement of wall-clock time, CPU time and peak memory of this process and all workers."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ HERE = "this process"
 
 @dataclass
 class Used:
-    """What a stretch of work took, filled when it ends; `peaks` are bytes, by the worker's address."""
+    """Resources used by a step, set when it ends; `peaks` are bytes by worker address."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -30,25 +30,24 @@ class Used:
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The largest process, in bytes."""
+        """Peak memory of the largest process in bytes."""
         return max(self.peaks.values(), default=0)
 
     @property
     def peak_memory_bytes_here(self) -> int:
-        """The process itself, in bytes."""
+        """Peak memory of this process in bytes."""
         return self.peaks.get(HERE, 0)
 
     @property
     def peaks_of_workers(self) -> list[int]:
-        """Each worker, in bytes."""
+        """Peak memory of each worker in bytes."""
         return [peak for name, peak in self.peaks.items() if name != HERE]
 
 
 class Meter:
-    """Reads this process and the workers of a client at both ends of a stretch of work.
+    """Measures this process and the workers of a client during steps, which may be nested.
 
-    Stretches may lie within each other. Where the system allows it (Linux), the peak is that of the stretch;
-    elsewhere it is the process's peak since it started, and ``resets`` is False.
+    On Linux the peak is that of the step; elsewhere it is that of the process since its start, and ``resets`` is False.
     """
 
     def __init__(self, client: Client | None = None) -> None:
@@ -58,7 +57,7 @@ class Meter:
 
     @contextmanager
     def measure(self) -> Iterator[Used]:
-        """Measure the body of a ``with``."""
+        """Measure the body of a ``with`` statement."""
         before = self._read()
         used = Used()
         self._open.append(used)
@@ -67,7 +66,7 @@ class Meter:
             yield used
             used.seconds = time.perf_counter() - start
             cpu_seconds, used.workers_lost = _difference(before, self._read())
-            used.cpu_seconds = max(0.0, cpu_seconds)  # a difference of sums may round to below nothing
+            used.cpu_seconds = max(0.0, cpu_seconds)  # may be negative by rounding
         finally:
             self._open.remove(used)
 
@@ -81,14 +80,14 @@ class Meter:
             for name, reading in readings.items():
                 used.peaks[name] = max(used.peaks.get(name, 0), reading["peak_bytes"])
         for reading in readings.values():
-            # Counted already, as this process or one below it.
+            # Already counted with this process.
             below = reading["pid"] in local or reading["pid"] == os.getpid()
             reading["counted"] = below and reading["host"] == socket.gethostname()
         return readings
 
 
 def read_usage() -> dict[str, Any]:
-    """Read the process that this runs in, and let its peak start anew."""
+    """Return the usage of the current process, and reset its peak."""
     peak = peak_bytes()
     reset_peak()
     return {
@@ -102,13 +101,14 @@ def read_usage() -> dict[str, Any]:
 def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
     readings = {}
     answers = query_or_none(client, client.run, read_usage, on_error="return")
-    if answers is None:  # one that is stopped answers nothing, and the others are not heard
+    if answers is None:  # one stopped worker blocks the answers of all
         warnings.warn(
-            "the workers did not say what they used: time and memory of the report lack theirs", stacklevel=2
+            "the workers did not report their usage: the report has time and memory of this process only",
+            stacklevel=2,
         )
     for address, reading in (answers or {}).items():
         if isinstance(reading, OSError):
-            continue  # it ends at this moment, and is left out as any that ended before
+            continue  # the worker is shutting down
         if isinstance(reading, Exception):
             raise reading
         readings[address] = reading
@@ -116,17 +116,17 @@ def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def _descendants() -> dict[int, float]:
-    """CPU seconds of each live process below this one, by its number."""
+    """Return the CPU seconds of each descendant process by its id."""
     seconds = {}
     for child in psutil.Process().children(recursive=True):
-        # One that ends meanwhile is counted with its parent.
+        # A process that ended is counted with its parent.
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             seconds[child.pid] = sum(child.cpu_times()[:4])
     return seconds
 
 
 def _difference(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> tuple[float, int]:
-    """CPU seconds between two readings, and how many processes of the first are gone."""
+    """Return CPU seconds between two readings, and the number of lost processes."""
     total = after[HERE]["cpu_seconds"] - before[HERE]["cpu_seconds"]
     for name, reading in after.items():
         if name != HERE and not reading["counted"]:
