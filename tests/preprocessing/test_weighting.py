@@ -283,7 +283,7 @@ def test_two_weightings_are_mixed_neither_in_partial_fit_nor_in_fit(store, other
     svd = TruncatedSVD(2, solver="frequent_directions").fit(store.tfidf())
     before = svd.components_.copy()
     for wrong in (other.tfidf(), other):
-        with pytest.raises(ValueError, match="X.*weighting.*TfidfWeighting"):
+        with pytest.raises(ValueError, match=r"X.*TfidfWeighting"):
             svd.partial_fit(wrong)
     np.testing.assert_array_equal(svd.components_, before)
     svd.partial_fit(other.weighted(TfidfWeighting().fit(store)))

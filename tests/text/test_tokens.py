@@ -78,5 +78,5 @@ def test_bytes_that_only_look_like_utf8_are_refused(bad):
 
 @pytest.mark.parametrize("offsets", [[0, 5], [-1, 3], [0, 3, 2], []])
 def test_offsets_that_do_not_fit_are_refused(offsets):
-    with pytest.raises(ValueError, match="offsets.*4, the number of bytes"):
+    with pytest.raises(ValueError, match=r"offsets.*4, the number of bytes"):
         tokenize(Documents(np.zeros(4, dtype=np.uint8), np.array(offsets, dtype=np.int64)))

@@ -183,6 +183,6 @@ def test_a_record_of_a_tokenizer_is_a_name_and_nothing_else(planted, name):
         as_tokenizer({"name": name})
     with pytest.raises(TypeError, match="tokenizer is"):
         as_tokenizer({"name": planted[0], "more": 1})
-    with pytest.raises(ValueError, match=f"{planted[0]}' is known by its name alone"):
+    with pytest.raises(ValueError, match=f"{planted[0]}' has no function"):
         NgramHashing(64, tokenizer={"name": planted[0]}).transform(LINES)
     assert not planted[1].exists()
