@@ -59,8 +59,8 @@ def test_a_word_that_is_not_utf8_is_named_or_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("v.txt", b"1 2\na nan 1\n", "'a'.*NaN"),
-        ("v.txt", b"1 2\na 1e39 1\n", "'a'.*NaN"),
+        ("v.txt", b"1 2\na nan 1\n", "'a'.*finite"),
+        ("v.txt", b"1 2\na 1e39 1\n", "'a'.*finite"),
         ("v.txt", b"99999999999999 99999\na 1\n", "99999999999999 words.*99999"),
         ("v.txt", b"1" * 5000 + b" 3\n", "first line"),
         ("v.txt", b"a b 1\n", "first line"),
