@@ -1,4 +1,4 @@
-"""The doors of the estimators: rows, sequences, labels and parameters, imported when they are asked for."""
+"""Validate the inputs of estimators: rows, sequences, labels and parameters (lazily imported)."""
 
 from lazy_loader import attach_stub
 

@@ -1,4 +1,4 @@
-"""A notebook shows scikit-learn's diagram of a fitted model, and below it what was learned."""
+"""HTML representation of fitted models: scikit-learn's diagram and a card of the fitted attributes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _MAX_ARRAYS = 12
 
 
 class FittedFactsMixin:
-    """Show what ``fit`` has set in notebooks, below scikit-learn's diagram; must stand before its classes.
+    """Mixin that shows fitted attributes in notebooks; must precede scikit-learn's classes in the bases.
 
     >>> from dspectral import TruncatedSVD
     >>> model = TruncatedSVD(2)
@@ -45,7 +45,7 @@ class FittedFactsMixin:
         memory_limit: str | float | None = None,
         **fit_params: Any,
     ) -> RunPlan:
-        """Say what ``fit(X, y)`` will take: passes, tasks, bytes, memory and, roughly, time.
+        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes, memory and approximate time.
 
         Parameters
         ----------
@@ -56,14 +56,14 @@ class FittedFactsMixin:
         workers : int, optional
             Number of worker processes, as for :func:`dspectral.plan`.
         memory_limit : str or float, optional
-            Bytes that each of them may have, such as ``"2 GB"``.
+            Memory limit of each worker, such as ``"2 GB"``.
         **fit_params : object
-            More of what ``fit`` will be given.
+            Further arguments of ``fit``.
 
         Returns
         -------
         RunPlan
-            The plan; see :func:`dspectral.plan`.
+            Run plan, see :func:`dspectral.plan`.
         """
         arguments = (X,) if y is None else (X, y)
         return engine.plan(self, *arguments, workers=workers, memory_limit=memory_limit, **fit_params)
@@ -75,7 +75,7 @@ class FittedFactsMixin:
 
 
 def fitted_card(model: object) -> str:
-    """Return the card of what an estimator has learned, empty if it has learned nothing."""
+    """Return the HTML card of the fitted attributes, empty if there are none."""
     learned = {key: value for key, value in vars(model).items() if key.endswith("_") and key[0] != "_"}
     if not learned:
         return ""
@@ -93,14 +93,13 @@ def fitted_card(model: object) -> str:
 
 
 def count_bytes(value: object) -> int:
-    """Return the bytes of all arrays in a value, however deep; strings count by their letters, an object once.
+    """Return the total bytes of arrays and characters of strings in a nested value; each object counts once.
 
     >>> count_bytes({"a": (one := np.zeros(3)), "b": [one, "word", 7]})
     28
     """
     total, stack, seen = 0, [value], set()
-    # `stack` holds what is still to be looked into, `seen` what was: an attribute that two parts share counts once,
-    # and a circle of objects ends.
+    # `seen` holds visited objects: shared ones count once, and reference cycles terminate.
     while stack:
         part: Any = stack.pop()
         if isinstance(part, str):
@@ -113,7 +112,7 @@ def count_bytes(value: object) -> int:
             stack.extend(part.values())
         elif isinstance(part, list | tuple):
             stack.extend(part)
-        else:  # a sparse matrix is an object that holds three arrays
+        else:  # such as a sparse matrix
             stack.extend(getattr(part, "__dict__", {}).values())
         seen.add(id(part))
     return total
@@ -123,7 +122,7 @@ def _describe_certificate(learned: dict[str, Any]) -> list[tuple[str, object]]:
     certificate = learned.get("certificate_")
     if certificate is None:
         return []
-    error = f"squared singular values are at most {number(certificate.absolute)} below the truth"
+    error = f"squared singular values are at most {number(certificate.absolute)} too small"
     return [("certificate", f"{error}, {share(certificate.relative, 1.0)} of the energy")]
 
 
@@ -132,12 +131,12 @@ def _is_list(value: object) -> bool:
 
 
 def _describe_curve(values: Sequence[float]) -> str:
-    """Return the first and last of values that a method has gone through."""
+    """Return a summary of a convergence history: first value, last value, number of steps."""
     return f"{number(float(values[0]))} to {number(float(values[-1]))} in {len(values):,} step(s)"
 
 
 def _describe_array(value: object) -> str | None:
-    """Return shape, type and size of a part that was learned; None for what has no size."""
+    """Return shape, type and size of a fitted attribute, or None if it has no size."""
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         kind: Any = value
         shape = " x ".join(f"{length:,}" for length in kind.shape)
@@ -150,7 +149,7 @@ def _describe_array(value: object) -> str | None:
 
 
 def _draw_spectrum(learned: dict[str, Any]) -> str:
-    """Return the spectrum that a model knows as a picture; the first that there is."""
+    """Return a picture of the first spectrum among the fitted attributes, or an empty string."""
     certificate = learned.get("certificate_")
     for key, what in _SPECTRA.items():
         values = learned.get(key)

@@ -1,4 +1,4 @@
-"""Parameters at the door of an estimator: numbers that must be numbers, and random states of every kind."""
+"""Validate parameters of estimators: numbers, flags, options and random states."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,30 +10,30 @@ import numpy as np
 from dspectral.types import format_value
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
-"""Sources of randomness that ``random_state`` takes, as in scikit-learn."""
+"""Types of ``random_state``, as in scikit-learn."""
 MOST = 2**63 - 1
-"""Largest integer: NumPy has no larger ones."""
+"""Largest int64."""
 MAX_REAL = 1e100
-"""Largest number where products and squares with it must be finite."""
+"""Maximum of parameters whose products and squares must be finite."""
 MOST_READS = 10**6
-"""How often a fit may read its blocks: a number with more digits is a slip, and would hold the process for ever."""
+"""Maximum number of passes of a fit; a larger number is a mistake and would never finish."""
 
 
 def resolve_seed(random_state: RandomState) -> int:
-    """Return the seed that a fit uses throughout, which estimators keep as ``random_state_``."""
+    """Return the integer seed of a random state, which estimators store as ``random_state_``."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
-    # True is an int to Python, and hardly ever meant as a seed.
+    # True is an int in Python, but not meant as a seed.
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError(f"random_state is {format_value(random_state)}, but a seed must be 0 or more")
+            raise ValueError(f"random_state={format_value(random_state)} must be at least 0")
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     raise TypeError(
-        f"random_state is {random_state!r}, but it must be None, an integer, a numpy.random.RandomState or a "
+        f"random_state={random_state!r} must be None, an integer, a numpy.random.RandomState or a "
         "numpy.random.Generator"
     )
 
@@ -46,16 +46,16 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     >>> check_integer("n_components", "ten", at_least=1)
     Traceback (most recent call last):
     ...
-    TypeError: n_components is 'ten', but it must be an integer of at least 1
+    TypeError: n_components='ten' must be an integer of at least 1
     """
     expected = _describe_range("an integer", at_least, at_most)
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} is {format_value(value)}, but it must be {expected}")
-    number = int(value)  # sums and products of NumPy's narrow integers overflow
+        raise TypeError(f"{name}={format_value(value)} must be {expected}")
+    number = int(value)  # NumPy's narrow integers overflow
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
-        raise ValueError(f"{name} is {format_value(number)}, but it must be {expected}")
+        raise ValueError(f"{name}={format_value(number)} must be {expected}")
     if abs(number) > MOST:
-        raise ValueError(f"{name} is {format_value(number)}, but it must be {expected}, and fit 64 bits")
+        raise ValueError(f"{name}={format_value(number)} must be {expected} that fits int64")
     return number
 
 
@@ -65,47 +65,45 @@ def check_real(
     """Return a parameter as a finite float."""
     expected = _describe_range("a finite number", at_least, at_most)
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} is {format_value(value)}, but it must be {expected}")
+        raise TypeError(f"{name}={format_value(value)} must be {expected}")
     number = math.inf if isinstance(value, Integral) and abs(int(value)) > MOST else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
         shown = format_value(value if isinstance(value, Integral) else number)
-        raise ValueError(f"{name} is {shown}, but it must be {expected}")
+        raise ValueError(f"{name}={shown} must be {expected}")
     return number
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a parameter that is true or false."""
+    """Return a parameter as a bool."""
     if not (isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value in (0, 1))):
-        raise TypeError(f"{name} is {format_value(value)}, but it must be True or False")
+        raise TypeError(f"{name}={format_value(value)} must be True or False")
     return bool(value)
 
 
 def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
-    """Return a parameter that is one of a few values."""
-    # Types are compared too: True equals 1, and 1.0 equals 1, but none of them is meant by the others.
+    """Return a parameter if it is one of the options."""
+    # Types are compared too, since 1 == 1.0 == True.
     for option in options:
         if type(option) is (str if isinstance(value, str) else type(value)) and value == option:
             return option
-    raise ValueError(
-        f"{name} is {format_value(value)}, but it must be one of {', '.join(map(repr, options))}"
-    )
+    raise ValueError(f"{name}={format_value(value)} must be one of {', '.join(map(repr, options))}")
 
 
 def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
-    """Refuse arguments of another library's class, unless their value changes nothing; name what takes their place.
+    """Raise a TypeError for arguments of another library, unless their value has no effect; name the replacement.
 
     >>> refuse_others("Shape", {"sides": 4}, {"sides": (3, "Square()")})
     Traceback (most recent call last):
     ...
-    TypeError: sides=4 is no argument of Shape: use Square()
+    TypeError: sides=4 is not an argument of Shape: use Square()
     """
     for name, value in given.items():
         if name not in known:
             raise TypeError(f"{kind} got an unexpected keyword argument {name!r}")
         neutral, replacement = known[name]
         if not (type(value) is type(neutral) and value == neutral):
-            raise TypeError(f"{name}={value!r:.60} is no argument of {kind}: use {replacement}")
+            raise TypeError(f"{name}={value!r:.60} is not an argument of {kind}: use {replacement}")
 
 
 def _describe_range(kind: str, at_least: float | None, at_most: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Rows at the door of an estimator, their projection, and lazy results that stay lazy."""
+"""Validate and project rows, and keep lazy results lazy."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -30,12 +30,12 @@ _NUMBERS = "biuf"
 
 
 def is_dask_frame(X: object) -> bool:
-    """Report whether X is a Dask DataFrame; a column of one is none."""
+    """Return whether X is a Dask DataFrame (not a column of one)."""
     return hasattr(type(X), "to_dask_array") and getattr(X, "ndim", 0) == 2 and hasattr(X, "dtypes")
 
 
 def rows_of_frame(X: Any) -> Any:
-    """Return the rows of a Dask DataFrame as a Dask array, in a pass that counts them; all else as it is."""
+    """Convert a Dask DataFrame to a Dask array, in one pass that counts the rows; return other input unchanged."""
     if not is_dask_frame(X):
         return X
     invalid_columns = [
@@ -48,9 +48,9 @@ def rows_of_frame(X: Any) -> Any:
             f"X is a Dask DataFrame whose column(s) {', '.join(invalid_columns)} are not numeric: select the others, "
             "such as X[['a', 'b']]; use NgramHashing or build_store for a column of texts"
         )
-    # This is the pass: a partition must be read to know how many rows it has.
+    # Partitions are read to count their rows.
     rows = X.to_dask_array(lengths=True)
-    # Partitions without rows are left out: a block has at least one.
+    # Empty partitions are removed: a block has at least one row.
     sizes = rows.chunks[0]
     if len(sizes) > 1 and 0 in sizes and sum(sizes):
         rows = rows.rechunk({0: tuple(size for size in sizes if size)})
@@ -58,10 +58,10 @@ def rows_of_frame(X: Any) -> Any:
 
 
 def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
-    """Validate rows at the door of an estimator: lazy ones as those in memory and without reading them.
+    """Validate rows, shape (n_rows, n_columns), in memory or lazy; lazy ones are not read.
 
-    With ``reset``, as in ``fit``, the width, what the columns are and the weighting are learned, else compared.
-    Float32 stays, all other types become float64. Shapes: `X` (n_rows, n_columns); returns that.
+    With ``reset``, as in ``fit``, the number of columns, their names and the weighting are stored, else compared.
+    Float32 is kept, other types become float64.
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
@@ -80,11 +80,11 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         except (TypeError, ValueError) as error:
             if wrong := _describe_invalid_columns(X):
                 raise ValueError(
-                    f"X holds no plain numbers in the column(s) {wrong}: leave them out, or fill what is missing, as "
-                    f"by X.fillna(0) ({error!s:.200})"
+                    f"X has column(s) that are not numeric, {wrong}: remove them, or fill missing values, such as by "
+                    f"X.fillna(0) ({error!s:.200})"
                 ) from error
             raise
-    else:  # scikit-learn would warn that names are missing, which only DataFrames have in memory
+    else:  # avoids scikit-learn's warning about missing feature names
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
         _check_width(estimator, rows.shape[1])
     if reset:
@@ -93,11 +93,11 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
 
 
 def _describe_invalid_columns(X: Any) -> str:
-    """Name the columns of a DataFrame in memory that hold missing values, dates or other than numbers."""
+    """Return a description of the columns of a DataFrame that are missing values, dates or not numeric."""
     wrong = []
     for name in X.columns if hasattr(X, "dtypes") and hasattr(X, "shape") else ():
         values = np.asarray(X[name])
-        # NaN and NaT differ from themselves, and pandas' NA compares as no truth value at all.
+        # Compared as strings: NaN and NaT are not equal to themselves, and comparing NA raises an error.
         missing = sum(value is None or str(value) in ("nan", "NaT", "<NA>") for value in values.tolist())
         if missing or values.dtype.kind in "mMUS":
             wrong.append(f"{name!r} ({X[name].dtype}{f', {missing} missing' if missing else ''})")
@@ -105,12 +105,12 @@ def _describe_invalid_columns(X: Any) -> str:
 
 
 def refuse_lossy(X: object) -> None:
-    """Refuse masks and imaginary parts, which a conversion to numbers would drop."""
+    """Raise a ValueError for masked or complex arrays, whose conversion to real numbers loses data."""
     dtype = getattr(X, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects that are numbers are converted
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects may be convertible
         _refuse_kind(dtype)
     if np.ma.isMaskedArray(X):
-        raise ValueError("X is a masked array, but missing entries have no meaning here: fill them first")
+        raise ValueError("X is a masked array, but entries must not be missing: fill them first")
 
 
 def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
@@ -124,7 +124,7 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | Non
             )
     if reset:
         estimator.n_features_in_ = n_columns
-        if hasattr(estimator, "feature_names_in_"):  # of another fit, on a DataFrame
+        if hasattr(estimator, "feature_names_in_"):  # from an earlier fit on a DataFrame
             del estimator.feature_names_in_
         learn_columns(estimator, columns)
     else:
@@ -133,7 +133,7 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | Non
     if array.dtype in (np.float32, np.float64):
         return array
     nbytes = engine.bytes_said(array)
-    # An entry of r bytes, beside four of its column, becomes one of eight.
+    # A sparse entry of r + 4 bytes grows to 8 + 4 bytes.
     new_nbytes = None if nbytes is None else [n * 12 // (array.dtype.itemsize + 4) for n in nbytes]
     return engine.say_bytes(array.astype(np.float64), new_nbytes)
 
@@ -147,29 +147,27 @@ def _check_width(estimator: BaseEstimator, n_columns: int) -> None:
 
 
 def _refuse_kind(dtype: np.dtype[Any]) -> None:
-    """Refuse entries that are not real numbers."""
+    """Raise a ValueError unless entries of this type are real numbers."""
     if dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: X holds {dtype}")
+        raise ValueError(f"Complex data not supported: X has {dtype}")
     if dtype.kind not in _NUMBERS:
         raise ValueError(
-            f"X holds {dtype}, but its entries must be real numbers: convert them first, as by X.astype('float32')"
+            f"X has {dtype}, but its entries must be real numbers: convert them, for example by X.astype('float32')"
         )
 
 
 def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
-    """Return the precision of what is made from rows: single for single, double for all else."""
+    """Return the precision of results for rows: float32 for float32, else float64."""
     return np.float32 if dtype == np.float32 else np.float64
 
 
 def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
-    """Keep the digest of the rows' weighting, or compare it with the one that was kept, where rows have one."""
+    """Store the digest of the rows' weighting, or compare it with the stored one."""
     digests, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
     if len(digests) > 1:
-        raise ValueError(
-            f"X holds rows of {len(digests)} weightings: weigh all of them by one, {_WEIGHTING_HINT}"
-        )
+        raise ValueError(f"X has rows of {len(digests)} weightings, but must have one: use {_WEIGHTING_HINT}")
     digest = next(iter(digests), None)
-    # Estimators that were fitted on weighted rows keep a digest, and no others do: a refit on counts forgets it.
+    # Only estimators fitted on weighted rows have a digest; a refit on counts removes it.
     if reset:
         vars(estimator).pop("weighting_", None)
         if digest is not None:
@@ -179,18 +177,15 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
     if known is None or digest == known:
         return
     if digest is not None:
-        raise ValueError(
-            f"X has another weighting than the rows that {name} was fitted on: use the same weighting, "
-            f"{_WEIGHTING_HINT}"
-        )
+        raise ValueError(f"X has another weighting than the rows in the fit of {name}: use {_WEIGHTING_HINT}")
     if hasattr(X, "counts"):
         raise ValueError(
-            f"{name} was fitted on weighted rows, but X is a store of counts: weigh X, {_WEIGHTING_HINT}"
+            f"{name} was fitted on weighted rows, but X is a store of counts: use {_WEIGHTING_HINT}"
         )
 
 
 _WEIGHTING_HINT = (
-    "X.weighted(TfidfWeighting().fit(store)) with the store that was fitted on, or put TfidfWeighting() before the "
+    "X.weighted(TfidfWeighting().fit(store)) with the store of the fit, or put TfidfWeighting() before the "
     "estimator in a Pipeline"
 )
 
@@ -199,11 +194,11 @@ _WEIGHTING_HINT = (
 def project(
     rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype: DTypeLike | None = None
 ) -> FloatArray:
-    """Return the coordinates (n, k) of rows (n, d), less a mean (d,), along axes (d, k), by default in their type."""
+    """Return ``(rows - mean) @ axes``, shape (n, k), for rows (n, d), mean (d,) and axes (d, k)."""
     refuse_not_finite(rows)
     dtype = np.dtype(dtype or axes.dtype)
     if mean is not None and is_dense(rows):
-        # Far from the origin a difference keeps its digits, and what a narrow mean is off by is made up for.
+        # Subtracting before multiplying avoids cancellation; `correction` restores the rounding error of the mean.
         wide = np.result_type(rows.dtype, dtype)
         shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
         pieces = [piece.astype(dtype, copy=False) @ axes for piece in dense_pieces(rows, shift, dtype=wide)]
@@ -217,9 +212,9 @@ def project(
 
 
 class LazyOutputMixin:
-    """Keep scikit-learn's ``set_output`` from reading lazy rows into memory: it is for dense results in memory.
+    """Mixin that keeps results for lazy input as Dask arrays, whatever ``set_output`` requests.
 
-    Must stand before scikit-learn's own classes: results for lazy input stay Dask arrays under every setting.
+    Must precede scikit-learn's classes in the bases.
 
     >>> import dask.array as da
     >>> import numpy as np
@@ -232,18 +227,18 @@ class LazyOutputMixin:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if (
             "out" in signature(getattr(cls, "transform", cls)).parameters
-        ):  # which is no metadata that a pipeline routes
+        ):  # `out` is not metadata to be routed
             cls.__metadata_request__transform = {"out": metadata_routing.UNUSED}  # type: ignore[attr-defined]
-        super().__init_subclass__(**kwargs)  # where scikit-learn wraps
+        super().__init_subclass__(**kwargs)  # scikit-learn wraps the methods here
         for name in ("transform", "fit_transform"):
             method = getattr(cls, name, None)
             if method is not None:
-                # Inherited ones too: fit_transform comes wrapped from TransformerMixin.
+                # Includes inherited methods: TransformerMixin wraps fit_transform.
                 setattr(cls, name, _keep_lazy_output(method))
 
 
 def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Call what scikit-learn wrapped, without its wrapping, if X is lazy."""
+    """Return a method that bypasses scikit-learn's output wrapper if X is lazy."""
     inner = unwrap(method)
 
     @wraps(method)
@@ -255,17 +250,19 @@ def _keep_lazy_output(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_stored_corpus(X: object) -> bool:
-    """Report whether X is a corpus whose sentences are read from a store."""
-    return getattr(getattr(X, "sentences", None), "in_memory", True) is False  # a Delayed has every attribute
+    """Return whether X is a corpus whose sentences are read from a store."""
+    return (
+        getattr(getattr(X, "sentences", None), "in_memory", True) is False
+    )  # `is False`, since a Delayed has every attribute
 
 
 class SparseOutput:
-    """Accept ``set_output``, which pipelines hand to every step, for rows that stay sparse."""
+    """Mixin that accepts ``set_output``, which pipelines call on every step, but keeps rows sparse."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep scikit-learn from wrapping what ``transform`` returns."""
+        """Disable scikit-learn's wrapping of the results of ``transform``."""
         super().__init_subclass__(auto_wrap_output_keys=None, **kwargs)  # type: ignore[call-arg]
 
     def set_output(self, *, transform: str | None = None) -> Self:  # noqa: ARG002  as scikit-learn calls it
-        """Accept a container, which is for dense results in memory: the rows of this transformer stay sparse."""
+        """Accept a container for dense results, without effect: the rows of this transformer stay sparse."""
         return self

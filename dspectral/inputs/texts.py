@@ -1,4 +1,4 @@
-"""Texts at the door of an estimator, and parameters that a clone shares with it."""
+"""Validate texts, and clone estimators with shared parameters."""
 
 import sys
 from copy import copy
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 TextColumn: TypeAlias = Texts | Documents
-"""Texts in memory, or a block of texts that are packed already."""
+"""Texts in memory, or a packed block of texts."""
 TextsOrCounts: TypeAlias = "TextColumn | RowsLike"
-"""Texts or counts, for estimators that count words themselves or are given counts."""
+"""Texts, or counts of their words."""
 
 
 def as_documents(X: TextColumn) -> Documents:
@@ -35,7 +35,7 @@ def as_documents(X: TextColumn) -> Documents:
 
 
 def is_texts(X: object) -> "TypeIs[TextColumn]":
-    """Report whether X is meant as texts: anything that is neither a matrix of numbers nor a store.
+    """Return whether X is a collection of texts: neither a numeric matrix nor lazy rows.
 
     >>> is_texts(["play jazz"]), is_texts(np.eye(2))
     (True, False)
@@ -49,7 +49,7 @@ E = TypeVar("E", bound=BaseEstimator)
 
 
 def clone_sharing(estimator: E, *names: str) -> E:
-    """Return an unfitted clone that shares some parameters, such as a fitted estimator or a large table."""
+    """Return an unfitted clone that shares the named parameters, such as a large table, instead of copying them."""
     stripped = copy(estimator)
     for name in names:
         setattr(stripped, name, None)
@@ -61,7 +61,7 @@ def clone_sharing(estimator: E, *names: str) -> E:
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:
-    """Report whether an estimator is fitted, or needs no fit."""
+    """Return whether an estimator is fitted or needs no fit."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:

@@ -1,4 +1,4 @@
-"""The terms that weigh most in each component of a fitted model."""
+"""Terms with the largest weights in each component of a fitted model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,13 +20,13 @@ Terms: TypeAlias = (
     "KeptTerms | store.CountStore | store.AnnDataCounts | store.Vocabulary | store.Corpus | Mapping[int, str] | "
     "Sequence[str] | Any"
 )
-"""Names of columns."""
+"""Sources of column names."""
 _RARE = "<?>"
-"""The type that stands for all rare words together; it is never among the answers."""
+"""Name of the type of rare words, which is excluded from top terms."""
 
 
 class ColumnNames(NamedTuple):
-    """The columns (n,) that have names, with the sign that each term counts with."""
+    """Columns (n,) with names, and the signs of their terms."""
 
     columns: Int64s
     names: list[str]
@@ -34,7 +34,7 @@ class ColumnNames(NamedTuple):
 
 
 class TermLists(list[Any]):
-    """The terms of all components, a line each where printed; ``-`` stands before those of negative weight."""
+    """Top terms of all components, printed one component per line, with ``-`` before terms of negative weight."""
 
     def __str__(self) -> str:
         lines = ((("-" if weight < 0 else "") + term for term, weight in terms) for terms in self)
@@ -42,32 +42,31 @@ class TermLists(list[Any]):
 
 
 class TopTermsMixin:
-    """Say which terms weigh most in each component; a subclass says what its weights are."""
+    """Mixin with ``top_terms`` for models that have weights of terms in components."""
 
     def top_terms(
         self, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
     ) -> list[Any]:
-        """Return the terms that weigh most in each component.
+        """Return the terms with the largest weights in each component.
 
         Parameters
         ----------
         n : int, default=10
-            Number of terms of a component, fewer where fewer have names.
+            Maximum number of terms per component.
         component : int, default=None
-            Number of one component, class or state, from 0; by default all.
+            Index of one component, class or state; by default all.
         terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
-            Names of the columns, see :func:`dspectral.top_terms`; by default those that the model knows.
+            Names of the columns, see :func:`dspectral.top_terms`; by default those of the model.
 
         Returns
         -------
         list of list of (str, float), or for one component list of (str, float)
-            Terms and their weights, the largest magnitude first; the sign says to which end a term pulls. ``print``
-            shows a line for each component.
+            Terms and their signed weights, by descending magnitude. ``print`` shows one line per component.
 
         Raises
         ------
         ValueError
-            If the columns have no names, or names of another number of columns are given.
+            If the columns have no names, or the number of names differs from the number of columns.
         """
         check_is_fitted(self)
         weights, n = np.asarray(self._term_weights()), check_integer("n", n, at_least=1)
@@ -81,7 +80,7 @@ class TopTermsMixin:
             return TermLists(_largest_terms(row, known, n) for row in weights)
         number = check_integer("component", component, at_least=0)
         if number >= len(weights):
-            raise ValueError(f"component is {number}, but there are {len(weights)}, counted from 0")
+            raise ValueError(f"component={number} must be below {len(weights)}, the number of components")
         return _largest_terms(weights[number], known, n)
 
     def _term_weights(self) -> FloatArray:
@@ -90,11 +89,11 @@ class TopTermsMixin:
         return weights
 
     def _term_columns(self) -> tuple[Int64s | None, int]:
-        """Return the columns that have weights, None for all, and the number of columns in all."""
+        """Return the columns that have weights (None for all), and the total number of columns."""
         return None, self._term_weights().shape[1]
 
     def _term_names(self) -> "Terms | None":
-        """Return the names of the columns that the model knows by itself."""
+        """Return the column names of the model, or None."""
         known = vars(self)
         return known.get("words_", known.get("feature_names_in_"))
 
@@ -102,34 +101,34 @@ class TopTermsMixin:
 def top_terms(
     model: object, n: int = 10, *, component: int | None = None, terms: "Terms | None" = None
 ) -> list[Any]:
-    """Return the terms that weigh most in each component of a model, or of a pipeline that ends in one.
+    """Return the terms with the largest weights in each component of a model, or of a pipeline that ends in one.
 
     Parameters
     ----------
     model : estimator or Pipeline
-        A fitted model with ``top_terms``, or a pipeline that ends in one, and whose steps before it keep the columns.
+        Fitted model with ``top_terms``, or a pipeline that ends in one; its earlier steps must keep the columns.
     n : int, default=10
-        Number of terms of a component, fewer where fewer have names.
+        Maximum number of terms per component.
     component : int, default=None
-        Number of one component, class or state, from 0; by default all.
+        Index of one component, class or state; by default all.
     terms : store, KeptTerms, Vocabulary, Corpus, sequence of str, dict or vectorizer, default=None
-        Names of the columns: a store with a vocabulary or ``keep_terms``, what ``NgramHashing.kept_terms`` returns, a
-        name for each column, a dictionary from columns to names, or a vectorizer; by default those that the model or
-        pipeline knows.
+        Names of the columns: a store with a vocabulary or ``keep_terms``, the result of ``NgramHashing.kept_terms``, a
+        name for each column, a dictionary from columns to names, or a vectorizer; by default those of the model or
+        pipeline.
 
     Returns
     -------
     list of list of (str, float), or for one component list of (str, float)
-        Terms and their weights, the largest magnitude first; the sign says to which end a term pulls. A hashed column
-        has the sign of its most frequent term taken out; terms that share it are joined by ``/``, with a ``-`` before
-        those that pull to the other end. ``print`` shows a line for each component.
+        Terms and their signed weights, by descending magnitude. The weight of a hashed column has the sign of its most
+        frequent term; terms that share it are joined by ``/``, with ``-`` before those of the opposite sign. ``print``
+        shows one line per component.
 
     Raises
     ------
     TypeError
-        If the model has no components over terms, or ``terms`` is nothing that names columns.
+        If the model has no components over terms, or ``terms`` is of an unsupported type.
     ValueError
-        If the columns have no names, or names of another number of columns are given.
+        If the columns have no names, or the number of names differs from the number of columns.
 
     Examples
     --------
@@ -146,15 +145,15 @@ def top_terms(
         *earlier_steps, (_, last) = model.steps
         terms = _get_pipeline_names([step for _, step in earlier_steps], terms)
     if not isinstance(last, TopTermsMixin):
-        raise TypeError(f"{type(last).__name__} has no components over terms, and so no top terms")
+        raise TypeError(f"{type(last).__name__} has no top terms: the model must have components over terms")
     return last.top_terms(n, component=component, terms=terms)
 
 
 def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
-    """Return the names of columns, whoever knows them."""
+    """Return the column names from any supported source."""
     if terms is None:
         raise ValueError(
-            "the columns have no names: give terms=, such as a store with a vocabulary or built with keep_terms, "
+            "terms=None needs a model with column names: pass a store with a vocabulary or keep_terms, "
             "NgramHashing(...).kept_terms(texts), or a list of names"
         )
     known = _extract_names(terms)
@@ -167,7 +166,7 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
         columns = np.array(list(known), dtype=np.int64)
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_columns:
             raise ValueError(
-                f"terms names column {columns.max()}, but the model has {n_columns} columns from 0"
+                f"terms has a name for column {columns.max()}, but columns must be from 0 to {n_columns - 1}"
             )
         return ColumnNames(columns, [str(name) for name in known.values()], np.ones(len(columns)))
     names = [str(name) for name in known]
@@ -176,12 +175,12 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
 
 
 def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str] | NDArray[Any]:
-    """Return the names that an object holds, as one of a few kinds."""
+    """Return the names in a source as KeptTerms, a mapping or a sequence."""
     if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
         stored_names = getattr(terms, "kept_terms", None) or getattr(terms, "vocabulary", None)
         if stored_names is None:
             raise ValueError(
-                f"{terms!r} knows no terms: build it with a vocabulary, or with keep_terms=100_000"
+                f"{terms!r} has no terms: build it with a vocabulary, or with keep_terms=100_000"
             )
         terms = stored_names
     if isinstance(terms, store.Vocabulary):
@@ -189,28 +188,28 @@ def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str
     if isinstance(terms, store.Corpus):
         return terms.words
     if isinstance(getattr(terms, "settings", None), HashingSettings):
-        raise TypeError(f"{terms!r:.60} alone knows no terms: give terms=NgramHashing(...).kept_terms(texts)")
+        raise TypeError(f"{terms!r:.60} has no terms: use terms=NgramHashing(...).kept_terms(texts)")
     if isinstance(terms, KeptTerms | Mapping):
         return terms
     if hasattr(terms, "get_feature_names_out"):
         found: NDArray[Any] = terms.get_feature_names_out()
         return found
     if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | np.ndarray):
-        raise TypeError(
-            f"terms is {terms!r:.60}, but it must name columns: a store, KeptTerms, a list or a dict"
-        )
+        raise TypeError(f"terms={terms!r:.60} must be a store, KeptTerms, a list or a dict of column names")
     return terms
 
 
 def _get_pipeline_names(steps: list[Any], terms: "Terms | None") -> "Terms | None":
-    """Return the names of the columns that the last step of a pipeline is given."""
+    """Return the names of the input columns of the last step of a pipeline."""
     if terms is None:
-        # The last step that is not one to one makes the columns: a vectorizer that knows their names.
+        # The last step that changes the columns may be a vectorizer with names.
         makers = [step for step in steps if not _keeps_columns(step)]
         return makers[-1] if makers and hasattr(makers[-1], "vocabulary_") else None
     changed = [type(step).__name__ for step in steps[1:] if not _keeps_columns(step)]
     if changed:
-        raise ValueError(f"terms cannot name columns behind {', '.join(changed)}, which changes them")
+        raise ValueError(
+            f"terms cannot name columns after {', '.join(changed)}, which changes them: remove the step"
+        )
     return terms
 
 
@@ -220,24 +219,24 @@ def _keeps_columns(step: object) -> bool:
 
 def _check_width(found: int, n_columns: int) -> None:
     if found != n_columns:
-        raise ValueError(f"terms names {found} columns, but the model has {n_columns}")
+        raise ValueError(f"terms has {found} names, but must have {n_columns}, the number of columns")
 
 
 def _restrict_names(known: ColumnNames, columns: Int64s) -> ColumnNames:
-    """Return the names of some columns, numbered by their places among these; ``columns`` rise."""
-    # searchsorted may point behind the last column: it is clipped, and the comparison below refuses what is not there.
+    """Return the names of the selected columns, renumbered by their index in the sorted ``columns``."""
+    # searchsorted may return len(columns): it is clipped, and the comparison below removes mismatches.
     places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))
     is_named = np.flatnonzero(columns[places] == known.columns)
     return ColumnNames(places[is_named], [known.names[i] for i in is_named], known.signs[is_named])
 
 
 def _largest_terms(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
-    """Return the named columns of largest magnitude, equal ones by name; what is zero up to rounding is left out."""
+    """Return the named columns of largest magnitude, ties by name, without weights that round to zero."""
     weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
     largest = np.abs(weights).max(initial=0.0)
-    # Relative to the largest weight, so that the scale of a model does not matter.
+    # Weights are rounded relative to the largest one.
     magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
-    # Names are compared only among what may be an answer; one more, because rare words are left out.
+    # Only candidates are sorted by name; n + 1 of them, since rare words are excluded.
     candidates = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
     answers = sorted(
         (-magnitudes[i], known.names[i], float(weights[i])) for i in candidates.tolist() if magnitudes[i]

@@ -1,4 +1,4 @@
-"""Read and write the formats of other programs."""
+"""Read and write file formats of other programs."""
 
 from lazy_loader import attach_stub
 

@@ -1,4 +1,4 @@
-"""Stores to AnnData files, and fitted directions back into AnnData, in memory or on disk."""
+"""Write stores as AnnData files, and coordinates and components into AnnData objects or files."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -36,11 +36,11 @@ FITTED_ATTRIBUTES = {
     "random_state": "random_state_",
     "solver": "solver_",
 }
-"""Names in ``uns``, and the attributes of an estimator that they hold; the first two are scanpy's."""
+"""Names in ``uns`` and their estimator attributes; the first two names are those of scanpy."""
 
 
 class HasComponents(Protocol):
-    """A fitted estimator of directions, such as :class:`~dspectral.TruncatedSVD`."""
+    """A fitted estimator with components, such as :class:`~dspectral.TruncatedSVD`."""
 
     components_: NDArray[Any]
 
@@ -56,30 +56,29 @@ def write_anndata(
     weighting: Weighting | HasWeighting | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    """Write the rows of a store as a file of AnnData, block by block.
+    """Write the rows of a store as an AnnData file, block by block.
 
     Parameters
     ----------
     store : CountStore or AnnDataCounts
-        Store as ``open_store`` returns it.
+        Store to write, see :func:`dspectral.open_store`.
     path : str or path-like
-        File to write: HDF5 if its name ends in .h5ad, .h5 or .hdf5, else a folder of Zarr, local or a fsspec URL.
+        Path to write: HDF5 if it ends in .h5ad, .h5 or .hdf5, else a Zarr folder, local or an fsspec URL.
     weighting : Weighting or TfidfWeighting, optional
-        Weighting of the rows; by default they are the counts.
+        Weighting of the rows; by default the counts are written.
     storage_options : dict, optional
         Options of the file system.
 
     Raises
     ------
     StoreError
-        If there is something at the path, or an HDF5 file is not to be on a local disk.
+        If the path exists, or is an HDF5 file that is not on a local disk.
     ImportError
-        If AnnData or h5py is not there: the extra ``anndata`` brings both.
+        If AnnData or h5py is not installed; the extra ``anndata`` contains both.
 
     Notes
     -----
-    One pass, with one block in memory at a time; names of rows take 60 bytes of memory each. A local file has its
-    name only when all of it is written.
+    One pass, with one block in memory at a time; each row name takes 60 bytes. A local file is written atomically.
 
     Examples
     --------
@@ -102,36 +101,36 @@ def write_embedding(
     mask_var: ArrayLike | str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    """Write coordinates and directions into an AnnData, in memory or on disk, under the names that scanpy looks for.
+    """Write coordinates and components into an AnnData object or file, under the names that scanpy expects.
 
     Parameters
     ----------
     adata : AnnData, str or path-like
-        Object in memory, or an .h5ad or .zarr file, of which nothing else is read or written.
+        Object in memory, or an .h5ad or .zarr file, whose other elements are neither read nor written.
     estimator : SketchedPCA, TruncatedSVD, or another with ``components_``
         Fitted estimator.
     coordinates : ndarray or Dask array, shape (n_obs, n_components)
-        Result of ``estimator.transform``. A Dask array is written to a file some blocks at a time.
+        Result of ``estimator.transform``. A Dask array is written to a file in several blocks at a time.
     key : str, optional
-        Name in ``obsm``, ``"X_"`` and a name; by default ``"X_pca"`` of centered estimators and ``"X_svd"`` of others.
+        Name in ``obsm``, starting with ``"X_"``; by default ``"X_pca"`` for centered estimators, else ``"X_svd"``.
     mask_var : array of bool, str or None, default=None
-        Variables that the estimator was fitted on, or their column of ``var``; directions are zero on the others.
+        Mask of the variables in the fit, or its column of ``var``; components are zero for other variables.
     storage_options : dict, optional
         Options of the file system.
 
     Raises
     ------
     ValueError
-        If the estimator has no components or was fitted on other variables, coordinates or components do not fit the
-        AnnData, or the key is no name.
+        If the estimator has no components or was fitted on other variables, the shapes do not match the AnnData, or
+        the key is invalid.
     StoreError
-        If there is no AnnData file at the path, or it is open elsewhere.
+        If there is no AnnData file at the path, or another process has it open.
 
     Notes
     -----
-    For the key ``"X_NAME"`` the coordinates are ``obsm["X_NAME"]``, the components ``varm["NAME"]`` (``"PCs"`` of
-    ``"X_pca"``), and ``uns["NAME"]`` holds parameters, variances, singular values, the certificate and the number of
-    passes. What was there under these names is replaced. ``uns`` is written last.
+    For the key ``"X_NAME"`` the coordinates are ``obsm["X_NAME"]`` and the components ``varm["NAME"]`` (``"PCs"`` for
+    ``"X_pca"``). ``uns["NAME"]``, written last, holds parameters, variances, singular values, the certificate and the
+    number of passes. Existing elements of these names are replaced.
 
     Examples
     --------
@@ -147,12 +146,12 @@ def write_embedding(
     components = getattr(estimator, "components_", None)
     if components is None:
         raise ValueError(
-            f"{type(estimator).__name__} has no components_: fit a SketchedPCA or TruncatedSVD, and pass that"
+            f"{type(estimator).__name__} has no components_: pass a fitted SketchedPCA or TruncatedSVD"
         )
     centered = bool(getattr(estimator, "center", False))
     key = key or ("X_pca" if centered else "X_svd")
     if not key.startswith("X_") or key == "X_" or "/" in key:
-        raise ValueError(f"key is {key!r}, but names of coordinates are 'X_' and a name, such as 'X_svd'")
+        raise ValueError(f"key={key!r} must be 'X_' and a name, such as 'X_svd'")
     name = key.removeprefix("X_")
     target: Any = adata
     if isinstance(adata, str | PathLike):
@@ -171,7 +170,7 @@ def write_embedding(
         check_columns(
             estimator, named_columns(VARIABLES, names if mask is None else names[mask]), "the AnnData"
         )
-    # All is checked by now, and nothing written: an error leaves the AnnData as it was.
+    # All checks precede the first write: an error leaves the AnnData unchanged.
     elements = {
         f"obsm/{key}": rows,
         f"varm/{'PCs' if name == 'pca' else name}": loadings_of(components, n_vars, mask),
@@ -181,7 +180,7 @@ def write_embedding(
 
 
 def place_elements(target: "AnnData | Location", elements: Mapping[str, Any]) -> None:
-    """Put elements into a file or into an object, and into the file behind that if it is open for writing."""
+    """Write elements into a file or an object, and into the backing file of the object if it is writable."""
     if isinstance(target, Location):
         write_elements(target, elements)
         return
@@ -197,55 +196,55 @@ def place_elements(target: "AnnData | Location", elements: Mapping[str, Any]) ->
 
 
 def var_column(target: "AnnData | Location", name: str) -> Any:
-    """Return a column of ``var``, or None if it has none of this name."""
+    """Return a column of ``var``, or None if there is none of this name."""
     return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)
 
 
 def chosen_variables(
     target: "AnnData | Location | None", mask_var: ArrayLike | str | None
 ) -> NDArray[np.bool_] | None:
-    """Return which variables an estimator was fitted on."""
+    """Return the mask of the variables in the fit, or None for all."""
     if mask_var is None:
         return None
     if target is None and isinstance(mask_var, str):
-        raise ValueError(f"mask_var is {mask_var!r}, but a matrix has no var: give an array of bool")
+        raise ValueError(f"mask_var={mask_var!r} needs an AnnData, but X is a matrix: pass an array of bool")
     column = var_column(target, mask_var) if isinstance(mask_var, str) else mask_var
     if column is None:
         raise ValueError(
-            f"mask_var is {mask_var!r}, but var has no column of this name. Did not find `adata.var[{mask_var!r}]`. "
-            "Add the column, or pass an array of bool"
+            f"mask_var={mask_var!r} must be a column of var. Did not find `adata.var[{mask_var!r}]`. Add it, or pass "
+            "an array of bool"
         )
     n_missing = int(np.sum(column.isna())) if hasattr(column, "isna") else 0
     if n_missing:
         raise ValueError(
             f"{f'mask_var {mask_var!r}' if isinstance(mask_var, str) else 'mask_var'} has {n_missing} missing values "
-            "(NA), but they must be True or False: fill them first, as by fillna(False)"
+            "(NA), but must be True or False: fill them, for example by fillna(False)"
         )
     values = np.asarray(column)
     if values.ndim != 1 or not all(value in (True, False) for value in values.tolist()):
         raise ValueError(
-            f"mask_var has the values {values[:3]} ..., but they must be True or False: Mask array must be boolean."
+            f"mask_var has the values {values[:3]} ..., but must be True or False: Mask array must be boolean."
         )
     return values.astype(bool)
 
 
 def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """Return the components as columns with a row for each variable."""
+    """Return the loadings, shape (n_vars, n_components): components as columns, zero outside the mask."""
     mask_array = np.ones(n_vars, dtype=bool) if mask is None else mask
     if len(mask_array) != n_vars or np.count_nonzero(mask_array) != components.shape[1]:
         raise ValueError(
             f"components have {components.shape[1]} columns, but the AnnData has {n_vars} variables, of which "
             f"mask_var selects {np.count_nonzero(mask_array)} of {len(mask_array)}: pass the mask used in fit"
         )
-    # As scanpy's: variables that were left out have loadings of 0.
+    # Like scanpy, use loadings of 0 for variables outside the mask.
     loadings = np.zeros((n_vars, len(components)), dtype=components.dtype)
     loadings[mask_array] = components.T
     return loadings
 
 
 def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
-    """Return what ``uns`` says of a fitted estimator, in values that every AnnData writes."""
-    # scanpy asks for these by name.
+    """Return the entry of ``uns`` for a fitted estimator, in types that AnnData can write."""
+    # scanpy reads these names.
     mask_name = mask_var if isinstance(mask_var, str) else None
     params: dict[str, Any] = {"zero_center": centered, "use_highly_variable": mask_name == "highly_variable"}
     if mask_name is not None:

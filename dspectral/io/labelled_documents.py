@@ -1,4 +1,4 @@
-"""Texts and their labels, one after the other: records, and 20 Newsgroups and Reuters-21578 as they are packed."""
+"""Read labeled texts from records, 20 Newsgroups and Reuters-21578."""
 
 import html
 import math
@@ -19,7 +19,7 @@ from dspectral.store.location import check_name, is_local
 from dspectral.types import is_missing
 
 LONGEST_FILE = 64 << 20
-"""Most bytes of a post or of a file of articles."""
+"""Maximum size of a file, in bytes."""
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
@@ -30,9 +30,9 @@ class LabelledText(NamedTuple):
     Attributes
     ----------
     text : str
-        The text.
+        Text of the document.
     labels : tuple of str
-        Its labels: none, one or several.
+        Labels, possibly none.
     """
 
     text: str
@@ -47,32 +47,32 @@ def read_labelled_records(
     missing: Literal["error", "empty", "skip"] = "empty",
     storage_options: dict[str, Any] | None = None,
 ) -> Iterator[LabelledText]:
-    r"""Read records of jsonl, CSV, TSV or Parquet files.
+    r"""Yield labeled texts from the records of JSON Lines, CSV, TSV or Parquet files.
 
     Parameters
     ----------
     path : str or path-like
-        Local path, folder, pattern or fsspec URL of files as :func:`dspectral.build_store` reads them.
+        Local path, folder, pattern or fsspec URL, as for :func:`dspectral.build_store`.
     text : sequence of str, default=("text",)
-        Fields that are the text, one line under the other; of several one that is null counts as empty.
+        Fields of the text, joined by newlines; of several fields, null ones are empty.
     label : str, default="label"
-        Field with the label: a string, a number or a boolean, or, in jsonl and Parquet, a list of these. A label has
-        the same name in every format: 1, 1.0 and "1" are ``"1"``, true and "true" are ``"True"``. A document whose
-        label is null, NaN or empty has none.
+        Field with the label: a string, a number or a boolean or, in JSON Lines and Parquet, a list of these. Labels are
+        equal across formats: 1, 1.0 and "1" become ``"1"``; true and "true" become ``"True"``. A document whose label
+        is null, NaN or empty has no label.
     missing : {"error", "empty", "skip"}, default="empty"
-        Treatment of a record all of whose texts are null, as for :func:`dspectral.build_store`.
+        Treatment of a record whose texts are all null, as for :func:`dspectral.build_store`.
     storage_options : dict, optional
         Options of the file system.
 
     Yields
     ------
     LabelledText
-        One document for each record, in the order of the file.
+        Document and labels of each record, in file order.
 
     Raises
     ------
     ValueError
-        If the format is unknown, or a line is no record with these fields in UTF-8; it is named.
+        If the format is unknown, or a line is not a UTF-8 record with these fields; the message names the line.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def read_labelled_records(
             if not any(part is not None for part in parts) and missing != "empty":
                 if missing == "skip":
                     continue
-                raise ValueError(f"field {text[0]!r} holds no text; {MISSING}")  # noqa: TRY301
+                raise ValueError(f"field {text[0]!r} has no text; {MISSING}")  # noqa: TRY301
             labels = _get_labels(record, label)
         except ValueError as error:
             raise ValueError(f"{location}: {error}") from error
@@ -97,7 +97,7 @@ def read_labelled_records(
 
 
 def label_name(value: Any) -> str | None:
-    """Return the name of a label, one for each value however it is written; None where there is no label.
+    """Return the normalized name of a label, or None for a missing label.
 
     >>> [label_name(value) for value in ("tea", 1, 1.0, "1.0", True, "true", "", float("nan"))]
     ['tea', '1', '1', '1', 'True', 'True', None, None]
@@ -107,9 +107,9 @@ def label_name(value: Any) -> str | None:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"a label is {value}, but it must be a string, a number or a boolean")
+        raise ValueError(f"label {value} must be a string, a finite number or a boolean")
     if not isinstance(value, str | int | float | Decimal):
-        raise ValueError(f"a label is {value!r:.60}, but it must be a string, a number or a boolean")  # noqa: TRY004
+        raise ValueError(f"label {value!r:.60} must be a string, a number or a boolean")  # noqa: TRY004
     name = re.sub(r"^([+-]?[0-9]+)\.0*$", r"\1", str(value))
     if not name.strip():
         return None
@@ -119,41 +119,41 @@ def label_name(value: Any) -> str | None:
 def _get_text(record: dict[str, Any], field: str) -> str | None:
     value = record[field]
     if not isinstance(value, str) and not is_missing(value):
-        raise ValueError(f"field {field!r} holds {value!r:.60}, not a string")
+        raise ValueError(f"field {field!r} is {value!r:.60}, but must be a string")
     return None if is_missing(value) else str(value)
 
 
 def _get_labels(record: dict[str, Any], field: str) -> tuple[str, ...]:
-    # One label and a list of one are the same; a list may be empty, a text without labels.
+    # A single label equals a list of one; an empty list means no labels.
     value = record[field]
     is_list = isinstance(value, list | tuple)
     names = [label_name(item) for item in (value if is_list else [value])]
     if is_list and None in names:
-        raise ValueError(f"field {field!r} holds {value!r:.60}, a list with a label that is missing")
+        raise ValueError(f"field {field!r} is {value!r:.60}, but a list of labels must have no missing ones")
     return tuple(name for name in names if name is not None)
 
 
 def read_newsgroups(
     folder: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Iterator[LabelledText]:
-    """Read posts that lie in a folder for each group, as 20 Newsgroups is packed, in the order of their names.
+    """Yield the posts of 20 Newsgroups from one folder per group, sorted by path.
 
     Parameters
     ----------
     folder : str or path-like
-        Local path or fsspec URL of a folder of folders; a post is a file, read as Latin-1 with its header.
+        Local path or fsspec URL of the folder of group folders. Posts are read as Latin-1, with their headers.
     storage_options : dict, optional
         Options of the file system.
 
     Yields
     ------
     LabelledText
-        A post, with its group as the label.
+        Post, with its group as the label.
 
     Raises
     ------
     ValueError
-        If there is no post, or a file lies beside the groups.
+        If there is no post, or a file is not in a group folder.
 
     Examples
     --------
@@ -165,12 +165,14 @@ def read_newsgroups(
     file_system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
     paths = sorted(file_system.find(root))
     if not paths:
-        raise ValueError(f"no post in {folder}: expected a folder for each group, with a file for each post")
-    # Latin-1 gives every byte a letter: posts of 1993 say their encoding, if at all, in ways of their own.
+        raise ValueError(
+            f"{folder} has no posts, but must have a folder for each group with a file for each post"
+        )
+    # Latin-1 decodes every byte; the posts do not reliably declare an encoding.
     for path in paths:
         relative_parts = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         if len(relative_parts) != 2:
-            raise ValueError(f"{path} is not a post of a group: expected {folder}/GROUP/POST")
+            raise ValueError(f"{path} must be {folder}/GROUP/POST: move other files out of the folder")
         yield LabelledText(_read_latin1(file_system, path), (relative_parts[0],))
 
 
@@ -180,26 +182,26 @@ def read_reuters(
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> Iterator[LabelledText]:
-    """Read one side of the ModApte split of Reuters-21578 from its ``.sgm`` files.
+    """Yield the training or test articles of the ModApte split of Reuters-21578 from ``.sgm`` files.
 
     Parameters
     ----------
     paths : str, path-like or sequence of these
-        Files, globs, or a folder with ``.sgm`` files.
+        Files, glob patterns, or a folder with ``.sgm`` files.
     split : {"train", "test"}
-        Side of the ModApte split: articles of this ``LEWISSPLIT`` that say ``TOPICS="YES"``.
+        Part of the ModApte split: articles with this ``LEWISSPLIT`` and ``TOPICS="YES"``.
     storage_options : dict, optional
         Options of the file system.
 
     Yields
     ------
     LabelledText
-        An article: title and body, or whatever text there is, with its topics as labels, which may be none.
+        Title and body, or all text of an article without these, with its topics as labels, possibly none.
 
     Raises
     ------
     ValueError
-        If there is no file, or an article is missing, cut short or without its split; the line is named.
+        If a file is missing or has no article, or an article is truncated or has no split; the message names the line.
 
     Examples
     --------
@@ -210,7 +212,7 @@ def read_reuters(
     [LabelledText(text='A <B>', labels=('tea',))]
     """
     if split not in ("train", "test"):
-        raise ValueError(f"split is {split!r}, but must be 'train' or 'test'")
+        raise ValueError(f"split={split!r} must be 'train' or 'test'")
     for source in [paths] if isinstance(paths, str | PathLike) else paths:
         file_system, root = fsspec.url_to_fs(expand_path(source), **(storage_options or {}))
         matches = sorted(
@@ -223,42 +225,44 @@ def read_reuters(
 
 
 def _read_latin1(file_system: fsspec.AbstractFileSystem, path: str) -> str:
-    """Return a file as Latin-1, if it is not too long."""
+    """Return the content of a file as Latin-1; raise a ValueError if it is too large."""
     if is_local(file_system):
         refuse_endless(path)
     with file_system.open(path, "rb") as file:
         data: bytes = file.read(LONGEST_FILE + 1)
     if len(data) > LONGEST_FILE:
-        raise ValueError(f"{path}: a file of more than {LONGEST_FILE:,} bytes, the longest that is read")
+        raise ValueError(f"{path} must have at most {LONGEST_FILE:,} bytes: split the file")
     return data.decode("latin-1")
 
 
 def _parse_articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
-    """Yield the articles of a file on one side of the split; without a closing tag the file is damaged."""
+    """Yield the articles of a file that belong to one part of the split."""
     n_articles = 0
     for match in _ARTICLE.finditer(data):
         n_articles += 1
         location = f"{path}, line {data.count(chr(10), 0, match.start()) + 1}"
         attributes = dict(_ATTRIBUTE.findall(match[1]))
         if not match[3].startswith("</"):
-            raise ValueError(f"{location}: the article that begins here is cut short: it has no </REUTERS>")
+            raise ValueError(f"{location}: the article has no </REUTERS>: the file is truncated")
         if not {"LEWISSPLIT", "TOPICS"} <= attributes.keys():
             raise ValueError(
-                f"{location}: the article does not say LEWISSPLIT and TOPICS, but {' '.join(attributes)}"
+                f"{location}: the article must have LEWISSPLIT and TOPICS, but has {' '.join(attributes)}"
             )
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
             topics = re.findall(r"<D>(.*?)</D>", _get_tag_content("TOPICS", match[2]))
             yield LabelledText(
                 _extract_text(_get_tag_content("TEXT", match[2])), tuple(map(html.unescape, topics))
             )
-    # An article of the other side was found, too: only a file of another kind holds none at all.
+    # Articles of both parts are counted: a file without any is of another format.
     if not n_articles:
-        raise ValueError(f"{path} holds no article of Reuters-21578: expected <REUTERS ...> ... </REUTERS>")
+        raise ValueError(
+            f"{path} must have articles of Reuters-21578, <REUTERS ...> ... </REUTERS>, but has none"
+        )
 
 
 def _extract_text(article: str) -> str:
-    """Return title and body; all there is, without tags, where an article has neither."""
-    # Articles of TYPE="BRIEF" have a title alone, those of TYPE="UNPROC" neither: their text lies beside the tags.
+    """Return title and body, or all text without tags if an article has neither."""
+    # Articles of TYPE="BRIEF" have only a title, those of TYPE="UNPROC" neither.
     parts = [_get_tag_content(tag, article) for tag in ("TITLE", "BODY")]
     text = "\n".join(part for part in parts if part) or re.sub(r"</?[A-Z]+[^>]*>", " ", article)
     return html.unescape(text).strip()

@@ -1,4 +1,4 @@
-"""Lines of labels and ``column:value`` pairs to two sparse matrices."""
+"""Parse lines of labels and ``column:value`` pairs into two sparse matrices."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ Text: TypeAlias = NDArray[np.uint8]
 
 @compiled
 def whole_number(text: Text, at: int) -> tuple[int, int]:
-    """Read a whole number; return it and the next byte. Beyond 2**40 it is only known to be too large."""
+    """Read a nonnegative integer; return it, capped above 2**40, and the next position."""
     number = 0
     while is_digit(text[at]):
         if number < 1 << 40:
@@ -29,11 +29,11 @@ def whole_number(text: Text, at: int) -> tuple[int, int]:
 
 @compiled
 def real_number(text: Text, at: int) -> tuple[float, int]:
-    """Read a decimal number, NaN where there is none, and the next byte; float32 is right to the last bit but one."""
+    """Read a decimal number to 1 ulp of float32; return it, or NaN if there is none, and the next position."""
     sign = -1.0 if text[at] == MINUS else 1.0
     at += int(text[at] == MINUS or text[at] == PLUS)
-    # Digits are gathered in float64 and not in an integer, which a long number would overflow. Powers of ten end at
-    # 400, where they are infinite already.
+    # float64 accumulates the digits, since a long number would overflow an integer. Powers of ten beyond 400 are
+    # infinite anyway.
     number, scale, digits = 0.0, 0, 0
     while is_digit(text[at]):
         number, digits, at = number * 10.0 + (text[at] - 48.0), digits + 1, at + 1
@@ -52,43 +52,43 @@ def real_number(text: Text, at: int) -> tuple[float, int]:
         scale += -exponent if negative else exponent
     if scale < 0:
         return sign * (number / 10.0 ** min(-scale, 400)), at
-    # Zero stays zero, where a power that is infinite would make it no number.
+    # Keep 0: 0 * inf is NaN.
     return sign * number * (10.0 ** min(scale, 400) if number else 1.0), at
 
 
 @compiled
 def is_digit(byte: np.uint8) -> bool:
-    """Report whether a byte is one of 0 to 9."""
+    """Return whether a byte is an ASCII digit."""
     return bool(48 <= byte <= 57)
 
 
 @compiled
 def ends_word(byte: np.uint8) -> bool:
-    """Report whether a byte is a blank, a tab or the end of a line."""
+    """Return whether a byte is a space, a tab or a line break."""
     return byte in (TAB, NEWLINE, RETURN, SPACE)
 
 
 MOST_COLUMNS = 2**31 - 1
-"""Most columns and labels of a matrix: their numbers are int32."""
+"""Maximum number of columns and labels, whose indices are int32."""
 ERRORS = {
-    1: "a label is not a whole number of 0 or more; svmlight alone may have -1, beside +1",
-    2: "a column is not a whole number",
-    3: "a column has no value: 'column:value' is needed",
-    4: "a value is not a finite number",
-    5: "a column is below the first one",
-    6: f"a label is beyond {MOST_COLUMNS - 1}, the largest that a matrix can have",
-    7: f"a column is beyond {MOST_COLUMNS - 1}, the largest that a matrix can have",
-    8: "a value is out of range: float32 holds numbers up to 3.4e38",
+    1: "a label must be an integer of at least 0, or -1 and +1 in svmlight",
+    2: "a column must be an integer",
+    3: "a column has no value, but must be written as 'column:value'",
+    4: "a value must be a finite number",
+    5: "a column is smaller than the first one: check zero_based",
+    6: f"a label must be at most {MOST_COLUMNS - 1}",
+    7: f"a column must be at most {MOST_COLUMNS - 1}",
+    8: "a value must be within the range of float32, 3.4e38",
 }
-"""Sentence for each error code of the loops below; 0 is none."""
+"""Messages of the error codes of the kernels below; 0 means no error."""
 NEWLINE, HASH, PLUS, COMMA, COLON, SMALL_Q = b"\n#+,:q"
 INFINITE = 2.0**128 - 2.0**103
-"""Smallest number that float32 rounds to infinity."""
+"""Smallest number that rounds to infinity in float32."""
 Numbers: TypeAlias = NDArray[np.int64]
 
 
 class ParsedLines(NamedTuple):
-    """Rows and labels of some lines."""
+    """Rows and labels of a chunk of lines."""
 
     rows: CSRRows
     labels: CSRRows
@@ -97,9 +97,9 @@ class ParsedLines(NamedTuple):
 def parse_lines(
     piece: Piece, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
 ) -> ParsedLines:
-    r"""Parse lines of ``label,label,... column:value column:value ...``; the one that cannot be read is named.
+    r"""Parse lines of ``label,label,... column:value column:value ...``; errors name the line.
 
-    One pass over the bytes. Memory is at most 12 bytes for each byte of the text, usually less than two.
+    One pass over the bytes. Memory: at most 12 bytes per byte of the text, usually less than two.
 
     >>> parsed = parse_lines(Piece(b"0,2 1:0.5 0:1e1\n 1:2\n", "a.txt", 0, 1))
     >>> parsed.rows.toarray(), parsed.labels.toarray()
@@ -107,10 +107,10 @@ def parse_lines(
            [ 0. ,  2. ]], dtype=float32), array([[1., 0., 1.],
            [0., 0., 0.]], dtype=float32))
     """
-    # The loops look one byte ahead without asking for the end: the last byte is always a line end.
+    # The kernels read one byte ahead without bounds checks, so the text must end with a line break.
     data = piece.data
     text = np.frombuffer(data if data.endswith(b"\n") or not data else data + b"\n", dtype=np.uint8)
-    # Each pair has a colon, and each label a comma or a line end behind it: that bounds the arrays.
+    # Each pair has a colon, and each label is followed by a comma or a line break: this bounds the arrays.
     n_lines, n_pairs = int(np.sum(text == NEWLINE)), int(np.sum(text == COLON))
     n_names = n_lines + int(np.sum(text == COMMA))
     columns, values = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs)
@@ -129,21 +129,21 @@ def parse_lines(
     _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
     rows = _build_csr(values, columns, indptr, n_columns)
     rows.data = stored_entries(rows.data, piece.place(0))
-    rows.eliminate_zeros()  # a column of 0 says that there is a document, and no more
+    rows.eliminate_zeros()  # a zero entry only marks a document without entries
     labels = _build_csr(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
-    # A label that is given twice was added up to 2, but a row has a label or has it not.
+    # Duplicate labels were summed; the indicator is 1.
     labels.data[:] = 1
     return ParsedLines(rows, labels)
 
 
 def _map_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
-    """Make classes of -1 and +1 the labels 0 and 1; refuse -1 beside other labels, or where it is no class."""
+    """Map the classes -1 and +1 to the labels 0 and 1; raise a ValueError for -1 with other labels."""
     if names.min(initial=0) == 0:
         return
     wrong = np.flatnonzero(np.abs(names) != 1 if allowed else names < 0)
     if len(wrong):
         line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
-        detail = f": {names[wrong[0]]} stands in a file with labels of -1" if allowed else ""
+        detail = f": label {names[wrong[0]]} in a file with labels of -1" if allowed else ""
         raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[1]}{detail}")
     names[names < 0] = 0
 
@@ -156,7 +156,7 @@ def _check_width(
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
     raise ValueError(
-        f"{piece.place_of_line(line)}: {kind} {columns[entry] + first} is beyond the last one, {width - 1 + first}"
+        f"{piece.place_of_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
     )
 
 
@@ -181,10 +181,9 @@ def _parse(
 ) -> tuple[int, int, int]:
     """Write rows and labels in CSR layout; return an error code, its line, and the number of rows.
 
-    ``at`` is always the beginning of line ``line``; rows before ``row`` are complete. The cost is one look at each
-    byte, but for a first number that turns out to be a column, which is read twice.
+    Invariant: ``at`` is the start of line ``line``, and rows before ``row`` are complete. Cost: one read per byte, two
+    for a column at the start of a line without labels.
     """
-    # Pairs and labels of row i are those from indptr[i] and label_indptr[i] on; both counters only grow.
     at, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
     while at < text.size:
         before = n_pairs + n_names
@@ -203,13 +202,12 @@ def _parse(
 
 @compiled
 def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
-    """Read numbers between commas up to a blank; return an error code, the next byte, and the number of labels.
+    """Read comma-separated labels; return an error code, the next position, and the total number of labels.
 
-    A number before a colon is a column, and ``q`` begins a ``qid:`` pair: both are left to be read as pairs, so the
-    line has no label.
+    A line that starts with a ``column:value`` or ``qid:`` pair has no labels.
     """
-    # Invariant: names[first:n_names] are the labels of this line before `at`. A column where a label is expected gives
-    # the line back from `start` on, and returns `first`, which forgets them.
+    # Invariant: names[first:n_names] are the labels of this line before `at`. Returning `start` and `first` discards
+    # them, and the line is parsed as pairs.
     start = at
     if ends_word(text[at]) or text[at] == HASH:
         return 0, at, n_names
@@ -224,7 +222,7 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
             return 1, start, first
         if text[at] == COLON:
             return (0, start, first) if n_names == first else (1, start, first)
-        if text[at] == POINT:  # 1.0 is a whole number
+        if text[at] == POINT:  # 1.0 is accepted as an integer
             at += 1
             while text[at] == 48:
                 at += 1
@@ -242,9 +240,8 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
 def _pairs(
     text: Text, at: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
 ) -> tuple[int, int, int]:
-    """Read pairs up to the end of the line; return an error code, the next line, and the number of pairs."""
-    # Invariant: columns[:n_pairs] and values[:n_pairs] are the pairs before `at`. A number is checked before it is
-    # written, so that what is written always fits its matrix; the cost is one look at each byte.
+    """Read the pairs of a line; return an error code, the start of the next line, and the total number of pairs."""
+    # Invariant: columns[:n_pairs] and values[:n_pairs] are the valid pairs before `at`. Cost: one read per byte.
     while True:
         at = _next_word(text, at)
         if text[at] == NEWLINE:
@@ -266,7 +263,7 @@ def _pairs(
 
 @compiled
 def _next_word(text: Text, at: int) -> int:
-    """Skip blanks, ``qid:`` pairs and a comment, which ends where its line does."""
+    """Return the position after spaces, ``qid:`` pairs and a comment."""
     while True:
         while text[at] != NEWLINE and ends_word(text[at]):
             at += 1

@@ -1,4 +1,4 @@
-"""Lines of labels and counts to stores, and back."""
+"""Read labeled text files into stores, and write labeled rows as text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ WIDTHS = ("n_columns", "n_labels")
 
 
 class Head(NamedTuple):
-    """The first line of an extreme-classification file: number of documents, and widths of the two matrices."""
+    """Header of an extreme-classification file: number of documents, columns and labels."""
 
     n_documents: int
     n_columns: int
@@ -34,13 +34,13 @@ class Head(NamedTuple):
 
 
 def _read_head(span: Span, options: dict[str, Any]) -> Head:
-    """Read the first line of an extreme-classification file."""
+    """Read the header of an extreme-classification file."""
     with open_bytes(span.url, span.compression, options) as file:
         first = next(whole_lines(file, span.url, piece_bytes=PIECE_BYTES >> 4), None)
     words = first.data.partition(b"\n")[0].split() if first else []
     if len(words) != 3 or not all(word.isdigit() for word in words):
         raise ValueError(
-            f"{span.url}, line 1: the first line of this format is 'documents columns labels', three whole numbers"
+            f"{span.url}, line 1 must be 'documents columns labels', three integers: check format="
         )
     return Head(*map(int, words))
 
@@ -52,15 +52,17 @@ def find_width(
     parse: Callable[[Piece], ParsedLines],
     wanted: tuple[int | None, int | None],
 ) -> tuple[int, int]:
-    """Return numbers of columns and labels: those asked for, those of the first lines, or those the text needs."""
-    # What the caller asks for goes before the first lines: several files may have been cut from a wider matrix.
+    """Return the numbers of columns and labels: requested ones, else those of the headers, else those of the text."""
+    # Requested widths take precedence over headers, since files may be parts of a wider matrix.
     check = partial(check_integer, at_least=1, at_most=MOST_COLUMNS)
     checked_widths = [
         width if width is None else check(name, width) for name, width in zip(WIDTHS, wanted, strict=True)
     ]
     widths = {(head.n_columns, head.n_labels) for head in heads}
     if len(widths) > 1 and None in checked_widths:
-        raise ValueError(f"the first lines differ in columns and labels, {sorted(widths)}: give both")
+        raise ValueError(
+            f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels"
+        )
     if None in checked_widths and not widths:
         needed = run_tasks(partial(_measure_widths, read=read, parse=parse), spans, name="measure")
         widths = {(max((a for a, _ in needed), default=0), max((b for _, b in needed), default=0))}
@@ -71,7 +73,9 @@ def find_width(
     )
     for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
         if not width and not heads:
-            raise ValueError(f"{name} is 0: {', '.join(span.url for span in spans)} holds no {name[2:-1]}")
+            raise ValueError(
+                f"{name}=0 must be at least 1: {', '.join(span.url for span in spans)} has no {name[2:-1]}"
+            )
         check(name, width)
     return n_columns, n_labels
 
@@ -79,13 +83,13 @@ def find_width(
 def _measure_widths(
     span: Span, *, read: Callable[[Span], Iterator[Piece]], parse: Callable[[Piece], ParsedLines]
 ) -> tuple[int, int]:
-    """Return the numbers of columns and labels that a span needs."""
+    """Return the numbers of columns and labels in a span."""
     shapes = [(part.rows.shape[1], part.labels.shape[1]) for part in map(parse, read(span))]
     return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
 
 
 def read_pieces(span: Span, *, headed: bool, block_bytes: int, options: dict[str, Any]) -> Iterator[Piece]:
-    """Yield the lines of a span, about ``block_bytes`` at a time."""
+    """Yield the lines of a span in chunks of about ``block_bytes``."""
     for whole in span.files():
         with open_bytes(whole.url, whole.compression, options) as file:
             # `pending` are pieces of one file since the last yield; line numbers and offsets count from the first.
@@ -125,46 +129,46 @@ def build_labelled_store(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
-    r"""Read labeled documents from text into a store that holds rows and labels.
+    r"""Read labeled documents from text files into a store with rows and labels.
 
     Parameters
     ----------
     sources : str or sequence of str
-        Paths, globs or fsspec URLs, also .gz, .bz2 or .zst.
+        Paths, glob patterns or fsspec URLs, also .gz, .bz2 or .zst.
     store : str or path-like
-        Local path or fsspec URL of the store to make.
+        Local path or fsspec URL of the new store.
     format : {"extreme", "svmlight"}, default="extreme"
-        Format of the text. ``"extreme"``: a first line ``documents columns labels``, then a line a document,
-        ``label,label,... column:value column:value ...``; a line may lack labels, columns or both.
-        ``"svmlight"``: no first line; empty lines and comments are no documents, and a document without entries and
-        labels is a first column of 0, as it is written. Classes of -1 and +1 are labels 0 and 1.
+        Format of the text. ``"extreme"``: a header ``documents columns labels``, then one line per document,
+        ``label,label,... column:value column:value ...``, possibly without labels or pairs. ``"svmlight"``: no header;
+        empty lines and comments are skipped, and a document without entries and labels has its first column set to 0.
+        Classes -1 and +1 become labels 0 and 1.
     n_columns, n_labels : int, optional
-        Widths of the two matrices; by default those of the first lines, or of the text, which is read once more.
+        Numbers of columns and labels; by default those of the headers, or of the text after an additional pass.
     zero_based : bool, default=True
-        Whether the first column is 0 in the text, and not 1. Labels count from 0.
+        Whether columns in the text start at 0 instead of 1. Labels start at 0.
     block_bytes : int, default=16777216
-        Bytes of text behind a block of rows.
+        Bytes of text per block of rows.
     append : bool, default=False
-        Whether to add the documents behind those of a finished store.
+        Whether to append to an existing store.
     storage_options, source_options : dict, optional
         Options of the file systems of the store and of the sources.
 
     Returns
     -------
     CountStore
-        The finished store, which holds rows and ``labels``.
+        Complete store, with rows and ``labels``.
 
     Raises
     ------
     ValueError
-        If a line cannot be read or does not fit the widths (it is named), or documents are not as many as a first
-        line says.
+        If a line is invalid or exceeds the widths (the message names it), or the number of documents differs from the
+        header.
     StoreError
-        If the store exists already, or ``append`` finds none or one of another width.
+        If the store exists, or with ``append`` does not exist or has another width.
 
     Notes
     -----
-    A task holds about five times ``block_bytes``. A build that was stopped goes on where it was: call it again.
+    Memory per task: about five times ``block_bytes``. Calling again after an interruption resumes the build.
 
     Examples
     --------
@@ -180,7 +184,7 @@ def build_labelled_store(
     block_bytes, options = check_size("block_bytes", block_bytes), source_options or {}
     spans = plan_spans(sources, Reading("line", block_bytes=block_bytes, storage_options=options))
     read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
-    # `parse` is made twice: to measure the text it takes what it finds, to write it holds lines to the width.
+    # Without widths `parse` accepts any column, to measure the text; with widths it checks them.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     first_spans = [
         span for whole in spans for span in whole.files() if not span.start and format == "extreme"
@@ -201,13 +205,13 @@ def build_labelled_store(
         write, find = partial(_write_parsed, draft.where, parse=parse), partial(find_block, draft.where)
         blocks = build_spans(spans, draft, read, write, find, name="parse-block")
         refuse_changed(draft.where, spans, options)
-        # A first line that promises other documents is told only now: counting before would be a pass of its own.
+        # The number of documents is checked last, since counting first would take an additional pass.
         n_rows, n_promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
         if not n_rows:
-            raise ValueError(f"no document at all in {sources}")
+            raise ValueError(f"{sources} has no documents, but must have at least one")
         if heads and n_promised != n_rows:
             raise ValueError(
-                f"the first line(s) of {sources} promise {n_promised} documents, but {n_rows} follow"
+                f"the header(s) of {sources} declare {n_promised} documents, but {n_rows} follow: correct the header"
             )
         return finish(draft, blocks)
 
@@ -228,24 +232,24 @@ def write_labelled_text(
     X : store, Dask array, SciPy sparse or ndarray, shape (n_documents, n_columns)
         Counts or features of the documents.
     path : str or path-like
-        Local path or fsspec URL; an ending .gz, .bz2 or .zst compresses.
+        Local path or fsspec URL; compressed if it ends in .gz, .bz2 or .zst.
     y : Dask array, SciPy sparse or ndarray, shape (n_documents, n_labels), optional
-        Not zero where a document has the label; by default the labels of the store X.
+        Indicator matrix, nonzero where a document has the label; by default the labels of the store X.
     format : {"extreme", "svmlight"}, default="extreme"
         Format of the text, as for :func:`build_labelled_store`.
     zero_based : bool, default=True
-        Whether the first column is written as 0, and not as 1. Labels count from 0.
+        Whether columns are written from 0 instead of 1. Labels start at 0.
     storage_options : dict, optional
         Options of the file system.
 
     Raises
     ------
     ValueError
-        If there are no labels, labels of other documents, or the format is unknown.
+        If there are no labels or another number of rows of labels, or the format is unknown.
 
     Notes
     -----
-    One pass, one block in memory; values have as many digits as float32 needs to come back.
+    One pass, with one block in memory; values have enough digits to restore every float32.
 
     Examples
     --------
@@ -258,11 +262,13 @@ def write_labelled_text(
     check_name("format", format, get_args(Format))
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
-        raise ValueError("y is None, but there must be labels: a matrix, or a store that holds labels")
+        raise ValueError("y=None must be a label matrix, unless X is a store with labels")
     rows, labels = lazy_rows(X), lazy_rows(y)
     if rows.shape[0] != labels.shape[0]:
-        raise ValueError(f"there are {rows.shape[0]} rows, but labels of {labels.shape[0]}")
-    # Rows and labels of a block are written together: blocks of either must hold the same documents.
+        raise ValueError(
+            f"y has {labels.shape[0]} rows, but must have {rows.shape[0]}, the number of rows of X"
+        )
+    # Rows and labels of a block are written together, so their chunks must match.
     if labels.chunks[0] != rows.chunks[0]:
         labels = labels.rechunk({0: rows.chunks[0]})
     first = 0 if zero_based else 1
@@ -276,7 +282,7 @@ def write_labelled_text(
 
 
 def _as_csr(block: Rows) -> CSRRows:
-    """Return a block in CSR layout, columns sorted and without duplicates."""
+    """Return a block as CSR, with sorted columns and without duplicates."""
     rows = sparse.csr_array(block if is_sparse(block) else np.asarray(block, np.float64))
     if not rows.has_canonical_format:
         rows = rows.copy()
@@ -285,19 +291,16 @@ def _as_csr(block: Rows) -> CSRRows:
 
 
 def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Iterator[str]:
-    """Yield the lines of a block, ``empty`` for a document without entries and labels.
-
-    Each number that occurs in the block is formatted once, as few do.
-    """
-    # Formatting takes longer than sorting, and counts are a handful of numbers. Nine digits give every float32 back,
-    # sixteen every whole number.
+    """Yield the lines of a block, and ``empty`` for a document without entries and labels."""
+    # Each distinct value is formatted once: formatting is slower than sorting, and counts have few distinct values.
+    # Nine digits restore every float32, sixteen every integer.
     unique_values, inverse = np.unique(rows.data, return_inverse=True)
     if not np.isfinite(unique_values).all():
-        raise ValueError("an entry is NaN or infinite, but labeled text holds finite numbers")
+        raise ValueError("an entry of X is NaN or infinite, but all must be finite: replace it")
     texts = [f"{value:.{16 if float(value).is_integer() else 9}g}" for value in unique_values.tolist()]
     columns, values = (rows.indices + first).tolist(), inverse.tolist()
     names = labels.indices.tolist()
-    # There is a blank between labels and pairs, also where either is missing.
+    # A space separates labels and pairs, even if either is empty.
     for i in range(rows.shape[0]):
         entries = range(rows.indptr[i], rows.indptr[i + 1])
         pairs = "".join(f" {columns[j]}:{texts[values[j]]}" for j in entries)

@@ -1,4 +1,4 @@
-"""Text files of a token or a word a line: sentences with tags, and the paths of Brown clusters."""
+"""Read tagged sentences (CoNLL), and read and write the paths of Brown clusters."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from dspectral.store.location import named_when_full
 
 @contextmanager
 def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
-    """Open a file to write, compressed as its name says; on this machine it has its name once it is whole."""
+    """Open a file for writing, compressed by its extension; local files are renamed into place when complete."""
     url = expand_path(path)
     is_local = "://" not in url and "::" not in url and (Path(url).is_file() or not Path(url).exists())
     temporary = f"{url}.{uuid4().hex}.partial" if is_local else url
@@ -41,14 +41,14 @@ _DIGITS = re.compile("[0-9]+")
 
 
 class TaggedSentences(NamedTuple):
-    """Sentences of words, and a tag for each word.
+    """Sentences of words with tags.
 
     Attributes
     ----------
     words : list of list of str
-        The words of each sentence.
+        Words of each sentence.
     tags : list of list of str
-        Their tags, in the same order.
+        Tags of the words.
     """
 
     words: list[list[str]]
@@ -62,29 +62,29 @@ def read_conll(
     tag_column: int = 2,
     storage_options: dict[str, Any] | None = None,
 ) -> TaggedSentences:
-    r"""Read words and tags from two of the columns between tabs; sentences end at empty lines.
+    r"""Read words and tags from two tab-separated columns; empty lines end sentences.
 
     Parameters
     ----------
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2; UTF-8.
     word_column, tag_column : int, default=1 and 2
-        Numbers of the two columns, from 1 on: 2 and 4 in the files of Universal Dependencies. Comments, which are lines
-        that begin with ``#`` and hold no tab, are left out. Where the first column is neither of the two and numbers
-        the tokens of a sentence, so are words of several tokens (``1-2``) and tokens of no word (``2.1``).
+        Numbers of the columns, from 1; 2 and 4 in files of Universal Dependencies. Comments (lines that start with
+        ``#`` and have no tab) are skipped. If the first column is not selected and numbers the tokens, multiword tokens
+        (``1-2``) and empty tokens (``2.1``) are skipped too.
     storage_options : dict, optional
         Options of the file system.
 
     Returns
     -------
     TaggedSentences
-        Words and tags, in the order of the file.
+        Words and tags, in file order.
 
     Raises
     ------
     ValueError
-        If a line has too few columns, an empty word or tag, or no UTF-8 (it is named), if the words are the numbers of
-        a file of Universal Dependencies, or there is no sentence.
+        If a line has too few columns, an empty word or tag, or is not UTF-8 (the message names it), the word column
+        holds the token numbers of Universal Dependencies, or there is no sentence.
 
     Examples
     --------
@@ -96,19 +96,19 @@ def read_conll(
     """
     for name, column in (("word_column", word_column), ("tag_column", tag_column)):
         if check_integer(name, column) < 1:
-            raise ValueError(f"{name} is {column}, but columns begin at 1")
+            raise ValueError(f"{name}={column} must be at least 1: columns start at 1")
     min_columns, width = max(word_column, tag_column), 0
     sentences = TaggedSentences([], [])
     rows: list[list[str]] = []
-    # `rows` are those of the sentence that is being read; an empty line closes it, or the end of the file.
+    # `rows` are the lines of the current sentence, which an empty line or EOF ends.
     for number, line in chain(numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
             word_rows = rows if 1 in (word_column, tag_column) else _drop_ranges(rows)
             if width == _UD_COLUMNS and word_column == 1 and len(rows) > 1 and _is_numbered(rows):
                 raise ValueError(
-                    f"{path} holds the numbers of tokens in column 1, as files of Universal Dependencies do: give "
-                    "word_column=2, and tag_column=4 or 5"
+                    f"word_column=1 of {path} has token numbers, as in Universal Dependencies, but must have words: "
+                    "use word_column=2, and tag_column=4 or 5"
                 )
             if word_rows:
                 sentences.words.append([row[word_column - 1] for row in word_rows])
@@ -119,21 +119,21 @@ def read_conll(
             width = len(fields)
         elif len(fields) > 1 or not line.startswith("#"):
             raise ValueError(
-                f"{path}, line {number} is {line!r:.60} of {len(fields)} column(s) between tabs, but it must have "
+                f"{path}, line {number} is {line!r:.60} of {len(fields)} column(s) between tabs, but must have "
                 f"{min_columns} columns, with a word in column {word_column} and a tag in column {tag_column}"
             )
     if not sentences.words:
-        raise ValueError(f"{path} holds no sentence")
+        raise ValueError(f"{path} has no sentences, but must have at least one")
     return sentences
 
 
 _UD_COLUMNS = 10
-"""Columns of a file of Universal Dependencies."""
+"""Number of columns in files of Universal Dependencies."""
 
 
 def _is_numbered(rows: list[list[str]]) -> bool:
-    """Report whether column 1 of a sentence numbers its tokens, with ranges (``1-2``) and empty tokens (``2.1``)."""
-    # `last` is the number of the token before; a range begins at the next one, an empty token stands behind one.
+    """Return whether column 1 of a sentence numbers its tokens, with ranges (``1-2``) and empty tokens (``2.1``)."""
+    # `last` is the number of the previous token. A range starts at the next number, an empty token follows `last`.
     last = next((int(row[0]) for row in rows if _DIGITS.fullmatch(row[0])), 1) - 1
     stop = last
     for row in rows:
@@ -151,7 +151,7 @@ def _is_numbered(rows: list[list[str]]) -> bool:
 
 
 def _drop_ranges(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows of a sentence that are its words."""
+    """Return the rows of a sentence without ranges and empty tokens."""
     return [row for row in rows if row[0].isdigit()] if _is_numbered(rows) else rows
 
 
@@ -163,25 +163,25 @@ def write_brown_paths(
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    """Write bit string, word and count with tabs between them, in the order of bit strings, frequent words first.
+    """Write tab-separated bit strings, words and counts, sorted by bit string and descending count.
 
     Parameters
     ----------
     path : str or path-like
-        Local path or any fsspec URL; an ending such as .gz compresses.
+        Local path or fsspec URL; compressed by an extension such as .gz.
     codes : sequence of str
-        Bit string of each word: the way from the root of the tree to its cluster.
+        Bit string of each word: the path from the root of the tree to its cluster.
     words : sequence of str
-        The words, without tabs and line breaks.
+        Words, without tabs and line breaks.
     counts : iterable of int
-        Number of times that each word occurs.
+        Count of each word.
     storage_options : dict, optional
         Options of the file system.
 
     Raises
     ------
     ValueError
-        If a word holds a tab or a line break, or there are not as many codes and counts as words.
+        If a word has a tab or a line break, or the arguments differ in length.
 
     Examples
     --------
@@ -194,7 +194,9 @@ def write_brown_paths(
     )
     for _, word, _ in lines:
         if any(blank in word for blank in "\t\n\r"):
-            raise ValueError(f"the word {word!r} holds a tab or a line break, but a paths file cannot")
+            raise ValueError(
+                f"the word {word!r} has a tab or a line break, which a paths file cannot contain: replace it"
+            )
     with written_whole(path, "wt", encoding="utf-8", newline="\n", **(storage_options or {})) as file:
         file.writelines(f"{code}\t{word}\t{count}\n" for code, word, count in lines)
 
@@ -202,7 +204,7 @@ def write_brown_paths(
 def read_brown_paths(
     path: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> list[tuple[str, str, int]]:
-    """Read bit strings, words and counts.
+    """Read the bit strings, words and counts of a paths file.
 
     Parameters
     ----------
@@ -214,13 +216,13 @@ def read_brown_paths(
     Returns
     -------
     list of (str, str, int)
-        Bit string, word and count of each line, in the order of the file.
+        Bit string, word and count of each line, in file order.
 
     Raises
     ------
     ValueError
-        If a line is not a bit string, a word and a count, or the file is not UTF-8; the line is named. If a bit string
-        begins another one, or a word is there twice.
+        If a line is not a bit string, a word and a count in UTF-8 (the message names it), a bit string is a prefix of
+        another one, or a word is repeated.
 
     Examples
     --------
@@ -232,18 +234,20 @@ def read_brown_paths(
     lines = []
     for number, line in numbered_lines(path, storage_options):
         fields = line.split("\t")
-        # The bit string may be empty: the only cluster of a tree of one.
+        # The bit string is empty if there is only one cluster.
         if len(fields) != 3 or set(fields[0]) - set("01") or not fields[2].isdecimal():
-            raise ValueError(f"{path}, line {number} is {line!r:.60}, but must be bit string, word and count")
+            raise ValueError(
+                f"{path}, line {number} is {line!r:.60}, but must be a bit string, a word and a count between tabs"
+            )
         lines.append((fields[0], fields[1], int(fields[2])))
-    # In the order of strings a code stands directly before those that begin with it.
+    # In sorted order a code directly precedes the codes that it is a prefix of.
     codes = sorted({code for code, _, _ in lines})
     for code, longer in pairwise(codes):
         if longer.startswith(code):
             raise ValueError(
-                f"{path}: the bit string {code!r} begins {longer!r}, but a cluster lies in no other"
+                f"{path}: bit string {code!r} is a prefix of {longer!r}, but clusters must be leaves"
             )
     words = sorted(word for _, word, _ in lines)
     if repeated := [word for word, after in pairwise(words) if word == after]:
-        raise ValueError(f"{path}: the word {repeated[0]!r:.60} is there twice, but a word has one cluster")
+        raise ValueError(f"{path}: the word {repeated[0]!r:.60} occurs twice, but must have one cluster")
     return lines

@@ -1,4 +1,4 @@
-"""Text and binary formats of word2vec."""
+"""Read and write word vectors in the text and binary formats of word2vec."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -19,10 +19,10 @@ from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
 READ_BYTES = 1 << 20
-"""Bytes of a binary file that are read at once."""
+"""Bytes per read of a binary file."""
 _SOME_WORDS = 1 << 12
 LONGEST_HEAD, LONGEST_WORD = 1 << 10, 1 << 20
-"""Most bytes of the first line, and of a word."""
+"""Maximum bytes of the header and of a word."""
 
 
 def read_word2vec(
@@ -32,36 +32,36 @@ def read_word2vec(
     errors: Literal["strict", "replace"] = "strict",
     storage_options: dict[str, Any] | None = None,
 ) -> tuple[list[str], NDArray[np.float32]]:
-    r"""Read word vectors in the formats of word2vec, or of GloVe, whose files have no first line of counts.
+    r"""Read word vectors in the formats of word2vec, or of GloVe, which has no header.
 
     Parameters
     ----------
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     binary : bool, optional
-        Whether the format is the binary one; by default if the file's name ends in .bin, unless the first vector shows
-        that it is not, or is.
+        Whether the format is binary; by default detected from the extension .bin and the first vector.
     errors : {"strict", "replace"}, default="strict"
-        Whether a word that is not UTF-8, as in files of word2vec's own tool, is an error, or its bytes become U+FFFD.
+        Whether a word that is not UTF-8 raises an error, or its invalid bytes become U+FFFD. Files of the original
+        word2vec tool may have such words.
     storage_options : dict, optional
         Options of the file system.
 
     Returns
     -------
     words : list of str
-        Distinct words, in the order of the file; only the first occurrence of a word counts.
+        Distinct words, in file order; only the first occurrence of a word is used.
     vectors : ndarray of float32, shape (n_words, n_dimensions)
         Vector of each word.
 
     Raises
     ------
     ValueError
-        If the first line is neither "words dimensions" nor a word and its numbers, a word is not UTF-8, a vector is not
-        of numbers, or the file ends early or goes on; the line or the word is named.
+        If the first line is neither "words dimensions" nor a word and its numbers, a word is not UTF-8, a vector is
+        invalid, or the file is truncated or too long; the message names the line or the word.
 
     Notes
     -----
-    Memory: ``4 * n_words * n_dimensions`` bytes, and 140 for each word: 3.8 GB for three million words of 300.
+    Memory: ``4 * n_words * n_dimensions`` bytes and 140 bytes per word, 3.8 GB for three million words of 300.
 
     Examples
     --------
@@ -86,8 +86,8 @@ def read_word2vec(
             n_dimensions, lines = len(head) - 1, chain([first], lines)
         else:
             raise ValueError(
-                f"{path}: the first line must be the numbers of words and of dimensions, or a word and its numbers, "
-                f"not {head!r:.60}"
+                f"{path}: the first line is {head!r:.60}, but must be the numbers of words and dimensions, or a word "
+                "and its vector: check binary="
             )
         n_known = n_words if len(head) == 2 else None
         entries = (
@@ -95,32 +95,33 @@ def read_word2vec(
             if binary
             else (_read_text(lines, path, n_known, n_dimensions))
         )
-        # A vector is written where the next new word stands: a repeated word's is overwritten, and nothing is copied.
+        # The next row is overwritten until it belongs to a new word, so repeated words need no copy.
         try:
             vectors = np.empty((_SOME_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
         except (ValueError, MemoryError) as error:
             raise ValueError(
-                f"{path}: the first line promises {n_words} words of {n_dimensions} numbers, more than memory holds"
+                f"{path}: the header declares {n_words} words of {n_dimensions} dimensions, which must fit in memory"
             ) from error
         words: dict[str, None] = {}
         n_read = 0
         for i, (word_bytes, vector) in enumerate(entries):
             word, n_read = _decode(word_bytes, path, i + 1, errors), i + 1
             if word not in words:
-                if len(words) == len(vectors):  # how many there are no first line has said
+                if len(words) == len(vectors):  # without a header the array grows
                     vectors.resize((2 * len(vectors), n_dimensions), refcheck=False)
-                with np.errstate(over="ignore"):  # what is beyond float32 is refused at the end, by its word
+                with np.errstate(over="ignore"):  # overflow is checked below
                     vectors[len(words)] = vector
                 words[word] = None
     if n_read > len(words):
-        warn(f"{path}: {n_read - len(words)} word(s) are there again; the first of each counts", stacklevel=2)
+        warn(
+            f"{path}: {n_read - len(words)} word(s) are repeated; only the first of each is used",
+            stacklevel=2,
+        )
     vectors.resize((len(words), n_dimensions), refcheck=False)
     word_list = list(words)
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
-        raise ValueError(
-            f"{path}: the vector of {word_list[bad[0]]!r:.60} has NaN, infinity or beyond 3.4e38"
-        )
+        raise ValueError(f"{path}: the vector of {word_list[bad[0]]!r:.60} must be finite and at most 3.4e38")
     return word_list, vectors
 
 
@@ -132,25 +133,25 @@ def write_word2vec(
     binary: bool | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    r"""Write word vectors, as gensim's ``KeyedVectors`` and word2vec's own tools read them.
+    r"""Write word vectors in the formats of word2vec, which gensim's ``KeyedVectors`` reads.
 
     Parameters
     ----------
     path : str or path-like
         Local path or any fsspec URL, also .gz or .bz2.
     words : sequence of str
-        Distinct words, without blanks.
+        Distinct words, without white space.
     vectors : ndarray, shape (n_words, n_dimensions)
-        Vector of each word, written in single precision, in text with all digits.
+        Vector of each word, written as float32.
     binary : bool, optional
-        Whether the format is the binary one; by default if the file's name ends in .bin.
+        Whether the format is binary; by default if the path ends in .bin.
     storage_options : dict, optional
         Options of the file system.
 
     Raises
     ------
     ValueError
-        If the words are not as many as the vectors, or one is empty, has a blank, or is there twice.
+        If the numbers of words and vectors differ, or a word is empty, has white space or is repeated.
 
     Examples
     --------
@@ -161,14 +162,18 @@ def write_word2vec(
     # The binary format is little-endian on every machine.
     path, vectors = expand_path(path), np.asarray(vectors, dtype="<f4")
     if isinstance(words, str):
-        raise TypeError(f"words is {words!r:.60}, but it must be a list of strings")
+        raise TypeError(f"words={words!r:.60} must be a list of strings")
     if vectors.ndim != 2 or len(words) != len(vectors):
-        raise ValueError(f"there are {len(words)} words, but vectors of shape {vectors.shape}")
-    # A word with a blank would be read as a word and a number.
+        raise ValueError(
+            f"vectors has shape {vectors.shape}, but must have {len(words)} rows, as many as words"
+        )
+    # A word with a space would be read as a word and a number.
     seen = set()
     for word in words:
         if word in seen or len(word.split()) != 1 or word != word.strip():
-            raise ValueError(f"{word!r} cannot be written: words must be distinct, and without blanks")
+            raise ValueError(
+                f"word {word!r} cannot be written: words must be distinct and without white space"
+            )
         seen.add(word)
     binary = _is_binary(path) if binary is None else binary
     with written_whole(path, "wb", **(storage_options or {})) as file:
@@ -187,12 +192,12 @@ def _decode(word_bytes: bytes, path: str, number: int, errors: str) -> str:
         return word_bytes.decode(errors=errors)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, word {number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}); errors='replace' reads on"
+            f"{path}, word {number}: {word_bytes!r:.60} is not UTF-8 ({error.reason}): use errors='replace'"
         ) from error
 
 
 def _has_binary_vectors(path: str, compression: str | None, options: dict[str, Any]) -> bool:
-    """Report whether vectors are binary: by the name, unless the first vector shows the other format."""
+    """Return whether vectors are binary, by the first vector, or by the extension if that is ambiguous."""
     with open_bytes(path, compression, options) as file:
         head, line = file.readline(LONGEST_HEAD).split(), file.readline(LONGEST_WORD)
     n_numbers = int(head[1]) if _is_header(head) else 0
@@ -203,12 +208,12 @@ def _has_binary_vectors(path: str, compression: str | None, options: dict[str, A
 
 
 def _is_header(head: list[bytes]) -> bool:
-    """Report whether the first line is the numbers of words and of dimensions."""
+    """Return whether the fields are the numbers of words and dimensions."""
     return len(head) == 2 and all(part.isdigit() and len(part) < 20 for part in head)
 
 
 def _parse_numbers(fields: list[bytes]) -> list[float] | None:
-    """Return the numbers that some fields are, None where one is none."""
+    """Return the fields as numbers, or None if one is not a number."""
     try:
         return [float(field) for field in fields]
     except ValueError:
@@ -216,14 +221,14 @@ def _parse_numbers(fields: list[bytes]) -> list[float] | None:
 
 
 def _read_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
-    """Yield the lines of a file with their ends, whatever bytes its words are."""
+    """Yield the lines of a file as bytes, with their line breaks."""
     for piece in whole_lines(file, path):
         yield from piece.data.splitlines(keepends=True)
 
 
 def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensions: int) -> Iterator[Entry]:
-    """Yield each line's word and numbers; without a number of words those of all lines."""
-    # `number` is that of the line before, `n_read` how many vectors were read.
+    """Yield the word and vector of ``n_words`` lines, or of all lines if it is None."""
+    # `number` is the current line number, `n_read` the number of vectors.
     number, n_read = (0 if n_words is None else 1), 0
     while n_words is None or n_read < n_words:
         line = next(lines, b"")
@@ -232,44 +237,50 @@ def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensi
             return
         if n_words is None and not line.strip():
             continue
-        # From the right: words of other tools may hold blanks.
+        # Split from the right: words written by other tools may have spaces.
         word, *fields = line.rstrip().rsplit(b" ", n_dimensions)
         if len(fields) != n_dimensions:
             word, *fields = line.rstrip().rsplit(None, n_dimensions) or [b""]
         vector = _parse_numbers(fields)
         if vector is None or len(vector) != n_dimensions:
-            raise ValueError(f"{path}, line {number}: expected a word and {n_dimensions} numbers")
-        if not line.endswith(b"\n"):  # its last number may have lost digits
+            raise ValueError(f"{path}, line {number} must be a word and {n_dimensions} numbers")
+        if not line.endswith(b"\n"):  # the last number may be truncated
             raise ValueError(
-                f"{path} ends in line {number} without a line end, as if it were cut: end the line"
+                f"{path}, line {number} must end with a line break: the file may be truncated, else add it"
             )
         yield word, vector
     if any(line.strip() for line in lines):
-        raise ValueError(f"{path} has more than the {n_words} words that its first line promises")
+        raise ValueError(
+            f"{path} has more than {n_words} words, the number in its header: correct the header"
+        )
 
 
 def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
-    """Yield each word and its vector; what follows a word's blank are the bytes of its numbers."""
-    # `data[at:]` is what was read and not yielded yet: a MiB and the rest of one word at most.
+    """Yield each word and its vector: the word, a space, and the bytes of the numbers."""
+    # `data[at:]` is the unprocessed part of the buffer: at most 1 MiB and one entry.
     data, at, n_bytes = b"", 0, 4 * n_dimensions
     for i in range(n_words):
         while (blank := data.find(b" ", at)) < 0 or len(data) <= blank + n_bytes:
             chunk = file.read(READ_BYTES)
             if blank < 0 and len(data) - at > LONGEST_WORD:
-                raise ValueError(f"{path}: word {i + 1} has more than {LONGEST_WORD:,} bytes")
+                raise ValueError(
+                    f"{path}: word {i + 1} must have at most {LONGEST_WORD:,} bytes: check binary="
+                )
             if not chunk:
                 missing_part = "word" if blank < 0 else "the vector of word"
                 raise ValueError(f"{path} ends in {missing_part} {i + 1} of {n_words}")
             data, at = data[at:] + chunk, 0
-        # Some programs end each vector with a line end and others do not: it is taken for no part of the next word.
+        # Some programs write a line break after each vector.
         yield data[at:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
         at = blank + 1 + n_bytes
     _refuse_more(file, data[at:], path, n_words)
 
 
 def _refuse_more(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:
-    """Refuse a file that goes on behind its last word; a compressed one is verified at its end."""
+    """Raise a ValueError if data follow the last word; reading to EOF also verifies a compressed file."""
     while rest or (rest := file.read(READ_BYTES)):
         if rest.strip():
-            raise ValueError(f"{path} has more than the {n_words} words that its first line promises")
+            raise ValueError(
+                f"{path} has more than {n_words} words, the number in its header: correct the header"
+            )
         rest = b""
