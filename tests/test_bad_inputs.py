@@ -56,9 +56,9 @@ LABELS = np.arange(12) % 2
     ("call", "said"),
     [
         (lambda: NgramHashing(ngram_range=3).fit(["a b"]), "ngram_range.*3"),
-        (lambda: NgramHashing(ngram_range=("a", "b")).fit(["a b"]), "ngram_range is"),
+        (lambda: NgramHashing(ngram_range=("a", "b")).fit(["a b"]), "ngram_range="),
         (lambda: NgramHashing(n_features="x").fit(["a b"]), "n_features.*'x'"),
-        (lambda: NgramHashing(alternate_sign=np.ones(2)).fit(["a b"]), "alternate_sign is"),
+        (lambda: NgramHashing(alternate_sign=np.ones(2)).fit(["a b"]), "alternate_sign="),
         (lambda: SketchedPCA(2, center=np.ones(2)).fit(ROWS), "center"),
         (lambda: WordVectorRepresentation(["a"], [[1.0]], weight="x").fit_transform(["a"]), "weight.*'x'"),
         (lambda: WordVectorRepresentation(["a"], [["x"]]).fit(), "vectors"),

@@ -1,4 +1,4 @@
-"""Counts of words in their contexts, and how the counts are scaled before they are decomposed."""
+"""Count words in contexts, and scale the counts for decomposition."""
 
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.cooccurrence.scaling import ContextScaling

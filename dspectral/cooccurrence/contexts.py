@@ -1,4 +1,4 @@
-"""How often words stand near each other, exactly: the rows of a CSR matrix one after the other, merged by addition."""
+"""Count word co-occurrences exactly, as rows of a CSR matrix that merge by addition."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
@@ -12,31 +12,31 @@ from dspectral.linalg.panels import cut_runs
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s, Sentences
 
 Context: TypeAlias = Literal["bag", "list", "zones"]
-"""Whether a context is a word wherever it stands in the window, a word at a position, or a word near by or farther."""
+"""Definition of a context: a word anywhere in the window, a word at a position, or a word in the near or far zone."""
 NEAR = 2
-"""Farthest distance of the nearer of the two zones of ``"zones"``."""
+"""Maximum distance in the near zone of ``"zones"``."""
 Sides: TypeAlias = Literal["both", "left", "right"]
-"""On which sides of a word its contexts are."""
+"""Sides of a word on which contexts are counted."""
 UNIT = 2.0**20
-"""Weights are multiples of 1 / UNIT: sums of up to 2**33 are then exact, in any order."""
+"""Weights are multiples of 1 / UNIT, so sums up to 2**33 are exact in any order."""
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-"""Number whose 64 runs of six bits are all different (Leiserson, Prokop and Randall 1998)."""
+"""De Bruijn sequence, whose 64 windows of six bits are distinct (Leiserson, Prokop and Randall 1998)."""
 PLACES = np.empty(64, dtype=np.uint8)
-"""Place of a bit, by the run of six bits that the number above, shifted by that place, begins with."""
+"""Position of a set bit, by the six leading bits of the product of the bit and ``DE_BRUIJN``."""
 for _bit in range(64):
     PLACES[((int(DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
 MAX_PAIRS = 1 << 20
-"""Pairs of a token and a context of rows that are counted in one go: 12 MB, which the allocator hands out again."""
+"""Maximum pairs of a token and a context per batch of rows: 12 MB, which the allocator reuses."""
 
 CSRParts: TypeAlias = tuple[Doubles, Int32s, Int64s]
 """``data``, ``indices`` and ``indptr`` of a CSR matrix."""
 
 
 class Window(NamedTuple):
-    """Which neighbors of a word are its contexts, and under which column each is counted.
+    """Context window of a word: positions, weights and columns.
 
-    Shapes: `weights, first` (n_positions,): the weight and the raw column of type 0 at each position; `columns`: of
-    raw ones.
+    Shapes: `weights, first` (n_positions,), the weight and the raw column of type 0 at each position; `columns`, the
+    hashed column of each raw column, or empty.
     """
 
     weights: Doubles
@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class ContextSettings(NamedTuple):
-    """Rule by which words count as contexts, for ``window_of``: a window has so many words on each side."""
+    """Parameters of ``window_of``; ``window`` is the number of words on each side."""
 
     n_types: int
     window: int
@@ -58,7 +58,7 @@ class ContextSettings(NamedTuple):
 
 
 class ContextCounts(NamedTuple):
-    """How often each word type has each context, shape (n_types, n_contexts), in so many tokens.
+    """Number of tokens, and counts of contexts of each word type, shape (n_types, n_contexts).
 
     >>> ContextCounts.of(Sentences.of([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
     array([[0., 1., 0.],
@@ -71,20 +71,20 @@ class ContextCounts(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
-        """Count the contexts in one block of sentences, by a rule for ``window_of``."""
+        """Count the contexts in one block of sentences; ``rule`` are arguments of ``window_of``."""
         context_window = window_of(n_types, window, **rule)
         ((data, indices, indptr),) = count_runs(sentences, n_types, context_window, [(0, n_types)])
-        if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
+        if len(data) < 2**31:  # same type as `indices`, which SciPy would otherwise copy
             indptr = indptr.astype(np.int32)
         counts = sparse.csr_array((data, indices, indptr), shape=(n_types, context_window.n_columns))
-        # The kernel leaves columns sorted and distinct; SciPy would look through all of them to find that out.
+        # Columns are sorted and distinct: setting the flag saves SciPy a scan.
         counts.has_canonical_format = True
         return cls(len(sentences.ids), counts)
 
     def merge(self, *others: Self) -> Self:
-        """Return the counts of all the sentences behind this summary and others."""
-        # Weights are multiples of 1 / UNIT, so that these sums are exact, and the same in any order of blocks.
-        # Not by engine.summary.add_fields: this room and the engine are neighbors on one floor.
+        """Return the counts of all sentences."""
+        # Weights are multiples of 1 / UNIT, so the sums are exact in any order of blocks.
+        # engine.summary.add_fields is not used, since this package must not import the engine.
         n_tokens, counts = self.n_tokens, self.counts
         for other in others:
             n_tokens, counts = n_tokens + other.n_tokens, counts + other.counts
@@ -100,28 +100,30 @@ def window_of(
     n_contexts: int | None = None,
     sides: Sides = "both",
 ) -> Window:
-    """Return a window as :func:`count_runs` takes it.
+    """Return the context window for :func:`count_runs`.
 
     >>> window_of(9, 3, distance_weighting=True, sides="right").weights.round(2)
     array([1.  , 0.5 , 0.33])
     """
     if n_types < 1:
-        raise ValueError(f"n_types is {n_types}, but there must be at least 1 word type")
+        raise ValueError(f"n_types={n_types} must be at least 1")
     if window < 1:
-        raise ValueError(f"window is {window}, but it must be at least 1 word on a side")
+        raise ValueError(f"window={window} must be at least 1, the number of words on each side")
     if context not in ("bag", "list", "zones"):
-        raise ValueError(f"context is {context!r}, but it must be 'bag', 'list' or 'zones'")
+        raise ValueError(f"context={context!r} must be 'bag', 'list' or 'zones'")
     if sides not in ("both", "left", "right"):
-        raise ValueError(f"sides is {sides!r}, but it must be 'both', 'left' or 'right'")
+        raise ValueError(f"sides={sides!r} must be 'both', 'left' or 'right'")
     if n_contexts is not None and not 1 <= n_contexts < 2**31:
-        raise ValueError(f"n_contexts is {n_contexts}, but it must be from 1 to 2**31 - 1, or None")
+        raise ValueError(f"n_contexts={n_contexts} must be from 1 to 2**31 - 1, or None")
     left, right = (0 if sides == "right" else window), (0 if sides == "left" else window)
-    # Columns are int32 in the counts, and positions are numbered in the same type.
+    # Columns and positions are int32.
     groups = {"bag": 1, "list": left + right, "zones": 1 + (window > NEAR)}[context]
     n_raw = n_types * groups
     if max(n_raw, left + right) >= 2**31:
-        raise ValueError(f"window {window} of {n_types} types has {n_raw} contexts: too many to number")
-    # The farthest on the left first: the order that count_runs walks through.
+        raise ValueError(
+            f"window={window} with n_types={n_types} has {n_raw} contexts, but must have fewer than 2**31: reduce one"
+        )
+    # Positions from left to right, the order of count_runs.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
     weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
     group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
@@ -131,9 +133,8 @@ def window_of(
 
 
 def _hash_columns(n: int, n_columns: int) -> Int32s:
-    """Return a column for each number below n, by the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
-    # Number i is mixed as the state `(i + 1)` times the constant. Products wrap at 64 bits, as those of unsigned
-    # arrays do.
+    """Return the hashed column of each integer below n, by SplitMix64 (Steele, Lea and Flood 2014)."""
+    # Integer i is hashed as the state (i + 1) times the constant; unsigned products wrap at 64 bits.
     x = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -141,7 +142,7 @@ def _hash_columns(n: int, n_columns: int) -> Int32s:
 
 
 class RowSums(NamedTuple):
-    """Sums of the row at hand, zero between rows, with bits for columns met, and for ``marks`` that are not zero."""
+    """Accumulator of one row: sums, a bitmap ``marks`` of columns with entries, and a bitmap ``tops`` of nonzero marks."""
 
     sums: Doubles
     marks: NDArray[np.uint64]
@@ -149,7 +150,7 @@ class RowSums(NamedTuple):
 
     @classmethod
     def of(cls, n_columns: int) -> "RowSums":
-        """Return an empty row."""
+        """Return an empty accumulator."""
         n_marks = -(-n_columns // 64)
         return cls(
             np.zeros(n_columns), np.zeros(n_marks, dtype=np.uint64), np.zeros(-(-n_marks // 64), np.uint64)
@@ -159,8 +160,7 @@ class RowSums(NamedTuple):
 @compiled
 def add_to_row(row: RowSums, column: int, value: float) -> None:
     """Add a value to a column."""
-    # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end. Bits are
-    # set without asking whether they are: most columns of a row are new, and none is waited for.
+    # Unsigned indices avoid the test for negative ones. Bits are set without a branch, since most columns are new.
     place, unit, low = np.uint64(column), np.uint64(1), np.uint64(63)
     mark = place >> np.uint64(6)
     row.marks[mark] |= unit << (place & low)
@@ -168,11 +168,11 @@ def add_to_row(row: RowSums, column: int, value: float) -> None:
     row.sums[place] += value
 
 
-# Bits in order are columns in order: no sorting, and no column is looked at that was not met but those of `tops`.
-# Invariant: data[:end] and indices[:end] hold the columns whose bits are cleared; their sums are zero again.
+# Iterating over set bits yields sorted columns without a sort. Cost: the entries, and one read per 4096 columns.
+# Invariant: data[:end] and indices[:end] hold the columns whose bits and sums are cleared.
 @compiled
 def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
-    """Write the columns that were met and their sums, and clear the row."""
+    """Append the entries of the row to ``data`` and ``indices``, clear the row, and return the new end."""
     unit, shift = np.uint64(1), np.uint64(58)
     for i in range(row.tops.size):
         top = row.tops[i]
@@ -196,25 +196,25 @@ def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
 def count_runs(
     sentences: Sentences, n_types: int, window: Window, runs: Sequence[tuple[int, int]]
 ) -> Iterator[CSRParts]:
-    """Add up the weights of the contexts of each word type, some types at a time."""
+    """Yield the context counts of each range of word types."""
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
+        raise ValueError(f"a sentence has word type {wrong}, but types must be from 0 to {n_types - 1}")
     tokens = Tokens(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.of(window.n_columns)
     for first, last in runs:
-        # Few rows at a time: memory that is asked of the system and given back anew costs more than the counting.
+        # In small batches of rows, so that the allocator reuses memory.
         ranges = [(first + a, first + b) for a, b in cut_runs(tokens.n_pairs[first:last], MAX_PAIRS)]
         yield _concatenate_rows([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in ranges])
 
 
 class Tokens(NamedTuple):
-    """The tokens of a block, type by type: their places in the text, and the first of each type.
+    """Tokens of a block grouped by type: positions in the text, and the start of each type.
 
-    Shapes: `extents` (n_tokens, 2): positions left and right in the sentence; `n_pairs` (n_types,): positions of all
-    tokens.
+    Shapes: `extents` (n_tokens, 2), the window size left and right within the sentence; `n_pairs` (n_types,), the
+    number of contexts of all tokens.
     """
 
     positions: Int64s
@@ -224,7 +224,7 @@ class Tokens(NamedTuple):
 
 
 def _concatenate_rows(parts: list[CSRParts]) -> CSRParts:
-    """Return the rows of several matrices, one after the other."""
+    """Concatenate the rows of CSR matrices."""
     if len(parts) == 1:
         return parts[0]
     sizes = [np.zeros(1, dtype=np.int64), *(np.diff(indptr) for _, _, indptr in parts)]
@@ -233,12 +233,11 @@ def _concatenate_rows(parts: list[CSRParts]) -> CSRParts:
     return np.concatenate(data), np.concatenate(indices), np.cumsum(np.concatenate(sizes))
 
 
-# Row by row: N[w, c] = sum of weights[p] over the tokens of type w and the positions p at which context c stands.
+# Row by row: N[w, c] = sum of weights[p] over the tokens of type w and the positions p with context c.
 #
-# Counting sort first lists the tokens of each type, so all pairs of one row come together: the row is summed in
-# a dense array that stays in a core's cache, where a matrix or a dictionary of pairs would miss it at each pair.
-# Invariant at the start of each row: `row` is zero, and data[:end] holds the rows before it. A row costs its pairs,
-# its distinct columns, and a look at each 4096th column.
+# A counting sort groups the tokens by type, so each row is summed in a dense array that fits the cache of a core.
+# Invariant at the start of each row: `row` is zero, and data[:end] holds the previous rows. Cost of a row: its pairs,
+# its distinct columns, and one read per 4096 columns.
 @compiled
 def _count(
     ids: Int32s,
@@ -250,7 +249,7 @@ def _count(
     row: RowSums,
 ) -> CSRParts:
     weights, first, columns = arrays
-    # No row has more entries than pairs, or than there are columns.
+    # A row has at most as many entries as pairs, and as columns.
     capacity = 0
     for word in range(start, stop):
         capacity += min(tokens.n_pairs[word], row.sums.size)
@@ -261,7 +260,7 @@ def _count(
         for k in range(tokens.starts[word], tokens.starts[word + 1]):
             place = tokens.positions[k]
             for position in range(left - tokens.extents[k, 0], left + tokens.extents[k, 1]):
-                # Positions skip the word itself: from -left to -1, then from 1 to right.
+                # Offsets are -left, ..., -1, 1, ..., right.
                 step = position - left
                 column = first[position] + ids[np.uint64(place + (step if step < 0 else step + 1))]
                 if columns.size:
@@ -272,8 +271,8 @@ def _count(
     return data[:end].copy(), indices[:end].copy(), indptr
 
 
-# Counting sort of the tokens by type, stable, O(n_tokens + n_types). Invariant of the second loop: the tokens of type
-# w that were visited fill places[starts[w]:next_place[w]].
+# Stable counting sort of the tokens by type, O(n_tokens + n_types). Invariant of the last loop: the visited tokens of
+# type w are positions[starts[w]:next_position[w]].
 @compiled
 def _tokens_by_type(
     ids: Int32s, offsets: Int64s, n_types: int, left: int, right: int
@@ -284,7 +283,7 @@ def _tokens_by_type(
         starts[ids[token] + 1] += 1
     for word in range(n_types):
         starts[word + 1] += starts[word]
-    # `extents` says how many positions on each side lie within the sentence, so that no later loop asks where one ends.
+    # `extents` limits the window to the sentence.
     next_place, n_pairs = starts[:-1].copy(), np.zeros(n_types, dtype=np.int64)
     positions, extents = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
     for i in range(offsets.size - 1):

@@ -1,9 +1,9 @@
-"""Rows of counts in two bytes an entry or so, and their sum over many blocks of sentences, row by row.
+"""Compress rows of counts to about two bytes per entry, and sum them over blocks of sentences.
 
-A piece holds some rows of one block of sentences: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as
-float64, the gaps between the columns of each row, a byte for each value, and the size of each row, padded to a whole
-number of 8 bytes. Gaps and sizes have seven bits in a byte, the lowest first, and the eighth where more follow. Most
-values are among the 255 smallest sums of weights, and the byte is the number of the sum; 0 stands for a rare value.
+A piece holds some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the gaps
+between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes. Gaps and
+sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of weights; 0
+marks a rare value.
 """
 
 from functools import lru_cache
@@ -17,13 +17,13 @@ from dspectral.cooccurrence.contexts import UNIT, CSRParts, RowSums, add_to_row,
 from dspectral.types import Doubles, Int32s, Int64s
 
 N_CODES = 256
-"""Codes of one byte; 0 stands for a value without one."""
+"""Number of codes; 0 marks a value without a code."""
 N_HEADER_NUMBERS = 3
-"""Numbers at the beginning of a piece."""
+"""Number of integers in the header of a piece."""
 
 
 class Coding(NamedTuple):
-    """The byte of the values that most counts of a block have, by their multiple of ``quantum``, or 0."""
+    """Codes of frequent values: ``codes[value / quantum]``, or 0, and the value of each code."""
 
     values: Doubles
     codes: NDArray[np.uint8]
@@ -31,7 +31,7 @@ class Coding(NamedTuple):
 
     @classmethod
     def of(cls, weights: Doubles) -> "Coding":
-        """Return the coding of counts that are sums of weights.
+        """Return the coding for sums of weights.
 
         >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
@@ -41,7 +41,7 @@ class Coding(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _build_coding(weights: bytes) -> Coding:
-    """Return the coding of weights, made once: it takes some 10 ms, and each block asks for it."""
+    """Return the coding for weights, cached because it takes about 10 ms."""
     whole = np.rint(np.frombuffer(weights) * UNIT).astype(np.int64)
     divisor = max(1, int(np.gcd.reduce(whole)))
     terms = np.unique(whole[whole > 0]) // divisor
@@ -57,7 +57,7 @@ def _build_coding(weights: bytes) -> Coding:
 
 
 def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
-    """Return rows of counts as a piece, of 14 bytes an entry at most: 2.2 for rows of some hundred words in 94,000."""
+    """Return rows of counts as a piece, of at most 14 bytes per entry, typically about two."""
     data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
     sizes = _measure_rows(data, indices, indptr, coding)
     n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in sizes)
@@ -73,7 +73,7 @@ def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
 def sum_of_packed(
     before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, capacity: int, row: RowSums
 ) -> CSRParts:
-    """Add pieces of the same rows to sums, exact in any order; memory is 12 bytes for each entry of the result."""
+    """Add pieces of the same rows to sums, exactly in any order. Memory: 12 bytes per entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     section_starts = np.concatenate(
         [np.empty((0, 4), dtype=np.int64), *(_section_starts(pieces, int(start)) for start in starts)]
@@ -96,7 +96,7 @@ def sum_of_packed(
 
 
 def _section_starts(pieces: Int64s, start: int) -> Int64s:
-    """Return where the sizes, gaps, codes and rare values of a piece begin; the last in numbers, else in bytes."""
+    """Return the byte offsets of the sizes, gaps and codes of a piece, and the index of its rare values."""
     n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + N_HEADER_NUMBERS])
     gaps = 8 * (start + N_HEADER_NUMBERS + n_rare)
     codes = gaps + n_gap_bytes
@@ -114,7 +114,7 @@ def _count_varint_bytes(value: np.uint64) -> int:
 
 @compiled
 def _write_varint(content: NDArray[np.uint8], position: int, value: np.uint64) -> int:
-    """Write a number, seven bits in a byte; return the place behind it."""
+    """Write a variable-length integer; return the next position."""
     while value >= np.uint64(128):
         content[position] = (value & np.uint64(127)) | np.uint64(128)
         value >>= np.uint64(7)
@@ -125,7 +125,7 @@ def _write_varint(content: NDArray[np.uint8], position: int, value: np.uint64) -
 
 @compiled
 def _read_varint(content: NDArray[np.uint8], position: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the number at a place, and the place behind it; both unsigned, so that no index is negative."""
+    """Return the variable-length integer at a position, and the next position."""
     byte, shift = np.uint64(content[position]), np.uint64(7)
     value = byte & np.uint64(127)
     position += np.uint64(1)
@@ -139,7 +139,7 @@ def _read_varint(content: NDArray[np.uint8], position: np.uint64) -> tuple[np.ui
 
 @compiled
 def _get_code(value: float, coding: Coding) -> int:
-    # Values are multiples of the quantum: the quotient is a whole number, and rounding only removes its last bit.
+    # Values are multiples of the quantum; adding 0.5 removes the rounding error of the quotient.
     multiple = np.int64(value / coding.quantum + 0.5) if value < coding.codes.size * coding.quantum else 0
     code = coding.codes[multiple] if multiple < coding.codes.size else 0
     return code if coding.values[code] == value else 0
@@ -147,7 +147,7 @@ def _get_code(value: float, coding: Coding) -> int:
 
 @compiled
 def _measure_rows(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding) -> Int64s:
-    """Return the numbers of entries, bytes of gaps, rare values, and bytes of sizes."""
+    """Return the numbers of entries, gap bytes, rare values and size bytes."""
     totals = np.zeros(4, dtype=np.int64)
     for i in range(indptr.size - 1):
         before, n = np.int64(-1), 0
@@ -163,7 +163,7 @@ def _measure_rows(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding
     return totals
 
 
-# Invariant: the four places are behind what was written of rows 0, ..., i - 1.
+# Invariant: the four section positions follow the data of rows 0, ..., i - 1.
 @compiled
 def _pack(
     data: Doubles,
@@ -197,10 +197,9 @@ def _pack(
         size = _write_varint(content, size, np.uint64(n))
 
 
-# Row by row over all pieces: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that stays in a
-# core's cache. Each entry is read once, so the cost is their number, where adding one matrix after the other would walk
-# through the growing total for each piece.
-# Invariant: the places of each piece are behind what it says of rows 0, ..., i - 1, and `row` is zero.
+# Row by row: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that fits the cache of a core.
+# Cost: one read per entry, whereas adding matrices one by one would read the total for each piece.
+# Invariant: the positions of each piece follow its data of rows 0, ..., i - 1, and `row` is zero.
 @compiled
 def _add_pieces(
     data: Doubles,
@@ -245,10 +244,10 @@ def _add_pieces(
                 rare,
             )
         n = min(n, row.sums.size)
-        if end + n > total.size:  # doubled, so that all copies cost no more than the result
+        if end + n > total.size:  # doubling keeps the total cost of copies linear
             longer = max(end + n, 2 * total.size)
             more_total, more_columns = np.empty(longer, dtype=np.float64), np.empty(longer, dtype=np.int32)
-            for k in range(end):  # not as slices: what would say that shapes differ takes seconds to compile
+            for k in range(end):  # slice assignments take seconds to compile
                 more_total[k], more_columns[k] = total[k], columns[k]
             total, columns = more_total, more_columns
         end = take_row(row, total, columns, end)

@@ -1,4 +1,4 @@
-"""Data to try things on, of any size and without a download."""
+"""Generate data sets of any size, without a download."""
 
 from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.datasets.counts import low_rank_counts

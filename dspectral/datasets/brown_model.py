@@ -1,4 +1,4 @@
-"""Sentences drawn from a Brown model: a hidden Markov model in which each word has one class."""
+"""Generate sentences from a Brown model: a hidden Markov model in which each word has one class."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from dspectral.inputs.parameters import RandomState
 
 
 class BrownSample(NamedTuple):
-    """Sentences as lists of words, and the class of each word of the model."""
+    """Sentences as lists of words, and the class of each word."""
 
     sentences: list[list[str]]
     classes: dict[str, int]
@@ -26,13 +26,13 @@ def brown_model_sentences(
     n_sentences : int
         Number of sentences.
     n_classes : int, default=5
-        Number of classes, which are the hidden states.
+        Number of classes (hidden states).
     n_words : int, default=50
-        Number of words; word i has class ``i % n_classes``, in it with weight ``1 / (i // n_classes + 1)``.
+        Number of words; word i has class ``i % n_classes`` and weight ``1 / (i // n_classes + 1)`` within it.
     length : int, default=20
-        Number of words of a sentence.
+        Number of words per sentence.
     seed : int, RandomState, Generator or None, default=0
-        Seed of the model; the first sentences are the same for any ``n_sentences``. None draws a new one.
+        Seed of the model; None draws a new one. The first sentences do not depend on ``n_sentences``.
 
     Returns
     -------
@@ -47,18 +47,18 @@ def brown_model_sentences(
     """
     for name, value in (("n_sentences", n_sentences), ("n_classes", n_classes), ("length", length)):
         if value < 1:
-            raise ValueError(f"{name} is {value}, but it must be 1 or more")
+            raise ValueError(f"{name}={value} must be at least 1")
     if n_words < n_classes:
-        raise ValueError(f"n_words is {n_words}, but each of {n_classes} classes needs a word")
+        raise ValueError(f"n_words={n_words} must be at least {n_classes}, the number of classes")
     seed = checked_seed(seed)
-    # The model has a stream of its own, so that more sentences of one seed are of the same model.
+    # The model has its own random stream, so it does not depend on the number of sentences.
     model = np.random.default_rng([seed, 0])
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)
     start = model.dirichlet(np.ones(n_classes))
     draw = np.random.default_rng([seed, 1]).random((n_sentences, length, 2))
     states = _draw_categories(np.broadcast_to(start, (n_sentences, n_classes)), draw[:, 0, 0])
     columns = []
-    # All sentences take each step together; a token uses two uniform numbers, one for the class and one for the word.
+    # All sentences are advanced together; a token uses two uniform numbers, for its class and its word.
     for t in range(length):
         if t:
             states = _draw_categories(transitions[states], draw[:, t, 0])
@@ -68,8 +68,7 @@ def brown_model_sentences(
 
 
 def _draw_categories(distributions: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    # The number of cumulated probabilities below a uniform number is a draw. Rounding may leave the last one below 1,
-    # hence the minimum.
+    # The number of cumulative probabilities below a uniform number is a draw. The minimum handles rounding of the last.
     below = np.cumsum(distributions, axis=1) < uniform[:, None]
     return np.asarray(np.minimum(below.sum(axis=1), distributions.shape[1] - 1))
 
@@ -77,10 +76,9 @@ def _draw_categories(distributions: NDArray[np.float64], uniform: NDArray[np.flo
 def _draw_words(
     states: NDArray[np.int64], uniform: NDArray[np.float64], n_classes: int, n_words: int
 ) -> NDArray[np.int64]:
-    # The words of class c are c, c + n_classes, c + 2 n_classes, ...: word i is of class i modulo n_classes, and its
-    # rank, by which its probability falls as 1 / (rank + 1), is the whole part of i / n_classes.
+    # Word i has class i % n_classes and rank i // n_classes; its probability is proportional to 1 / (rank + 1).
     sizes = (n_words - np.arange(n_classes) + n_classes - 1) // n_classes
-    # Classes may differ by one word: what is beyond a class's own has probability 0.
+    # Classes may differ by one word; ranks beyond a class have probability 0.
     ranks = np.arange(int(sizes.max()))
     emissions = np.where(ranks < sizes[:, None], 1.0 / (ranks + 1.0), 0.0)
     emissions /= emissions.sum(axis=1, keepdims=True)

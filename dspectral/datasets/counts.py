@@ -1,4 +1,4 @@
-"""Count matrices as text leaves them: a few topics per row over a Zipf background."""
+"""Generate text-like count matrices: a few topics per row and a Zipf background."""
 
 from functools import partial
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
 
 TOPICS_PER_ROW = 3
-"""Number of topics that a row mixes."""
+"""Number of topics per row."""
 
 
 class TopicParameters(NamedTuple):
-    """Distributions from which :func:`low_rank_counts` draws; ``noise`` is the share of words from the background.
+    """Distributions of :func:`low_rank_counts`; ``noise`` is the proportion of words from the background.
 
     Shapes: `topics` (n_components, n_columns), `popularity` (n_components,), `background` (n_columns,).
     """
@@ -44,11 +44,10 @@ def low_rank_counts(
     block_rows: int = 8192,
     seed: RandomState = 0,
 ) -> da.Array:
-    """Draw a sparse count matrix of low rank plus noise, with Zipf's column frequencies.
+    """Draw a sparse count matrix of low rank plus noise, with Zipf-distributed columns.
 
-    Each row mixes three topics at random weights. Each of its words comes from the background with
-    probability ``noise``, else from one of its topics, so the expected rows span ``n_components`` dimensions
-    when ``noise`` is 0, and one more otherwise.
+    Each row mixes three topics with random weights. Each of its words comes from the background with probability
+    ``noise``, else from one of its topics. The expected rows span ``n_components`` dimensions, plus one with noise.
 
     Parameters
     ----------
@@ -57,20 +56,20 @@ def low_rank_counts(
     n_components : int
         Number of topics, at most ``n_columns``.
     row_length : float, default=100.0
-        Mean number of words of a row, at least 1; a row's own number is one plus a Poisson number.
+        Mean number of words per row, at least 1; distributed as one plus a Poisson number.
     noise : float, default=0.3
-        Share of words from the background, in [0, 1].
+        Proportion of words from the background, in [0, 1].
     exponent : float, default=1.0
         Exponent of Zipf's law, in the background and within each topic; 0 for equal frequencies.
     block_rows : int, default=8192
-        Number of rows of a block. Other blocks give other rows.
+        Number of rows per block; the rows depend on it.
     seed : int, RandomState, Generator or None, default=0
-        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
+        Seed, combined with the block number for each block; None draws a new one.
 
     Returns
     -------
     Dask array of float32, shape (n_rows, n_columns)
-        Blocks of ``csr_array`` with sorted columns, drawn when they are computed, the same under every scheduler.
+        Lazy blocks of ``csr_array`` with sorted columns, identical under every scheduler.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def low_rank_counts(
     """
     _check(n_columns, n_components, noise, exponent)
     if row_length < 1:
-        raise ValueError(f"row_length is {row_length}, but a row has at least 1 word")
+        raise ValueError(f"row_length={row_length} must be at least 1")
     draw = partial(
         _draw_counts,
         n_columns=n_columns,
@@ -104,7 +103,7 @@ def low_rank_counts(
 def topic_parameters(
     n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
 ) -> TopicParameters:
-    """Return the distributions from which :func:`low_rank_counts` with these parameters draws."""
+    """Return the distributions of :func:`low_rank_counts` for the same parameters."""
     _check(n_columns, n_components, noise, exponent)
     depth = n_columns // n_components
     columns = np.arange(n_components)[:, None] + n_components * np.arange(depth)
@@ -116,11 +115,11 @@ def topic_parameters(
 
 def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:
     if not 1 <= n_components <= n_columns:
-        raise ValueError(f"n_components is {n_components}, but must be from 1 to n_columns, {n_columns}")
+        raise ValueError(f"n_components={n_components} must be from 1 to n_columns={n_columns}")
     if not 0 <= noise <= 1:
-        raise ValueError(f"noise is {noise}, but is a share, from 0 to 1")
+        raise ValueError(f"noise={noise} must be from 0 to 1")
     if exponent < 0:
-        raise ValueError(f"exponent is {exponent}, but frequencies fall: it must be at least 0")
+        raise ValueError(f"exponent={exponent} must be at least 0")
 
 
 def _draw_counts(
@@ -133,12 +132,11 @@ def _draw_counts(
     noise: float,
     exponent: float,
 ) -> CSRRows:
-    # Every random number is drawn in one order and in arrays, so a block depends on its seed and parameters alone.
-    # Cost: O(words) numbers, beside the sort of the cells.
+    # All random numbers are drawn as arrays in a fixed order. Cost: O(words) numbers, and the sort of the cells.
     lengths = 1 + generator.poisson(row_length - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
     topics = _draw_topics(generator, rows, n_rows, n_components)
-    # A word of topic j at rank r of its distribution is column j + k r, so no table of topics is needed.
+    # The word at rank r of topic j is column j + k r, so no table of topics is needed.
     topical = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
@@ -151,8 +149,8 @@ def _draw_counts(
 def _draw_topics(
     generator: np.random.Generator, rows: NDArray[np.int64], n_rows: int, n_components: int
 ) -> NDArray[np.int64]:
-    """Draw the topics and the mixture of every row, then one of its topics for every word."""
-    # Inverse distribution functions throughout: the same number of draws for any parameters.
+    """Draw the topics and mixture weights of every row, then a topic for every word."""
+    # Inverse transform sampling uses the same number of draws for any parameters.
     bounds = np.cumsum(popularity(n_components))[:-1]
     topics = np.searchsorted(bounds, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
     weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
@@ -165,14 +163,14 @@ def _draw_topics(
 
 
 def popularity(n_components: int) -> NDArray[np.float64]:
-    """Return the probability of each topic, falling as ``1 / sqrt(j + 1)``."""
+    """Return the probability of each topic j, proportional to ``1 / sqrt(j + 1)``."""
     weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
     weights /= weights.sum()
     return weights
 
 
 def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
-    """Return the probabilities of ranks 0 to n - 1: Zipf's density, integrated over each rank's unit interval."""
+    """Return the probabilities of ranks 0 to n - 1: the density ``x**-exponent`` integrated over unit intervals."""
     edges = np.arange(1.0, n + 2)
     cumulated = np.log(edges) if exponent == 1 else (edges ** (1 - exponent) - 1) / (1 - exponent)
     probabilities: NDArray[np.float64] = np.diff(cumulated) / cumulated[-1]
@@ -180,9 +178,8 @@ def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
 
 
 def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
-    """Return ranks of :func:`_zipf` for uniform numbers; the inverse has a closed form, so no table is needed."""
-    # The density is x^-exponent on [1, n + 1]; a uniform number is put through the inverse of its distribution
-    # function, and the rank is the unit interval that it falls in.
+    """Return ranks distributed as :func:`_zipf` for uniform numbers, by inverse transform sampling."""
+    # The inverse distribution function of the density x^-exponent on [1, n + 1] has a closed form.
     if exponent == 1:
         edge: NDArray[np.float64] = np.exp(uniform * np.log(n + 1.0))
     else:
@@ -192,9 +189,9 @@ def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[
 
 
 def count_cells(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> CSRRows:
-    """Return how often each cell of a matrix was drawn, as CSR with sorted columns."""
+    """Return the number of draws of each cell, as CSR with sorted columns."""
     n_rows, n_columns = shape
-    # A cell as one number, row * n_columns + column: sorted, equal ones are neighbors in the order of CSR.
+    # Sorting the cells as integers, row * n_columns + column, puts them in CSR order with duplicates adjacent.
     cells = rows * n_columns + columns
     cells.sort()
     first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))

@@ -1,4 +1,4 @@
-"""Dense random rows of independent normal numbers."""
+"""Generate dense rows of independent normal numbers."""
 
 from functools import partial
 from typing import Any
@@ -20,23 +20,23 @@ def gaussian_rows(
     dtype: DTypeLike = np.float64,
     seed: RandomState = 0,
 ) -> da.Array:
-    """Draw independent standard normal numbers: the flattest spectrum, hence the hardest case for a sketch.
+    """Draw independent standard normal numbers, whose flat spectrum is the hardest case for a sketch.
 
     Parameters
     ----------
     n_rows, n_columns : int
         Shape of the array.
     block_rows : int, default=4096
-        Number of rows of a block. Other blocks give other rows.
+        Number of rows per block; the rows depend on it.
     dtype : dtype, default=float64
         Type of the numbers, float32 or float64.
     seed : int, RandomState, Generator or None, default=0
-        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
+        Seed, combined with the block number for each block; None draws a new one.
 
     Returns
     -------
     Dask array, shape (n_rows, n_columns)
-        Drawn block by block when it is computed, the same under every scheduler.
+        Lazy blocks, identical under every scheduler.
 
     Examples
     --------

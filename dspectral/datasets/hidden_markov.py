@@ -1,4 +1,4 @@
-"""Sequences drawn from hidden Markov models that are known: an anchor HMM and a refinement HMM."""
+"""Generate sequences from an anchor HMM or a refinement HMM."""
 
 from functools import partial
 from typing import NamedTuple
@@ -16,15 +16,15 @@ from dspectral.types import LabelledSentences, Sentences
 def draw_sequences(
     model: HiddenMarkov, n_sequences: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Draw sequences that end by themselves, ids and states (n_tokens,) and offsets (n_sequences + 1,)."""
-    # The end of a sequence is one more column of the steps, beyond the states.
+    """Draw sequences with the model's end probabilities: ids, states (n_tokens,) and offsets (n_sequences + 1,)."""
+    # The last column of `steps` is the end of a sequence.
     starts = np.cumsum(model.initial)
     steps = np.cumsum(np.column_stack([model.transition, model.final]), axis=1)
     emissions = np.cumsum(model.emission.T, axis=1)
     active = np.arange(n_sequences)
     state = np.minimum(np.searchsorted(starts, rng.random(n_sequences)), model.n_states - 1)
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    # All sequences take each step together: as many rounds as the longest has tokens, each over those not yet ended.
+    # All sequences are advanced together; `active` are those that have not ended.
     while len(active):
         ids = draw_columns(emissions[state], rng)
         parts.append((active, state, ids))
@@ -32,7 +32,7 @@ def draw_sequences(
         is_active = next_states < model.n_states
         active, state = active[is_active], next_states[is_active]
     owner, states, ids = (np.concatenate(column) for column in zip(*parts, strict=True))
-    # Parts are in the order of steps, so a stable sort by sequence leaves the tokens of each in their order.
+    # Parts are in order of steps, so a stable sort by sequence preserves the order of tokens.
     order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_sequences))])
     return ids[order].astype(np.int32), states[order].astype(np.int32), offsets
@@ -40,16 +40,15 @@ def draw_sequences(
 
 def draw_columns(cumulative: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw a column for each row of cumulative probabilities."""
-    # A uniform number is scaled by the last sum, which rounding may leave off 1, so it never lies beyond the last
-    # column.
+    # Scaling by the last sum handles its rounding error.
     columns = np.sum(cumulative < rng.random((len(cumulative), 1)) * cumulative[:, -1:], axis=1)
     return np.asarray(columns, dtype=np.int64)
 
 
 class AnchorStream(NamedTuple):
-    """Sentences in blocks, drawn when they are read, and the model behind them; a corpus that estimators take.
+    """Corpus of lazily drawn blocks of sentences, and the true model.
 
-    Word ``h + 1`` is the anchor of state h, which no other emits; ``"<?>"`` is never drawn. Shapes: `counts`
+    Word ``h + 1`` is the anchor of state h, which no other state emits; ``"<?>"`` is never drawn. Shapes: `counts`
     (n_types,).
     """
 
@@ -69,7 +68,7 @@ def anchor_sentences(
     block_sentences: int = 10_000,
     seed: RandomState = 0,
 ) -> AnchorStream:
-    """Draw an anchor HMM, and sentences from it.
+    """Draw an anchor HMM and sentences from it.
 
     Parameters
     ----------
@@ -78,20 +77,20 @@ def anchor_sentences(
     n_states : int, default=4
         Number of hidden states.
     n_types : int, default=40
-        Number of words beside ``"<?>"``, above the number of states.
+        Number of words besides ``"<?>"``, greater than the number of states.
     mean_length : float, default=10.0
         Mean length of a sentence; lengths are geometric, at least 1.
     anchor_share : float, default=0.2
-        Share of a state's tokens that are its anchor, between 0 and 1; the rest are words that are no anchor.
+        Proportion of a state's tokens that are its anchor, between 0 and 1.
     block_sentences : int, default=10000
-        Number of sentences of a block.
+        Number of sentences per block.
     seed : int, RandomState, Generator or None, default=0
-        Seed of the model; block i is drawn by a generator keyed by it and i. None draws a new one.
+        Seed of the model, combined with the block number for each block; None draws a new one.
 
     Returns
     -------
     AnchorStream
-        Estimators of words fit it as it is. Words are counted, so all blocks are drawn once.
+        Corpus for estimators of words. All blocks are drawn once to count the words.
 
     Examples
     --------
@@ -102,21 +101,19 @@ def anchor_sentences(
     """
     if n_sentences < 1 or n_states < 1 or block_sentences < 1:
         raise ValueError(
-            f"n_sentences is {n_sentences}, n_states {n_states} and block_sentences {block_sentences}, but each "
-            "must be at least 1"
+            f"n_sentences={n_sentences}, n_states={n_states} and block_sentences={block_sentences} must be at least 1"
         )
     if n_types <= n_states:
-        raise ValueError(f"n_types is {n_types}, but must be above n_states, {n_states}")
+        raise ValueError(f"n_types={n_types} must be greater than n_states={n_states}")
     if not 0 < anchor_share < 1 or not mean_length >= 1:
         raise ValueError(
-            f"anchor_share is {anchor_share} and mean_length {mean_length}, but they must be between 0 and 1, and "
-            "at least 1"
+            f"anchor_share={anchor_share} must be between 0 and 1, and mean_length={mean_length} at least 1"
         )
-    seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
+    seed = checked_seed(seed)  # once, since the model and its blocks share the seed
     model = anchor_model(n_states, n_types, mean_length, anchor_share, seed)
     sizes = block_sizes(n_sentences, block_sentences)
     blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
-    # Blocks are drawn anew whenever they are read. Counting draws each once, and holds one at a time.
+    # Counting draws every block, one at a time.
     counts = np.zeros(n_types + 1, dtype=np.int64)
     for item in blocks.items:
         counts += np.bincount(blocks.read(item).ids, minlength=n_types + 1)
@@ -126,10 +123,9 @@ def anchor_sentences(
 def anchor_model(
     n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int
 ) -> HiddenMarkov:
-    """Draw parameters: transitions far from alike, an anchor for each state, other words in any state."""
+    """Draw parameters with distinct transitions, an anchor for each state, and other words in all states."""
     rng = np.random.default_rng([seed, n_states, n_types])
-    # Each state ends a sentence with the same probability, so lengths are geometric with the mean that is wanted. Type
-    # 0, "<?>", has no probability in any state: sentences drawn have no rare words.
+    # All states have the same end probability, so lengths are geometric. Type 0, "<?>", has probability 0.
     steps = rng.dirichlet(np.full(n_states, 0.3), n_states) * (1.0 - 1.0 / mean_length)
     emission = np.zeros((n_types + 1, n_states))
     emission[1 : n_states + 1] = anchor_share * np.eye(n_states)
@@ -140,16 +136,16 @@ def anchor_model(
 
 
 def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> Sentences:
-    """Draw one block: ``item`` is its number and how many sentences it has."""
+    """Draw one block; ``item`` is its number and its number of sentences."""
     ids, _, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
     return Sentences(ids, offsets)
 
 
 class LabelledStream(NamedTuple):
-    """Labeled sequences in blocks, drawn when they are read, and the model behind them.
+    """Corpus of lazily drawn blocks of labeled sequences, and the true model.
 
-    `words, labels`: types and labels, which are numbers, type 0 never drawn; `model`: the true parameters; `bounds`
-    (n_labels + 1,): label ``a`` has the states ``bounds[a]``, ..., ``bounds[a + 1] - 1``.
+    `words, labels`: integer types and labels, type 0 is never drawn; `bounds` (n_labels + 1,): label ``a`` has the
+    states ``bounds[a]``, ..., ``bounds[a + 1] - 1``.
     """
 
     words: list[int]
@@ -169,7 +165,7 @@ def refinement_sequences(
     block_sequences: int = 1000,
     seed: RandomState = 0,
 ) -> LabelledStream:
-    """Draw a refinement HMM, and labeled sequences from it.
+    """Draw a refinement HMM and labeled sequences from it.
 
     Parameters
     ----------
@@ -178,20 +174,20 @@ def refinement_sequences(
     n_labels : int, default=3
         Number of labels.
     n_refinements : int, default=2
-        Number of hidden states of each label.
+        Number of hidden states per label.
     n_types : int, default=12
-        Number of types of tokens, beside type 0.
+        Number of token types, besides type 0.
     mean_length : float, default=20.0
         Mean length of a sequence; lengths are geometric, at least 1.
     block_sequences : int, default=1000
-        Number of sequences of a block.
+        Number of sequences per block.
     seed : int, RandomState, Generator or None, default=0
-        Seed of the model; block i is drawn by a generator keyed by it and i. None draws a new one.
+        Seed of the model, combined with the block number for each block; None draws a new one.
 
     Returns
     -------
     LabelledStream
-        :class:`~dspectral.RefinementHMM` fits it as it is. Type 0, that of unseen tokens, is never drawn.
+        Corpus for :class:`~dspectral.RefinementHMM`. Type 0, for out-of-vocabulary tokens, is never drawn.
 
     Examples
     --------
@@ -208,8 +204,8 @@ def refinement_sequences(
         ("block_sequences", block_sequences),
     ):
         if value < 1:
-            raise ValueError(f"{name} is {value}, but must be at least 1")
-    seed = checked_seed(seed)  # once: blocks are drawn from the model of the same seed
+            raise ValueError(f"{name}={value} must be at least 1")
+    seed = checked_seed(seed)  # once, since the model and its blocks share the seed
     # Hidden state s belongs to label s // n_refinements.
     model = refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
     read = partial(draw_block, model=model, n_refinements=n_refinements, seed=seed)
@@ -219,8 +215,8 @@ def refinement_sequences(
 
 
 def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int) -> HiddenMarkov:
-    """Draw parameters whose refinements differ well: sparse emissions, and transitions far from alike."""
-    # Dirichlet parameters below 1 give distributions with most of their mass on few entries.
+    """Draw parameters with well-separated refinements: sparse emissions and distinct transitions."""
+    # Dirichlet parameters below 1 concentrate the mass on few entries.
     rng = np.random.default_rng(seed)
     steps = rng.dirichlet(np.full(n_states, 0.5), n_states) * (1.0 - 1.0 / mean_length)
     emission = np.zeros((n_types + 1, n_states))
@@ -232,6 +228,6 @@ def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int)
 def draw_block(
     item: tuple[int, int], *, model: HiddenMarkov, n_refinements: int, seed: int
 ) -> LabelledSentences:
-    """Draw one block: ``item`` is its number and how many sequences it has."""
+    """Draw one block; ``item`` is its number and its number of sequences."""
     ids, states, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
     return LabelledSentences(ids, (states // n_refinements).astype(np.int32), offsets)

@@ -1,4 +1,4 @@
-"""Labeled documents drawn from the model of one hidden state a document, in memory or block by block."""
+"""Generate labeled documents from a model with one hidden state per document, in memory or lazily."""
 
 from functools import partial
 from typing import NamedTuple, cast
@@ -15,7 +15,7 @@ from dspectral.types import CSRRows
 
 
 class StateParameters(NamedTuple):
-    """Weights (k,) of states, and their distributions of words (d, k) and labels (L, k)."""
+    """Weights (k,) of states, and distributions of words (d, k) and labels (L, k)."""
 
     weights: NDArray[np.float64]
     words: NDArray[np.float64]
@@ -25,7 +25,7 @@ class StateParameters(NamedTuple):
 def state_parameters(
     n_words: int, n_labels: int, n_states: int, *, concentration: float = 0.1, seed: RandomState = 0
 ) -> StateParameters:
-    """Draw parameters: Dirichlet columns, and weights between 1 and 2 before they are normalized.
+    """Draw parameters: Dirichlet columns, and weights uniform in [1, 2] before normalization.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def state_parameters(
     n_states : int
         Number of states k, at most the number of words.
     concentration : float, default=0.1
-        Parameter of the Dirichlet distributions: the smaller, the fewer words and labels a state has.
+        Parameter of the Dirichlet distributions; smaller values give fewer words and labels per state.
     seed : int, RandomState, Generator or None, default=0
         Seed of the draw; None draws a new one.
 
@@ -46,13 +46,15 @@ def state_parameters(
         Weights, and distributions of words and labels.
     """
     if not 1 <= n_states <= n_words:
-        raise ValueError(f"n_states is {n_states}, but must be from 1 to n_words, {n_words}")
+        raise ValueError(f"n_states={n_states} must be from 1 to n_words={n_words}")
     if n_labels < 1 or concentration <= 0:
-        raise ValueError(f"n_labels is {n_labels} and concentration {concentration}, but both are above 0")
+        raise ValueError(
+            f"n_labels={n_labels} must be at least 1, and concentration={concentration} greater than 0"
+        )
     generator = np.random.default_rng(checked_seed(seed))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
-    # A gamma number of small shape may underflow to 0, and a column of zeros has no distribution.
+    # Gamma numbers of small shape may underflow to 0, and a column of zeros cannot be normalized.
     words, labels = words + 1e-300, labels + 1e-300
     return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
 
@@ -68,38 +70,37 @@ def sample_labelled_documents(
     parameters: StateParameters | None = None,
     seed: RandomState = 0,
 ) -> tuple[CSRRows, CSRRows, StateParameters]:
-    """Draw documents and labels: a state for each document, then words and labels from the state.
+    """Draw a state for each document, then its words and labels from the state.
 
-    A document has each label independently, with probability ``n_labels_each`` times that of the state: as many
-    on average, and the labels' expectation is exactly their distribution while none of these is above 1.
+    Labels are independent, with probability ``n_labels_each`` times that of the state, at most 1.
 
     Parameters
     ----------
     n_documents : int
         Number of documents.
     n_words : int, default=1000
-        Number of words; not used where ``parameters`` are given.
+        Number of words; ignored if ``parameters`` is given.
     n_labels : int, default=100
-        Number of labels; not used where ``parameters`` are given.
+        Number of labels; ignored if ``parameters`` is given.
     n_states : int, default=10
-        Number of states; not used where ``parameters`` are given.
+        Number of states; ignored if ``parameters`` is given.
     length : float, default=40.0
-        Mean number of words of a document; its own number is Poisson and may be 0.
+        Mean number of words per document, Poisson distributed.
     n_labels_each : float, default=2.0
-        Mean number of labels of a document, which may have none.
+        Mean number of labels per document.
     parameters : StateParameters, optional
-        Distributions to draw from; by default :func:`state_parameters` of the same seed.
+        Distributions; by default :func:`state_parameters` with the same seed.
     seed : int, RandomState, Generator or None, default=0
         Seed of the draw; None draws a new one.
 
     Returns
     -------
     words : csr_array of float32, shape (n_documents, n_words)
-        Counts.
+        Word counts.
     labels : csr_array of float32, shape (n_documents, n_labels)
-        Ones where a document has a label.
+        Indicator matrix.
     parameters : StateParameters
-        Distributions that were drawn from.
+        True distributions.
 
     Examples
     --------
@@ -107,13 +108,13 @@ def sample_labelled_documents(
     >>> words.shape, labels.shape, parameters.weights.shape
     ((100, 1000), (100, 100), (10,))
     """
-    seed = checked_seed(seed)  # once: parameters and documents are of the same draw
+    seed = checked_seed(seed)  # once, since parameters and documents share the seed
     if parameters is None:
         parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
     generator = block_generator(seed, 0)
     states = generator.choice(len(parameters.weights), size=n_documents, p=parameters.weights)
     words = _draw_columns(generator, length * parameters.words, states)
-    # Points at these rates hit a label at least once with the probability wanted.
+    # A Poisson number of this rate is positive with the requested probability.
     labels = _draw_columns(
         generator, -np.log1p(-np.minimum(n_labels_each * parameters.labels, 1.0 - 1e-9)), states
     )
@@ -124,17 +125,17 @@ def sample_labelled_documents(
 def _draw_columns(
     generator: np.random.Generator, rates: NDArray[np.float64], states: NDArray[np.int64]
 ) -> CSRRows:
-    """Draw a Poisson number of each column, at the rates of each document's state, shape (d, k)."""
+    """Draw a Poisson number for each column, with the rates (d, k) of each document's state."""
     lengths = generator.poisson(rates.sum(axis=0)[states])
     rows = np.repeat(np.arange(len(states)), lengths)
     entry_states = states[rows]
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
-    for state in range(rates.shape[1]):  # all entries of a state at once, by the inverse of its distribution
+    for state in range(rates.shape[1]):  # all entries of a state, by inverse transform sampling
         is_state = entry_states == state
         bounds = np.cumsum(rates[:, state])
         columns[is_state] = np.searchsorted(bounds, uniform[is_state] * bounds[-1], side="right")
-    # Rounding of the product may reach the last sum, which would be a column too many.
+    # The minimum handles rounding at the last sum.
     columns = np.minimum(columns, len(rates) - 1)
     shape = (len(states), len(rates))
     counts = sparse.coo_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape).tocsr()
@@ -154,10 +155,10 @@ def labelled_counts(
     block_rows: int = 8192,
     seed: RandomState = 0,
 ) -> tuple[da.Array, da.Array]:
-    """Draw documents and their labels from the model of one hidden state a document, with noise.
+    """Draw lazy documents and labels from a model with one hidden state per document, with noise.
 
-    State j has the columns and the labels j, j + k, j + 2 k, ... for k states, by Zipf's law; with probability
-    ``noise`` a word or label is one of all of them, by Zipf's law too. States are as probable as ``1 / sqrt(j + 1)``.
+    State j of k has the columns and labels j, j + k, j + 2 k, ..., Zipf distributed. With probability ``noise`` a word
+    or label is Zipf distributed over all. The probability of state j is proportional to ``1 / sqrt(j + 1)``.
 
     Parameters
     ----------
@@ -170,22 +171,22 @@ def labelled_counts(
     n_states : int
         Number of states k, at most the number of columns and of labels.
     row_length : float, default=70.0
-        Mean number of words that are drawn for a document, at least 1; its own number is one plus a Poisson number.
+        Mean number of words per document, at least 1; distributed as one plus a Poisson number.
     labels_each : float, default=4.0
-        Mean number of labels that are drawn for a document, as for words; a label that is drawn twice is one entry.
+        Mean number of draws of labels per document, distributed like words; repeated draws are one label.
     noise : float, default=0.3
         Probability in [0, 1] that a word or label does not come from the state.
     block_rows : int, default=8192
-        Number of rows of a block. Other blocks give other rows.
+        Number of rows per block; the rows depend on it.
     seed : int, RandomState, Generator or None, default=0
-        Block i is drawn by a generator keyed by the seed and i; None draws a new seed.
+        Seed, combined with the block number for each block; None draws a new one.
 
     Returns
     -------
     counts : Dask array of float32, shape (n_rows, n_columns)
-        Blocks of ``csr_array``, drawn when they are computed, the same under every scheduler.
+        Lazy blocks of ``csr_array``, identical under every scheduler.
     labels : Dask array of float32, shape (n_rows, n_labels)
-        Ones where a document has a label, cut into blocks as the counts are.
+        Indicator matrix, with the row chunks of the counts.
 
     Examples
     --------
@@ -194,13 +195,13 @@ def labelled_counts(
     ((4, 1), (1000, 60), 1.0)
     """
     if not 1 <= n_states <= min(n_columns, n_labels):
-        raise ValueError(f"n_states is {n_states}, but must be from 1 to {min(n_columns, n_labels)}")
+        raise ValueError(f"n_states={n_states} must be from 1 to {min(n_columns, n_labels)}")
     if not 0 <= noise <= 1:
-        raise ValueError(f"noise is {noise}, but is a share, from 0 to 1")
-    arrays, seed = [], checked_seed(seed)  # once: words and labels share their states
+        raise ValueError(f"noise={noise} must be from 0 to 1")
+    arrays, seed = [], checked_seed(seed)  # once, since words and labels share their states
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         if mean < 1:
-            raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
+            raise ValueError(f"the mean number of {name}, {mean}, must be at least 1")
         draw = partial(
             _draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels"
         )
@@ -228,17 +229,17 @@ def _draw(
     noise: float,
     present: bool,
 ) -> CSRRows:
-    # The same states for words and labels: both begin with them.
+    # Words and labels draw the states first, so they are the same.
     states = np.searchsorted(np.cumsum(popularity(n_states))[:-1], generator.random(n_rows), side="right")
     if present:
-        # After the states, labels take numbers that the words of the same block never reach.
+        # After the states, labels continue with an independent random stream.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
     lengths = 1 + generator.poisson(mean - 1, size=n_rows)
     rows = np.repeat(np.arange(n_rows), lengths)
     from_state = generator.random(len(rows)) >= noise
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
-    # A column of state j at rank r is j + n_states r, as in low_rank_counts; noise has ranks over all columns.
+    # Rank r of state j is column j + n_states r, as in low_rank_counts; noise has ranks over all columns.
     columns[from_state] = states[rows[from_state]] + n_states * zipf_rank(
         uniform[from_state], width // n_states, 1.0
     )

@@ -1,4 +1,4 @@
-"""Lazy arrays whose blocks are drawn at random, the same under every scheduler."""
+"""Lazy arrays of random blocks, identical under every scheduler."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,12 +21,12 @@ def random_rows(
     meta: Rows,
     name: str,
 ) -> da.Array:
-    """Return a Dask array whose row blocks a function draws. Shapes: returns (n_rows, n_columns)."""
+    """Return a Dask array (n_rows, n_columns) whose row blocks are drawn by a function."""
     for parameter, value in (("n_rows", n_rows), ("n_columns", n_columns), ("block_rows", block_rows)):
         check_integer(parameter, value, at_least=1)
     sizes = block_sizes(n_rows, block_rows)
     return da.map_blocks(
-        # All blocks but the last are of one size: two numbers say all sizes, however many blocks there are.
+        # All blocks except the last have one size, so two numbers describe all sizes.
         partial(_draw_block, draw=draw, sizes=(block_rows, sizes[-1]), n_blocks=len(sizes), seed=seed),
         chunks=(tuple(sizes), (n_columns,)),
         dtype=meta.dtype,
@@ -36,12 +36,12 @@ def random_rows(
 
 
 def block_sizes(n: int, block_size: int) -> list[int]:
-    """Return the sizes of blocks that hold ``n`` items: ``block_size`` each, but for what is left in the last."""
+    """Return the sizes of blocks of ``n`` items: ``block_size`` each, and the remainder in the last."""
     return [min(block_size, n - start) for start in range(0, n, block_size)]
 
 
 def block_generator(seed: int, block: int) -> np.random.Generator:
-    """Return the generator of one block: a counter-based one (Salmon et al. 2011), so streams never meet.
+    """Return the random generator of one block: counter-based (Salmon et al. 2011), with independent streams.
 
     >>> block_generator(0, 3).integers(100, size=3) == block_generator(0, 3).integers(100, size=3)
     array([ True,  True,  True])
@@ -50,7 +50,7 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
 
 
 def checked_seed(seed: RandomState) -> int:
-    """Return the number behind a seed of any kind."""
+    """Return an integer seed for a seed of any type."""
     if isinstance(seed, Integral):
         return check_integer("seed", seed, at_least=0)
     return resolve_seed(seed)

@@ -1,4 +1,4 @@
-"""Text that every machine has: what the Python standard library says of itself."""
+"""Docstrings and comments of the Python standard library, as a corpus available on every machine."""
 
 import ast
 import math
@@ -20,14 +20,14 @@ from dspectral.inputs.parameters import RandomState
 from dspectral.paths import expand_path
 
 EXCLUDED_FOLDERS = frozenset({"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"})
-"""Folders of tests, and of what is installed beside the library."""
+"""Folders of tests and of installed packages."""
 MIN_WORDS = 4
-"""Number of words below which a text is left out."""
+"""Minimum number of words of a text."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class LabelledDocuments(NamedTuple):
-    """Texts with one label each, and `unread`, the files that could not be parsed and gave no text."""
+    """Texts with one label each, and `unread`, the files that could not be parsed."""
 
     texts: list[str]
     labels: list[str]
@@ -35,7 +35,7 @@ class LabelledDocuments(NamedTuple):
 
 
 class Intents(NamedTuple):
-    """A classification task; no text occurs twice in it, letter case aside."""
+    """Classification task; texts are distinct, ignoring case."""
 
     train_texts: list[str]
     train_labels: list[str]
@@ -47,8 +47,8 @@ class Intents(NamedTuple):
 def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     """Read the docstrings and comments of the Python standard library.
 
-    A document is one docstring, or one run of lines that hold nothing but a comment; white space is collapsed, and
-    documents of fewer than four words are left out. Its label is the module or top-level package.
+    A document is one docstring, or one block of consecutive comment lines, with white space collapsed. Documents of
+    fewer than four words are skipped. The label is the module or top-level package.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     Returns
     -------
     LabelledDocuments
-        Texts and labels in order of the files' names, and in each file its docstrings before its comments.
+        Texts and labels sorted by file name; in each file docstrings precede comments.
 
     Raises
     ------
     FileNotFoundError
-        If the folder holds no Python source, as in an interpreter that comes with compiled files only.
+        If the folder has no Python source, for example in an interpreter with compiled files only.
 
     Examples
     --------
@@ -75,7 +75,9 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
     root = Path(expand_path(root or sysconfig.get_path("stdlib")))
     files = _sources(root)
     if not files:
-        raise FileNotFoundError(f"no Python source in {root}, where this interpreter's standard library lies")
+        raise FileNotFoundError(
+            f"root={root} has no Python source: pass the root of a source distribution of Python"
+        )
     result = LabelledDocuments([], [], [])
     for path in files:
         name = path.relative_to(root)
@@ -98,28 +100,29 @@ def standard_library_intents(
     seed: RandomState = 0,
     documents: LabelledDocuments | None = None,
 ) -> Intents:
-    """Make a classification task of the standard library.
+    """Make a classification task from the standard library.
 
     Parameters
     ----------
     n_labels : int, default=20
-        Number of labels; the most frequent ones are kept.
+        Number of labels; the most frequent ones are used.
     test_share : float, default=0.3
-        Share of the texts of each label to test on, between 0 and 1; at least one text is on either side.
+        Proportion of test texts of each label, between 0 and 1; each label has at least one training and test text.
     seed : int, RandomState, Generator or None, default=0
         Seed of the split; None draws a new one.
     documents : LabelledDocuments, optional
-        Documents to split, by default those of :func:`standard_library_documents`.
+        Documents to split; by default those of :func:`standard_library_documents`.
 
     Returns
     -------
     Intents
-        The task. Of texts that occur several times one is kept; those under two labels are unlabeled.
+        Classification task. Duplicate texts are removed; texts with several labels are unlabeled.
 
     Raises
     ------
     ValueError
-        If ``n_labels`` is below 2 or above the labels with two texts, or ``test_share`` not between 0 and 1.
+        If ``n_labels`` is below 2 or above the number of labels with two texts, or ``test_share`` is not between 0
+        and 1.
 
     Examples
     --------
@@ -130,19 +133,21 @@ def standard_library_intents(
     (2, 2, ['x y z w'])
     """
     if not 0 < test_share < 1:
-        raise ValueError(f"test_share is {test_share}, but is a share between 0 and 1")
+        raise ValueError(f"test_share={test_share} must be between 0 and 1")
     labels_by_key, texts_by_key = _unique_texts(documents or standard_library_documents())
     counts = Counter(label for label in labels_by_key.values() if label is not None)
     kept = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
     if n_labels < 2 or len(kept) < n_labels or counts[kept[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
-        raise ValueError(f"n_labels is {n_labels}, but must be from 2 to {usable}, the labels with two texts")
+        raise ValueError(
+            f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts"
+        )
     generator = np.random.default_rng(checked_seed(seed))
     intents = Intents([], [], [], [], [])
-    for label in kept:  # each label is split by itself, so both sides have all labels
+    for label in kept:  # stratified split
         keys = [key for key, text_label in labels_by_key.items() if text_label == label]
         order = generator.permutation(len(keys))
-        # At least one text of each label is on either side.
+        # Each label has at least one training and one test text.
         n_test = min(max(1, round(test_share * len(keys))), len(keys) - 1)
         for position, i in enumerate(order.tolist()):
             side = intents[2:4] if position < n_test else intents[:2]
@@ -156,11 +161,11 @@ def standard_library_intents(
 
 
 def _unique_texts(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the label of every distinct text, None if it has several, and the text as it first stood."""
+    """Return the label of each distinct text (None for several labels), and its first spelling."""
     labels_by_key: dict[str, str | None] = {}
     texts_by_key: dict[str, str] = {}
     for text, label in zip(documents.texts, documents.labels, strict=True):
-        # A text with several labels says nothing about any of them: it is kept, but without a label.
+        # A text with several labels is kept without a label.
         key = text.casefold()
         texts_by_key.setdefault(key, text)
         labels_by_key[key] = label if labels_by_key.get(key, label) == label else None
@@ -168,20 +173,20 @@ def _unique_texts(documents: LabelledDocuments) -> tuple[dict[str, str | None], 
 
 
 def _sources(root: Path) -> list[Path]:
-    """Return the library's files; file systems list folders in different orders, so paths are sorted."""
+    """Return the source files, sorted, since file systems list folders in different orders."""
     file_texts: list[Path] = []
     for folder, subfolders, names in os.walk(root):
-        # Not even looked through: installed packages may be ten times the library.
+        # Installed packages may be ten times as large as the library, and are not listed.
         subfolders[:] = set(subfolders) - EXCLUDED_FOLDERS
         file_texts.extend(Path(folder, name) for name in names if name.endswith(".py"))
     return sorted(file_texts)
 
 
 def _parse(path: Path) -> tuple[str, ast.Module]:
-    with tokenize.open(path) as file:  # heeds a declared encoding
+    with tokenize.open(path) as file:  # respects a declared encoding
         source = file.read()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what their authors may be told of is not this reader's business
+        warnings.simplefilter("ignore")  # warnings concern the authors of the sources
         return source, ast.parse(source)
 
 
@@ -193,10 +198,10 @@ def _documents(source: str, tree: ast.Module) -> Iterator[str]:
 
 
 def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
-    """Yield the runs of comment lines: those that begin with a hash outside of any string."""
+    """Yield blocks of consecutive comment lines: lines that start with ``#`` outside of strings."""
     texts = [line.strip() for line in lines]
     file_texts = [number for number, text in enumerate(texts, 1) if text.startswith("#")]
-    # A line of a string may begin with a hash; all its lines but the first are left out.
+    # Lines of a multi-line string after the first may start with "#": they are excluded.
     in_string: set[int] = set()
     for node in _iterate_nodes(tree, file_texts):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None:
@@ -215,7 +220,7 @@ def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
 
 
 def _iterate_nodes(tree: ast.AST, lines: list[int]) -> Iterator[ast.AST]:
-    """Yield the nodes with one of these lines, given in ascending order, behind their first: few nodes have any."""
+    """Yield the nodes that span one of the sorted ``lines`` after their first line."""
     stack = [tree]
     while stack:
         node = stack.pop()

@@ -104,7 +104,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
     lazy, given = is_lazy(y), label_array(y)
     if given.shape[:1] != (n_rows,):
         raise ValueError(
-            f"y has classes of {given.shape[0] if given.shape else 0} documents, but must have {n_rows}, as many as X"
+            f"y has classes of {given.shape[0] if given.shape else 0} documents, but X has {n_rows}: they must be equal"
         )
     if len(given.shape) == 1 and not lazy:
         return _encode_labels(given)

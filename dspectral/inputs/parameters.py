@@ -55,7 +55,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
         raise ValueError(f"{name}={format_value(number)} must be {expected}")
     if abs(number) > MOST:
-        raise ValueError(f"{name}={format_value(number)} must be {expected} that fits int64")
+        raise ValueError(f"{name}={format_value(number)} must be {expected} that fits 64 bits")
     return number
 
 

@@ -153,7 +153,7 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
     """Return the column names from any supported source."""
     if terms is None:
         raise ValueError(
-            "terms=None needs a model with column names: pass a store with a vocabulary or keep_terms, "
+            "the columns have no names: pass terms=, such as a store with a vocabulary or keep_terms, "
             "NgramHashing(...).kept_terms(texts), or a list of names"
         )
     known = _extract_names(terms)
@@ -166,7 +166,7 @@ def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
         columns = np.array(list(known), dtype=np.int64)
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_columns:
             raise ValueError(
-                f"terms has a name for column {columns.max()}, but columns must be from 0 to {n_columns - 1}"
+                f"terms has a name for column {columns.max()}, but the model has {n_columns} columns, from 0"
             )
         return ColumnNames(columns, [str(name) for name in known.values()], np.ones(len(columns)))
     names = [str(name) for name in known]
@@ -195,7 +195,7 @@ def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str
         found: NDArray[Any] = terms.get_feature_names_out()
         return found
     if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | np.ndarray):
-        raise TypeError(f"terms={terms!r:.60} must be a store, KeptTerms, a list or a dict of column names")
+        raise TypeError(f"terms={terms!r:.60} must name columns: pass a store, KeptTerms, a list or a dict")
     return terms
 
 

@@ -1,3 +1,3 @@
-"""Transformers from texts to rows: hashed n-grams, and weights learned from counts."""
+"""Transform texts to rows of hashed n-grams, and counts to tf-idf weights."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Analyzers of scikit-learn, from a text to its n-grams, as tokenizers that stores and saved models can name."""
+"""Wrap scikit-learn's analyzers as named tokenizers for stores and saved models."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from dspectral.text.tokenizers import RULES, Tokenizer, TokenizerLike, as_tokeni
 from dspectral.types import Documents
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
-"""scikit-learn's pattern of a word, which is the library's own rule as well."""
+"""Default ``token_pattern`` of scikit-learn, implemented by the built-in tokenizer."""
 Accents: TypeAlias = Literal["ascii", "unicode"] | Callable[[str], str] | None
 Unit: TypeAlias = Literal["word", "char", "char_wb"] | Callable[[str], Sequence[str]]
 
 
 class Analysis(NamedTuple):
-    """Arguments of scikit-learn's ``CountVectorizer`` that say what the n-grams of a text are."""
+    """Arguments of scikit-learn's ``CountVectorizer`` that define the n-grams of a text."""
 
     analyzer: Unit
     ngram_range: tuple[int, int]
@@ -35,12 +35,12 @@ class Analysis(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the library's own loops give these n-grams."""
+        """Whether the built-in tokenizers support these arguments."""
         options = self.analyzer, self.token_pattern, self.stop_words, self.strip_accents, self.preprocessor
         return options == ("word", TOKEN_PATTERN, None, None, None)
 
     def as_tokenizer(self) -> Tokenizer:
-        """Return the analyzer under a name that is made of its arguments."""
+        """Return the analyzer as a tokenizer named by its arguments."""
         options = {name: value for name, value in self._asdict().items() if value != _DEFAULTS[name]}
         self._check(options)
         options["ngram_range"] = tuple(map(int, self.ngram_range))
@@ -54,17 +54,13 @@ class Analysis(NamedTuple):
         return Tokenizer(name, Analyzer(tuple(sorted(options.items()))))
 
     def _check(self, options: dict[str, Any]) -> None:
-        """Refuse what scikit-learn ignores, and what is not possible."""
+        """Raise an error for invalid arguments, and for those that scikit-learn would ignore."""
         low, high = self.ngram_range
         if not (isinstance(low, Integral) and isinstance(high, Integral) and 1 <= low <= high):
-            raise ValueError(
-                f"ngram_range is {self.ngram_range!r}, but must be two integers, 1 <= low <= high"
-            )
+            raise ValueError(f"ngram_range={self.ngram_range!r} must be two integers, 1 <= low <= high")
         check_flag("lowercase", self.lowercase)
         if not isinstance(self.token_pattern, str):
-            raise TypeError(
-                f"token_pattern is {self.token_pattern!r:.60}, but it must be a regular expression"
-            )
+            raise TypeError(f"token_pattern={self.token_pattern!r:.60} must be a regular expression")
         if not callable(self.strip_accents):
             check_option("strip_accents", self.strip_accents, (None, "ascii", "unicode"))
         unit: Any = "a function" if callable(self.analyzer) else self.analyzer
@@ -78,7 +74,7 @@ class Analysis(NamedTuple):
         if wrong := [name for name in unused if name in options and name != "analyzer"]:
             other = "tokenizer" if unit == "word" else f"analyzer={unit!r}"
             raise ValueError(
-                f"{wrong[0]}={options[wrong[0]]!r:.60} has no effect with {other}: leave one of them out"
+                f"{wrong[0]}={options[wrong[0]]!r:.60} has no effect with {other}: remove one of them"
             )
         check_stop_words(self.stop_words)
 
@@ -88,7 +84,7 @@ _DEFAULTS = Analysis("word", (1, 1), True, None, TOKEN_PATTERN, None, None, None
 
 @dataclass(frozen=True)
 class Analyzer:
-    """A function from a text to its n-grams, which are hashed as they are, blanks and all."""
+    """Callable from a text to its n-grams, which are hashed unchanged, including spaces."""
 
     arguments: tuple[tuple[str, Any], ...]
     gives_ngrams: ClassVar[bool] = True
@@ -112,7 +108,7 @@ def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], S
 
 
 def _as_function(tokenizer: Tokenizer) -> Callable[[str], Any]:
-    """Return a function of the caller's, whose tokens may be spaCy's, or one that cuts by a rule of the library."""
+    """Return a tokenizer as a function from a text to a list of strings."""
     if tokenizer.name in RULES:
         return partial(_tokenize_text, tokenizer)
     function: Any = tokenizer.resolved().function

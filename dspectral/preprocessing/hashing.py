@@ -1,4 +1,4 @@
-"""Texts to counts of hashed n-grams, as a transformer whose rows stay sparse."""
+"""Transformer from texts to sparse counts of hashed n-grams."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
 from dspectral.text.tokenizers import RULES, TokenizerLike, as_tokenizer, give_tokenizer
 from dspectral.text.tokens import prepare_text
 
-_USE_WEIGHTING = "TfidfWeighting({}), the step behind"
+_USE_WEIGHTING = "TfidfWeighting({}), the next step"
 _USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({}))"
 OTHERS: dict[str, tuple[Any, str]] = {
     "norm": (None, _USE_WEIGHTING.format("idf=None, norm='l2'")),
@@ -43,57 +43,54 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "decode_error": ("strict", "text.decode('utf-8', decode_error) before"),
     "dtype": (np.float32, "transform(...).astype(dtype): sums of signs are float32"),
 }
-"""Arguments of scikit-learn's vectorizers that are none here: the value that changes nothing, and what else does it."""
+"""Unsupported arguments of scikit-learn's vectorizers: the value without effect, and the replacement."""
 
 
 @saved
 class NgramHashing(
     FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    r"""Count the n-grams of texts, hashed to columns: in memory, or out of core from files and stores.
+    r"""Count the n-grams of texts, hashed to columns, in memory or out of core.
 
-    Columns, signs and arguments are those of scikit-learn's ``HashingVectorizer(norm=None)``. There is nothing to
-    learn: :meth:`fit` checks the parameters.
+    Columns, signs and arguments are those of scikit-learn's ``HashingVectorizer(norm=None)``. The transformer is
+    stateless: :meth:`fit` only checks the parameters.
 
     Parameters
     ----------
     n_features : int, default=2**17
-        Number of columns, a power of two from 2 to 2**30: for pairs of words 2**20 keeps them apart.
+        Number of columns, a power of two from 2 to 2**30; 2**20 is suitable for bigrams.
     ngram_range : tuple of int, default=(1, 1)
-        Fewest and most words of an n-gram, from 1 to 3; of any number where scikit-learn's analyzer cuts.
+        Minimum and maximum number of words per n-gram, from 1 to 3; not limited to 3 with scikit-learn's analyzer.
     lowercase : bool, default=True
-        Whether the text is lowercased first.
+        Whether to lowercase the text first.
     alternate_sign : bool, default=True
-        Whether the hash also gives a sign, so that n-grams which share a column cancel on average.
+        Whether the hash also determines a sign, so that colliding n-grams cancel on average.
     tokenizer : callable or str, default=None
-        Function from a text to a list of tokens: one at the top level of a module, its name ``"module:function"``, or
-        an object with a name and a version, such as a pipeline of spaCy. N-grams are built over its tokens, in which
-        blanks become ``"_"``. Stores and saved models keep its name. ``"words"`` are the words of
-        :func:`dspectral.build_corpus` in every script, ``"characters"`` so too, but pairs of letters of scripts without
-        blanks. None is scikit-learn's ``token_pattern``: two letters or more, cut at combining marks.
+        Function at the top level of a module from a text to a list of tokens, its name ``"module:function"``, or an
+        object with a name and a version, such as a spaCy pipeline. Spaces in tokens become ``"_"``, and empty tokens
+        are dropped. Stores and saved models record its name. ``"words"`` tokenizes every script like
+        :func:`dspectral.build_corpus`; ``"characters"`` also splits scripts without spaces into pairs of letters. None
+        is scikit-learn's ``token_pattern``: two letters or more, split at combining marks.
     normalize : {"NFC"} or None, default=None
-        Unicode's form that text is brought to first. The tokenizers ``"words"`` and ``"characters"`` do so in any case.
+        Unicode normalization of the text. The tokenizers ``"words"`` and ``"characters"`` always apply NFC.
     analyzer : {"word", "char", "char_wb"} or callable, default="word"
-        What n-grams are made of: words, characters, or characters within words; or a function from a text to its
-        n-grams, known by its name as a tokenizer is.
+        Units of n-grams: words, characters, or characters within words; or a named function from a text to its n-grams.
     stop_words : {"english"}, collection of str or None, default=None
-        Words that are left out before n-grams are built.
+        Words removed before n-grams are formed.
     token_pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a word.
     strip_accents : {"ascii", "unicode"}, callable or None, default=None
-        How accents are taken off.
+        Method of removing accents.
     preprocessor : callable, default=None
-        Function from a text to a text, in place of `lowercase` and `strip_accents`.
+        Function from a text to a text, instead of `lowercase` and `strip_accents`.
     **others : object
-        Arguments of ``HashingVectorizer`` and ``TfidfVectorizer`` that are none here: refused, and the error names what
-        takes their place.
+        Unsupported arguments of ``HashingVectorizer`` and ``TfidfVectorizer``; the error names their replacement.
 
     Notes
     -----
-    Arguments from `analyzer` on let scikit-learn cut the texts, document by document, which takes ten times as long.
-    The first call on a machine compiles loops, some ten CPU seconds. Texts in memory are packed by 16 MiB; a
-    generator is never held whole. Rows from :class:`dspectral.TextFiles` and of Dask collections are hashed anew in
-    each pass.
+    With `analyzer` or later arguments scikit-learn tokenizes the texts, which takes ten times as long. The first call
+    on a machine compiles kernels for about ten CPU seconds. Texts in memory are processed in blocks of 16 MiB. Rows of
+    :class:`dspectral.TextFiles` and Dask collections are hashed again in each pass.
 
     References
     ----------
@@ -105,7 +102,7 @@ class NgramHashing(
     array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
 
-    From texts to coordinates in one model, which takes a list, files or a store, and new texts:
+    A pipeline from texts to coordinates, for lists, files or stores:
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from dspectral import TfidfWeighting, TruncatedSVD
@@ -146,13 +143,13 @@ class NgramHashing(
 
     @property
     def settings(self) -> HashingSettings:
-        """The parameters as the record that stores and workers know, checked."""
+        """Validated parameters as a record for stores and workers."""
         check_integer("n_features", self.n_features, at_least=2)
         return self._parameters.checked()
 
     @property
     def _parameters(self) -> HashingSettings:
-        """The parameters as they are, the tokenizer or the analyzer by its name."""
+        """Parameters as a record, with a named tokenizer or analyzer."""
         analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
             nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULES)
@@ -176,7 +173,7 @@ class NgramHashing(
         return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, tokenizer, self.normalize)
 
     def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
-        """Check the parameters; nothing is read.
+        """Check the parameters without reading texts.
 
         Parameters
         ----------
@@ -188,14 +185,14 @@ class NgramHashing(
         Returns
         -------
         self
-            The transformer itself.
+            This transformer.
 
         Raises
         ------
         ValueError
             If ``n_features`` or ``ngram_range`` is out of range, or the tokenizer has no name.
         """
-        self.settings  # noqa: B018  a property that checks
+        self.settings  # noqa: B018  the property validates
         return self
 
     partial_fit = fit
@@ -207,18 +204,18 @@ class NgramHashing(
         ----------
         X : iterable of str, Texts, Dask Bag or column, TextFiles, or CountStore
             Documents: a list, tuple, generator or column of strings; a Dask Bag of strings or a column of a Dask
-            DataFrame; files that :class:`dspectral.TextFiles` names; or a store that was hashed with the same settings.
+            DataFrame; :class:`dspectral.TextFiles`; or a store hashed with the same settings.
 
         Returns
         -------
         csr_array, Dask array of CSR blocks, or CountStore, shape (n_documents, n_features)
-            Sums of signs in float32: of files and Dask collections a Dask array whose blocks are hashed when they are
-            read; a store is returned as it is. Rows stay sparse whatever ``set_output`` asks for.
+            Sums of signs in float32. Files and Dask collections give a Dask array that is hashed lazily; a store is
+            returned unchanged. Rows stay sparse whatever ``set_output`` requests.
 
         Raises
         ------
         TypeError
-            If X is a single string or path, a table (of which a column is needed), or holds anything but texts.
+            If X is a single string or path, a table instead of a column, or has items that are not texts.
         ValueError
             If a store was hashed with other settings, or a text is not UTF-8.
         """
@@ -236,28 +233,28 @@ class NgramHashing(
         blocks = [hash_documents(documents, settings) for documents in text_blocks(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
-        # A single block is returned as it is, where vstack would copy it.
+        # vstack would copy a single block.
         return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
     def kept_terms(self, X: Texts | TextFiles | OpenedCounts, *, n_terms: int = 100_000) -> KeptTerms:
-        """Return the n-grams of texts that occur most, with the column of each, so that columns have names.
+        """Return the most frequent n-grams of texts with their columns, to name the columns.
 
         Parameters
         ----------
         X : iterable of str, TextFiles, or CountStore
-            Documents, as for :meth:`transform`; a store gives what it has kept by ``keep_terms``.
+            Documents, as for :meth:`transform`; a store returns the terms of its ``keep_terms``.
         n_terms : int, default=100_000
             Number of n-grams to keep.
 
         Returns
         -------
         KeptTerms
-            Names of columns, for ``terms=`` of :func:`dspectral.top_terms`.
+            Column names, for ``terms=`` of :func:`dspectral.top_terms`.
 
         Raises
         ------
         ValueError
-            If there is no text, or a store that keeps no terms or was hashed with other settings.
+            If there is no text, or a store has no terms or was hashed with other settings.
 
         Examples
         --------
@@ -271,15 +268,15 @@ class NgramHashing(
             _check_hashing(X, settings)
             kept: KeptTerms | None = getattr(X, "kept_terms", None)
             if kept is None:
-                raise ValueError("the store keeps no terms: build it with keep_terms=100_000")
+                raise ValueError("the store has no terms: build it with keep_terms=100_000")
             return kept
         samples = [TermSample.of(documents, settings, n_terms) for documents in text_blocks(X)]
         if not samples:
-            raise ValueError("there is no text at all in X")
+            raise ValueError("X has no texts, but must have at least one")
         return KeptTerms.of(merged_samples(samples), settings)
 
     def __eq__(self, other: object) -> bool:
-        """Report whether the parameters are those of another one, or of the record that a store keeps."""
+        """Return whether the parameters equal those of another transformer or of a store's record."""
         if isinstance(other, NgramHashing):
             return bool(self._parameters == other._parameters)
         if isinstance(other, HashingSettings):
@@ -287,7 +284,7 @@ class NgramHashing(
         return NotImplemented
 
     def __hash__(self) -> int:
-        # Equal objects must have equal hashes, and this one equals the record of its settings.
+        # The transformer equals the record of its settings, so their hashes must be equal.
         return hash(self._parameters)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -306,13 +303,11 @@ class NgramHashing(
 
 
 def _check_hashing(store: OpenedCounts, settings: HashingSettings) -> None:
-    """Refuse a store whose columns are not those of the settings."""
+    """Raise a ValueError if a store was not hashed with the same settings."""
     if store.hashing is None:
-        raise ValueError(
-            "the store holds no hashed n-grams: leave NgramHashing out, and begin with the next step"
-        )
+        raise ValueError("the store has no hashed n-grams: remove NgramHashing from the pipeline")
     if store.hashing != settings:
         raise ValueError(
             f"the store was hashed with {store.hashing}, but NgramHashing has {settings}: "
-            "NgramHashing(**store.hashing._asdict()) has the store's"
+            "use NgramHashing(**store.hashing._asdict())"
         )

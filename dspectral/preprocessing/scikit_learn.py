@@ -1,4 +1,4 @@
-"""The estimators of scikit-learn that are saved with models: those that are plain parameters and arrays."""
+"""Register the estimators of scikit-learn that can be saved with models."""
 
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -10,7 +10,7 @@ from dspectral.registry import Array, has_arrays, saved
 
 TRANSFORMERS = ColumnTransformer, FeatureUnion, Pipeline, MaxAbsScaler, Normalizer, StandardScaler
 for kind in (*TRANSFORMERS, LogisticRegression, Ridge, LinearSVC):
-    # By the public module, the first two parts of its own, which is part of the name in files.
+    # Files use the public module name, its first two components.
     saved(kind, ".".join([*kind.__module__.split(".")[:2], kind.__name__]))
 
 _FEATURES = Array("n_features_in_", optional=True)

@@ -1,4 +1,4 @@
-"""Counts to weighted rows, by document frequencies that were learned from other rows."""
+"""Transformer from counts to tf-idf weighted rows, by learned document frequencies."""
 
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -26,10 +26,10 @@ from dspectral.text.weighting import (
 from dspectral.types import KeepPath, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
-"""Form of the inverse document frequency: scikit-learn's, or the textbooks'."""
-_USE_HASHING = "it in NgramHashing(...), the step before"
+"""Form of the inverse document frequency: that of scikit-learn, or of textbooks."""
+_USE_HASHING = "it in NgramHashing(...), the previous step"
 _USE_VOCABULARY = (
-    "hashed columns are not chosen by words; build_store(files, store, vocabulary=VocabularySettings({}))"
+    "build_store(files, store, vocabulary=VocabularySettings({})), since hashed columns have no words"
 )
 OTHERS: dict[str, tuple[Any, str]] = {
     "binary": (False, "TfidfWeighting(tf='binary')"),
@@ -42,7 +42,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
     ),
     **dict.fromkeys(("strip_accents", "token_pattern", "tokenizer"), (..., _USE_HASHING)),
 }
-"""Arguments of ``TfidfVectorizer`` that are none here: the value that changes nothing, and what takes its place."""
+"""Unsupported arguments of ``TfidfVectorizer``: the value without effect, and the replacement."""
 
 
 @has_arrays(
@@ -55,31 +55,29 @@ OTHERS: dict[str, tuple[Any, str]] = {
 )
 @saved
 class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Learn document frequencies from counts, and weigh new rows by them: tf-idf, out of core.
+    """Learn document frequencies from counts, and weight rows by tf-idf, out of core.
 
-    The weights belong to the model: rows of another store, or new texts, are weighted by the frequencies of the
-    rows that :meth:`fit` has seen. Equal to scikit-learn's ``TfidfTransformer`` on columns that these rows have; on
-    the others with ``unseen="keep"``.
+    New rows are weighted by the document frequencies of the rows in :meth:`fit`. Equal to scikit-learn's
+    ``TfidfTransformer``, for columns that are empty in these rows only with ``unseen="keep"``.
 
     Parameters
     ----------
     norm : {"l1", "l2", None}, default="l2"
-        Norm that rows are divided by; empty rows stay empty.
+        Norm of the weighted rows; empty rows stay empty.
     idf : {"smooth", "plain", None}, default="smooth"
-        Inverse document frequency that columns are multiplied by: ``log((1 + n) / (1 + df)) + 1``, or
-        ``log(n / df) + 1``, where a column that no row held gets weight 0 (scikit-learn: infinity), or none.
+        Inverse document frequency: ``log((1 + n) / (1 + df)) + 1``; ``log(n / df) + 1`` with weight 0 for empty columns
+        (scikit-learn: infinity); or none.
     tf : {"count", "binary", "sqrt", "log", "sublinear"}, default="count"
-        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``, with the sign of c but for
+        Function of a count c: c, 1, ``sqrt|c|``, ``log(1 + |c|)`` or ``1 + log|c|``. The sign of c is kept, except for
         "binary".
     unseen : {"drop", "keep"}, default="drop"
-        Weight of a column that no row of :meth:`fit` held: 0, as ``TfidfVectorizer`` drops words outside of its
-        vocabulary, or that of a document frequency of 0, the largest of all, as ``TfidfTransformer`` gives it. Without
-        ``idf`` no frequencies are learned, and every column is kept.
+        Weight of columns that are empty in :meth:`fit`: 0 for "drop", like the vocabulary of ``TfidfVectorizer``; for
+        "keep" the largest weight, that of df = 0, like ``TfidfTransformer``. Without ``idf`` every column is kept.
     use_idf, smooth_idf, sublinear_tf : bool, optional
-        Other names, scikit-learn's: ``use_idf=False`` is ``idf=None``, ``smooth_idf=False`` is ``idf="plain"``, and
+        Arguments of scikit-learn: ``use_idf=False`` is ``idf=None``, ``smooth_idf=False`` is ``idf="plain"``, and
         ``sublinear_tf=True`` is ``tf="sublinear"``.
     **others : object
-        Arguments of ``TfidfVectorizer`` that are none here: refused, and the error names what takes their place.
+        Unsupported arguments of ``TfidfVectorizer``; the error names their replacement.
 
     Attributes
     ----------
@@ -88,17 +86,16 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
     document_frequency_ : ndarray of int64, shape (n_columns,)
         Number of rows in which each column is not zero. Absent where ``idf`` is None.
     n_documents_ : int
-        Number of rows that were counted. Absent where ``idf`` is None.
+        Number of rows in the fit. Absent where ``idf`` is None.
     n_passes_ : int
-        Number of passes over the rows in ``fit``: 0 for a store or where ``idf`` is None, else 1.
+        Number of passes over the rows in ``fit``: 0 for a store or if ``idf`` is None, else 1.
     n_features_in_ : int
         Number of columns.
 
     Notes
     -----
-    One pass over the rows, and none over a store of dspectral. Lazy rows are weighted when they are read, and
-    remember the weighting by its digest: an estimator that was fitted on them refuses lazy rows of another weighting,
-    as another ``partial_fit`` makes it.
+    One pass over the rows, and none over a store. Lazy rows are weighted when they are read and carry a hash of the
+    weighting: an estimator that was fitted on them raises an error for lazy rows of another weighting.
 
     References
     ----------
@@ -139,12 +136,12 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
 
     @emits_events
     def fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
-        """Count in how many rows each column is not zero.
+        """Count the nonzero rows of each column.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Counts. A store knows its document frequencies, and is not read.
+            Counts. A store has its document frequencies, and is not read.
         y : ignored
             Accepted as scikit-learn passes it.
         keep : str or Path, optional
@@ -158,18 +155,18 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         Raises
         ------
         ValueError
-            If a parameter is unknown, an entry is NaN or infinite, or the rows are weighted already.
+            If a parameter is invalid, an entry is NaN or infinite, or the rows are weighted already.
         """
         return self._learn_frequencies(X, reset=True)
 
     @emits_events
     def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
-        """Count further rows; only these are read.
+        """Count additional rows; earlier rows are not read again.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Counts, as many columns as before.
+            Counts, with the same number of columns.
         y : ignored
             Accepted as scikit-learn passes it.
         keep : str or Path, optional
@@ -178,22 +175,22 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         Returns
         -------
         self
-            The transformer with the frequencies of all rows so far.
+            This transformer, with the frequencies of all rows.
         """
         return self._learn_frequencies(X, reset=not hasattr(self, "n_passes_"))
 
     def transform(self, X: RowsLike) -> Any:
-        """Weigh rows by the learned frequencies.
+        """Weight rows by the learned frequencies.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Counts; they are not changed.
+            Counts; they are not modified.
 
         Returns
         -------
         csr_array, or Dask array of CSR blocks for lazy rows, shape (n_rows, n_columns)
-            Weighted rows in the counts' precision, sparse and lazy as they are, whatever ``set_output`` asks for.
+            Weighted rows in the precision of the counts, sparse whatever ``set_output`` requests.
         """
         check_is_fitted(self)
         weighting = self.weighting
@@ -201,7 +198,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         if isinstance(X, OpenedCounts):
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
-        # Rows of a store were checked when they were written; all others become finite CSR before a weight meets them.
+        # Rows of a store were checked when they were written; other rows are converted to finite CSR first.
         rows = map_rows(
             rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )
@@ -210,19 +207,19 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
 
     @property
     def weighting(self) -> Weighting:
-        """The learned weighting, as :meth:`CountStore.weighted` takes it.
+        """Learned weighting, for :meth:`CountStore.weighted`.
 
         Raises
         ------
         NotFittedError
-            If nothing was learned yet.
+            If the transformer is not fitted.
         """
         check_is_fitted(self)
         idf, tf = self._check_parameters()
         return Weighting(tf, None if idf is None else self.idf_, None, self.norm)
 
     def _check_parameters(self) -> tuple[Idf | None, TermFrequency]:
-        """Return the forms of both frequencies, whichever names they were given by."""
+        """Return ``idf`` and ``tf``, after resolving scikit-learn's arguments."""
         check_option("norm", self.norm, ("l1", "l2", None))
         idf = check_option("idf", self.idf, ("smooth", "plain", None))
         tf = check_option("tf", self.tf, get_args(TermFrequency))
@@ -239,27 +236,23 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         )
         if self.unseen == "keep" and idf == "plain":
             raise ValueError(
-                "unseen='keep' must be 'drop' with idf='plain', whose weight of unseen columns is infinite"
+                "unseen='keep' must be 'drop' with idf='plain', since the weight of unseen columns is infinite"
             )
         return idf, tf
 
     def _validate_counts(self, X: RowsLike, *, reset: bool) -> Any:
-        """Validate counts; refuse texts, and rows that are weighted already."""
+        """Validate counts; raise an error for texts and for weighted rows."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
-            raise TypeError(
-                "X holds texts, but counts are weighted: put NgramHashing() before TfidfWeighting()"
-            )
+            raise TypeError("X has texts, but must have counts: put NgramHashing() before TfidfWeighting()")
         if is_lazy(X) and weightings_of(X):
-            raise ValueError(
-                "X is weighted already, but TfidfWeighting takes counts: give it the store itself"
-            )
+            raise ValueError("X is weighted already, but must have counts: pass the store itself")
         return checked_rows(self, X, reset=reset)
 
     def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:
         idf, _ = self._check_parameters()
         rows = self._validate_counts(X, reset=reset)
         if idf is not None:
-            # A store knows its frequencies from when it was built: no pass.
+            # A store has its frequencies: no pass.
             if isinstance(X, OpenedCounts):
                 frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
             else:
@@ -284,9 +277,9 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
 
 
 def _resolve_alias(name: str, given: Any, default: Any, alias_value: Any) -> Any:
-    """Return what scikit-learn's names mean; refuse it where another value was given."""
+    """Return the value of scikit-learn's argument; raise a ValueError if it contradicts ours."""
     if given not in (default, alias_value):
         raise ValueError(
-            f"{name}={given!r} must be {alias_value!r}, as scikit-learn's names say, or these be left out"
+            f"{name}={given!r} must be {alias_value!r} to agree with scikit-learn's arguments: remove one of them"
         )
     return alias_value

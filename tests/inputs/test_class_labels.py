@@ -422,7 +422,7 @@ OF_LABELS = [
 )
 def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(model, y):
     X = np.random.default_rng(0).poisson(1.0, (40, 60)).astype(float)
-    with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove columns of y"):  # noqa: SIM117
+    with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove labels"):  # noqa: SIM117
         with (
             dask.config.set({"dspectral.worker-memory": "1GB"}),
             pytest.raises(MemoryError, match="GB, and may take"),
