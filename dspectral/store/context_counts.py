@@ -1,4 +1,4 @@
-"""Context counts that outgrow memory: each block's rows go to scratch in parts, then row blocks are added up."""
+"""Context counts larger than memory: blocks spill packed counts to disk, then row blocks are summed."""
 
 import json
 from collections.abc import Iterable
@@ -23,14 +23,13 @@ from dspectral.store.draft import Draft, begin, finish, waiting_threads
 from dspectral.store.location import Location, StoreError
 from dspectral.types import CSRRows, Doubles, FloatArray, Int64s
 
-# Measured on counts of contexts (bytes an entry, ns an entry written and read): lz4 1.8, 2, 1.3; zstd 1.5, 3, 2.
 CODEC = Zstd(1)
 FIELDS = 3
-"""Numbers of the index for each piece: the end of a piece is the beginning of the next one."""
+"""Numbers in the index for each chunk: start, decoded length and checksum; a chunk ends where the next one starts."""
 
 
 def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
-    """Write pieces as one file. Shapes: returns (n_pieces + 1, 3)."""
+    """Write compressed chunks into one spill file and return its index. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
     for piece in pieces:
         body = CODEC.encode(piece)
@@ -40,7 +39,7 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
     table = np.zeros((len(index) + 1, FIELDS), dtype=np.int64)
     table[:-1] = np.reshape(index, (-1, FIELDS))
     table[:, 0] = np.cumsum(lengths)
-    # The end has no piece to sum up: its checksum is that of the index.
+    # The last row has no chunk; its checksum is that of the index.
     table[-1, 2] = _compute_checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
     write = where.open(read_only=False).write_files
@@ -49,7 +48,7 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
 
 
 def find_pieces(where: Location, path: str, n_pieces: int) -> Int64s | None:
-    """Return the index of a file, or None if it is not there. Shapes: returns (n_pieces + 1, 3)."""
+    """Read the index of a spill file; None if it is missing or incomplete. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
         head = retried(_read_bytes, where, path, 0, n_bytes, what=f"reading {path} of {where.url}")
@@ -64,14 +63,14 @@ def find_pieces(where: Location, path: str, n_pieces: int) -> Int64s | None:
 def read_piece(
     where: Location, path: str, begin: int, end: int, checksum: int, out: NDArray[np.uint8]
 ) -> None:
-    """Read one piece, its checksum verified."""
-    name = f"store {where.url}: the scratch {path}"
+    """Read one chunk into ``out`` and verify its checksum."""
+    name = f"store {where.url}: the spill file {path}"
     try:
         body = retried(_read_bytes, where, path, begin, end, what=f"reading {path} of {where.url}")
     except FileNotFoundError as error:
-        raise StoreError(f"{name} is missing; call it again, and it is made again") from error
+        raise StoreError(f"{name} is missing; repeat the call, which writes it again") from error
     if len(body) != end - begin or _compute_checksum(body) != checksum:
-        raise StoreError(f"{name} is damaged; remove this file and call it again")
+        raise StoreError(f"{name} is damaged; remove this file and repeat the call")
     if len(out):
         CODEC.decode(body, out=out)
 
@@ -86,7 +85,7 @@ def _read_bytes(where: Location, path: str, begin: int, end: int) -> bytes:
 
 
 PACKED_BYTES_PER_ENTRY = 8
-"""Bytes of packed counts that a task holds at once, for each entry of a row block."""
+"""Bytes of packed counts in memory for each entry of a row block."""
 
 
 def spill_contexts(
@@ -99,38 +98,36 @@ def spill_contexts(
     dtype: type[np.float32] | type[np.float64] = np.float32,
     ids: str = "",
 ) -> CountStore:
-    """Count contexts into a store of row blocks inside a corpus, however many there are.
+    """Count contexts into a store of row blocks inside a corpus; resumes an interrupted call.
 
-    One pass over the sentences, one over their counts in scratch, two bytes for each entry of each block. A task
-    holds a block of sentences at 16 bytes a token, or 36 bytes for each entry of a row block. A run that is cut short
-    continues. Shapes: `entries` (n_types,); returns (n_types, n_contexts).
+    One pass over the sentences and one over the spill files, about two bytes per entry and block. A task holds 16
+    bytes per token of a block, or 36 bytes per entry of a row block. Shapes: `entries` (n_types,); returns (n_types,
+    n_contexts).
     """
-    how = settings._asdict()
-    # Blocks and settings name the folder: another window, or some of the blocks alone, have counts of their own, and
-    # the same ones are found again.
-    of = [how, most, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
-    digest = sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
+    options = settings._asdict()
+    # The folder name is a hash of blocks and settings: equal calls share counts, and other calls do not.
+    inputs = [options, most, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
+    digest = sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
     where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
-    done = open_finished(where)
-    if done is not None:
-        return done
+    finished = open_finished(where)
+    if finished is not None:
+        return finished
     parts = cut_runs(entries, most)
-    plan: dict[str, Any] = {"contexts": how, "rows": [list(part) for part in parts]}
+    plan: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
     with begin(where.url, dict(where.options), plan, append=False) as new_writer:
-        window = window_of(**how)
+        window = window_of(**options)
         draft = new_writer._replace(n_columns=window.n_columns)
         count = partial(
             _spill_block, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings
         )
-        # First pass: one task for each block of sentences, its rows cut into parts. Second pass: one task for each
-        # part.
+        # First pass: one task per block of sentences. Second pass: one task per row block.
         with numbered(is_pass=True), waiting_threads() as threads:
             indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts", **threads)
         bounds = [int(entries[a:b].sum()) for a, b in parts]
         merge = partial(
             _merge_row_block, draft=draft.for_tasks(), weights=window.weights, most=most, dtype=dtype
         )
-        # A task gets the places of its pieces alone: with all of them the graph would grow with the square of the data.
+        # Each task gets only its own chunk positions; otherwise the graph grows with the square of the data.
         items = [(i, b - a, bounds[i], _get_chunk_ranges(indices, i)) for i, (a, b) in enumerate(parts)]
         with waiting_threads() as threads:
             blocks = run_tasks(merge, items, name="merge-contexts", **threads)
@@ -138,7 +135,7 @@ def spill_contexts(
 
 
 def _get_chunk_ranges(indices: list[Int64s], part: int) -> Int64s:
-    """Return the beginning, end, checksum and length of the piece of a part in the file of each block."""
+    """Return start, end, checksum and length of the chunk of a row block in each spill file."""
     return np.array([(*index[part : part + 2, 0], index[part, 2], index[part, 1]) for index in indices])
 
 
@@ -150,14 +147,14 @@ def _spill_block(
     parts: list[tuple[int, int]],
     settings: ContextSettings,
 ) -> Int64s:
-    """Write the counts of one block of sentences to scratch, a piece for each part; return the file's index."""
+    """Write the spill file of one block of sentences, one chunk per row block; return its index."""
     number, block = item
     path = _get_spill_path(draft, number)
-    if (there := find_pieces(draft.where, path, len(parts))) is not None:
-        return there
+    if (index := find_pieces(draft.where, path, len(parts))) is not None:
+        return index
     window = window_of(**settings._asdict())
     coding = Coding.of(window.weights)
-    # One part at a time: memory is that of the packed counts and of the rows of one part.
+    # Memory: the packed counts, and the rows of one row block at a time.
     counted = count_runs(sentences.read(block), settings.n_types, window, parts)
     return write_pieces(draft.where, path, (packed_rows(rows, coding) for rows in counted))
 
@@ -174,14 +171,14 @@ def _merge_row_block(
     most: int,
     dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
-    """Add up one run of rows over all blocks of sentences, in the order of the blocks."""
+    """Sum one row block over all blocks of sentences, in their order, and write it."""
     part, n_rows, room, chunk_ranges = item
     name = draft.name(part)
-    if (done := find_block(draft.where, name)) is not None:
-        return done
-    # The sum is in double precision, and rounded only when it is stored.
+    if (finished := find_block(draft.where, name)) is not None:
+        return finished
+    # Sums are float64 and are rounded only when stored.
     data, indices, indptr = _sum_chunks(n_rows, room, chunk_ranges, draft, Coding.of(weights), most)
-    if len(data) < 2**31:  # as the columns are: SciPy would copy those to the type of `indptr`
+    if len(data) < 2**31:  # the type of the columns; otherwise SciPy copies them to the type of `indptr`
         indptr = indptr.astype(np.int32)
     values: FloatArray = data.astype(dtype, copy=False)
     rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, draft.n_columns))
@@ -190,12 +187,12 @@ def _merge_row_block(
     return write_block(draft.where, name, rows)
 
 
-# Invariant: `total` is the sum over the blocks of the groups before. Two neighboring groups are more than the 8 bytes
-# for each entry of the total together, so adding the total to each of them costs a few times their reading at most.
+# Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more than 8 bytes per entry
+# of the total, so adding the total to each group costs at most a few times their reading.
 def _sum_chunks(
     n_rows: int, room: int, chunk_ranges: Int64s, draft: Draft, coding: Coding, most: int
 ) -> CSRParts:
-    """Return the sum of a part over all blocks of sentences, a group of blocks at a time."""
+    """Sum a row block over all blocks of sentences, one block group at a time."""
     row = RowSums.of(draft.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
     for first, last in cut_runs(chunk_ranges[:, 3], max(most, room) * PACKED_BYTES_PER_ENTRY // 8):
@@ -206,7 +203,7 @@ def _sum_chunks(
 
 
 def _read_block_group(draft: Draft, first: int, chunk_ranges: Int64s) -> tuple[Int64s, Int64s]:
-    """Return pieces of neighboring blocks one behind the other, and where each begins."""
+    """Read the chunks of neighboring blocks into one array; return it and the start of each chunk."""
     starts = np.concatenate([[0], np.cumsum(chunk_ranges[:, 3])])
     pieces = np.empty(starts[-1], dtype=np.int64)
     for i, (start, end, checksum, _) in enumerate(chunk_ranges.tolist()):

@@ -1,4 +1,4 @@
-"""Coordinates of rows on disk with the ids of the rows: one array of Zarr, or a folder of Parquet files, in chunks."""
+"""Coordinates of rows with row ids on disk, in chunks of a Zarr array or in a folder of Parquet files."""
 
 import io
 import json
@@ -31,25 +31,25 @@ from dspectral.store.rows import OpenedCounts
 from dspectral.types import FloatArray
 
 KEY = "dspectral-coordinates"
-"""Attribute of the root, and metadata of each Parquet file, that says what is written there."""
+"""Attribute of the Zarr root, and metadata key of each Parquet file, with the header of the coordinates."""
 CHUNK_BYTES = 64 << 20
-"""Most bytes of a chunk."""
+"""Largest chunk, in bytes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coordinates:
-    """Coordinates that were written with ``transform(X, out=...)``, opened; :func:`dspectral.nearest` searches them.
+    """Coordinates on disk, written by ``transform(X, out=...)``; :func:`dspectral.nearest` searches them.
 
     Attributes
     ----------
     where : Location
-        Their place: a group of Zarr with the arrays ``coordinates`` and ``ids``, or a folder of Parquet files with the
+        Path or URL of a Zarr group with the arrays ``coordinates`` and ``ids``, or of a folder of Parquet files with the
         columns ``row``, ``id`` and ``coordinates``.
     head : dict
-        Attribute of its root, or metadata of each file: shape and type of the rows, rows of a chunk, whether there are
-        ids, the model and the store that made them, and a token of their content.
+        Header: shape and dtype of the rows, rows per chunk, whether there are ids, model and store of the rows, and a
+        token of their content.
     digests : list of list
-        A digest of the coordinates and one of the ids of each chunk of Zarr; a Parquet file holds its own.
+        Digests of the coordinates and the ids of each Zarr chunk; Parquet files contain their own.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Coordinates:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of coordinates."""
+        """Number of rows and number of coordinates."""
         return self.head["shape"][0], self.head["shape"][1]
 
     @property
@@ -81,13 +81,13 @@ class Coordinates:
         return int(-(-len(self) // self.head["chunk_rows"]))
 
     def rows(self, chunk: int) -> range:
-        """Return the numbers of the rows of a chunk."""
+        """Return the row indices of a chunk."""
         size = self.head["chunk_rows"]
         return range(chunk * size, min(len(self), (chunk + 1) * size))
 
     @property
     def array(self) -> da.Array:
-        """Dask array of the coordinates, shape (n_rows, n_coordinates), nothing read yet."""
+        """Lazy Dask array of the coordinates, shape (n_rows, n_coordinates)."""
         sizes = tuple(len(self.rows(chunk)) for chunk in range(self.n_chunks))
         read: da.Array = da.map_blocks(
             partial(_read_block, coordinates=self),
@@ -100,12 +100,12 @@ class Coordinates:
 
     @property
     def ids(self) -> list[str] | None:
-        """The id of each row, read at each call; None where the rows had none."""
+        """Ids of the rows, read on each access; None if the rows had none."""
         return self.documents(range(len(self)), IDS)
 
     @cached_property
     def store(self) -> OpenedCounts | None:
-        """The store that the rows are from; None where there is none, or no caller of this process has named it."""
+        """Store of the rows; None if there is none, or if this process has not opened it before."""
         coordinates = GIVEN.get(str(self.head["store"]))
         return (
             None
@@ -114,7 +114,7 @@ class Coordinates:
         )
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
-        """Return the ids or texts of some rows, None where none were kept."""
+        """Return the ids or texts of some rows; None if there are none."""
         if part == TEXTS:
             return self.store.documents(rows, part) if self.store is not None else None
         if not self.head["ids"]:
@@ -125,7 +125,7 @@ class Coordinates:
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a folder of Parquet files."""
+        """Whether the coordinates are in Parquet files."""
         return self.where.url.rstrip("/").endswith(".parquet")
 
     def read(self, chunk: int, *, ids: bool = False) -> Any:
@@ -134,8 +134,10 @@ class Coordinates:
         try:
             return retried(self._read, chunk, ids, what=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
-            said = " ".join(str(error).split())
-            raise StoreError(f"{name}: missing or damaged ({said}); remove it and write it again") from error
+            reason = " ".join(str(error).split())
+            raise StoreError(
+                f"{name}: missing or damaged ({reason}); remove it and write it again"
+            ) from error
 
     def _read(self, chunk: int, ids: bool) -> Any:
         if self.is_parquet:
@@ -146,7 +148,7 @@ class Coordinates:
             head = _verify_header(json.loads((table.schema.metadata or {})[KEY.encode()]))
             (known,) = head.pop("digests")
             if head != {**self.head, "chunk": chunk, "finished": False}:
-                raise ValueError("it is the file of other rows")
+                raise ValueError("the file belongs to other coordinates")
             column = table.column("id" if ids else "coordinates").combine_chunks()
             values = column.to_pylist() if ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
             return _check_digest(values, known)
@@ -155,20 +157,20 @@ class Coordinates:
             self.where.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
         )
         values = np.asarray(found[rows.start : rows.stop])
-        if not ids and np.isnan(values[0]).any():  # what Zarr fills up with
-            raise ValueError("the chunk is not there")
+        if not ids and np.isnan(values[0]).any():  # the fill value
+            raise ValueError("the chunk is missing")
         values = list(map(str, values)) if ids else values
         return _check_digest(values, self.digests[chunk]) if self.digests else values
 
     def digests_of(self, chunk: int) -> list[Any]:
-        """Return the digests of a chunk of Zarr that an earlier call has written."""
+        """Read an existing Zarr chunk and return its digests."""
         return [
             _compute_content_digest(self.read(chunk)),
             _compute_content_digest(self.read(chunk, ids=True)) if self.head["ids"] else None,
         ]
 
     def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
-        """Write a chunk, its coordinates last: where they are, the chunk is whole. Return its digests."""
+        """Write a chunk, its coordinates last as the completion marker; return its digests."""
         rows, digests = (
             self.rows(chunk),
             [_compute_content_digest(values), None if ids is None else _compute_content_digest(ids)],
@@ -191,7 +193,7 @@ class Coordinates:
         return self.where.open().is_there(key)
 
     def begin(self) -> None:
-        """Write what is there before the first chunk: of Zarr the root and the metadata of the arrays."""
+        """Write the root and the array metadata of Zarr coordinates."""
         if self.is_parquet:
             return
         self.where.mark("", {KEY: sealed(self.head)})
@@ -209,25 +211,24 @@ class Coordinates:
 def write_rows(
     Z: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
-    """Write dense rows, lazy or in memory, chunk by chunk, with the ids of the store that they are of.
+    """Write dense rows, lazy or in memory, in chunks with the ids of their store.
 
-    The same call goes on where one was stopped: chunks that are there are neither read nor made again.
+    Repeating an interrupted call resumes it; existing chunks are not computed again.
     """
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
-        raise ValueError(f"out is {str(out)!r}, but it must end in .zarr or .parquet")
+        raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
     rows, where = lazy_rows(Z), Location.of(out, storage_options)
     saved = Coordinates(where, _make_header(rows))
     with locked(where):
         found = _open_if_exists(where)
         if found is not None and {**found.head, "finished": False} != saved.head:
             raise StoreError(
-                f"there are coordinates of other rows or of another model at {out}: remove them, or choose another "
-                "place"
+                f"{out} has coordinates of other rows or of another model: remove them, or choose another path"
             )
         if found is not None and found.head["finished"]:
             return found
         saved.begin()
-        # Only where an earlier call was stopped: to look for what it has written takes a request for each chunk.
+        # Looking for existing chunks takes one request per chunk, so only after an interrupted call.
         numbers = range(saved.n_chunks)
         there = run_tasks(saved.has_chunk, numbers, name="find-block") if found else [False] * len(numbers)
         digests = _write_missing_chunks(saved, rows, [number for number in numbers if not there[number]])
@@ -242,7 +243,7 @@ def write_rows(
 
 
 def _make_header(rows: da.Array) -> dict[str, Any]:
-    """Return the head of coordinates of which nothing is written yet."""
+    """Return the header of new coordinates."""
     (n, k), dtype, known = rows.shape, rows.dtype, get_annotation(rows, ROWS_OF)
     return {
         "token": _compute_token(rows),
@@ -257,7 +258,7 @@ def _make_header(rows: da.Array) -> dict[str, Any]:
 
 
 def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[int]) -> dict[int, list[Any]]:
-    """Write some chunks, and return the digests of each."""
+    """Write some chunks and return their digests by chunk number."""
     if not left:
         return {}
     written = da.map_blocks(
@@ -280,24 +281,24 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[i
 def open_coordinates(
     url: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
-    """Open coordinates that ``transform(X, out=...)`` has written: metadata alone is read.
+    """Open coordinates that ``transform(X, out=...)`` has written; only metadata is read.
 
     Parameters
     ----------
     url : str or path-like
-        Local path or fsspec URL, which ends in .zarr or .parquet.
+        Local path or fsspec URL that ends in .zarr or .parquet.
     storage_options : dict, optional
         Options of the file system.
 
     Returns
     -------
     Coordinates
-        The coordinates; ``array`` is a Dask array of them, ``ids`` a list.
+        The coordinates; ``array`` is a lazy Dask array, ``ids`` a list.
 
     Raises
     ------
     StoreError
-        If there are none, or not all were written.
+        If there are none, or they are not complete.
 
     Examples
     --------
@@ -308,19 +309,19 @@ def open_coordinates(
     """
     found = _open_if_exists(Location.of(url, storage_options))
     if found is None:
-        raise StoreError(f"there are no coordinates at {url}: transform(X, out=...) writes them")
+        raise StoreError(f"no coordinates at {url}: write them with transform(X, out=...)")
     if not found.head["finished"]:
-        raise StoreError(f"the coordinates at {url} are not finished: the call that began them goes on")
+        raise StoreError(f"the coordinates at {url} are not complete: repeat the call that writes them")
     return found
 
 
 def _open_if_exists(where: Location) -> Coordinates | None:
-    """Return the coordinates at a place, finished or not; refuse a place where something else is."""
+    """Open coordinates, complete or not; return None if the location is empty, raise StoreError for other content."""
     coordinates = Coordinates(where, {})
     if not coordinates.is_parquet:
         attributes = where.attributes(zarr_format=None)
         if attributes and KEY not in attributes:
-            raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
+            raise StoreError(f"{where.url} does not contain coordinates: choose another path, or remove it")
         if not attributes:
             return None
         head = _verify_header(attributes[KEY], where)
@@ -333,18 +334,18 @@ def _open_if_exists(where: Location) -> Coordinates | None:
         system, path = where.path(names[0])
         with system.open(path) as file:
             metadata = (optional_module("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
-        said = json.loads(metadata or "null")
+        written = json.loads(metadata or "null")
     except (OSError, ValueError, RuntimeError) as error:
         raise StoreError(f"{where.url}: {names[0]} is damaged; remove it and write it again") from error
     if metadata is None:
-        raise StoreError(f"there is something else at {where.url}: choose another place, or remove it")
-    head = _verify_header(said, where)
+        raise StoreError(f"{where.url} does not contain coordinates: choose another path, or remove it")
+    head = _verify_header(written, where)
     found = Coordinates(where, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
     return replace(found, head={**found.head, "finished": len(names) == found.n_chunks})
 
 
 def _compute_token(rows: da.Array) -> str:
-    """Return a digest of what rows are made of; where that is not known, a name of its own."""
+    """Return a token of the content of rows; a random one if the content is unknown."""
     recipes = GraphTokenizer(get_array_nodes(rows), digest)
     try:
         return digest([recipes.tokenize((rows.name, i, 0)) for i in range(rows.numblocks[0])])
@@ -353,10 +354,12 @@ def _compute_token(rows: da.Array) -> str:
 
 
 def _verify_header(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
-    """Return what was sealed, without its seal."""
+    """Verify the content hash of a header and return it without the hash."""
     if not isinstance(head, dict) or not is_sealed(head):
         what = "its metadata" if where is None else f"the attributes of {where.url}"
-        raise StoreError(f"{what} were changed after they were written; remove them and write them again")
+        raise StoreError(
+            f"{what} do not match their content hash; remove the coordinates and write them again"
+        )
     return {name: value for name, value in head.items() if name != SEAL}
 
 
@@ -365,9 +368,9 @@ def _compute_content_digest(values: FloatArray | list[str]) -> Any:
 
 
 def _check_digest(values: Any, known: list[Any]) -> Any:
-    """Return coordinates or ids of a chunk, which must be those that were written."""
+    """Return the coordinates or ids of a chunk; raise ValueError if they do not match their digest."""
     if _compute_content_digest(values) != known[isinstance(values, list)]:
-        raise ValueError("it is not what was written")
+        raise ValueError("it does not match its digest")
     return values
 
 
@@ -392,7 +395,7 @@ def _get_file_name(chunk: int) -> str:
 
 
 def _encode_parquet(head: dict[str, Any], rows: range, values: FloatArray, ids: list[str] | None) -> bytes:
-    """Return the file of a chunk: a file is whole or not there, which one file for all rows would not be."""
+    """Return the Parquet file of a chunk; each chunk has its own file, so that a file is complete or missing."""
     arrow, file = optional_module("pyarrow"), io.BytesIO()
     flat = arrow.array(np.ascontiguousarray(values).reshape(-1))
     columns = {"row": np.arange(rows.start, rows.stop), "id": ids}

@@ -1,4 +1,4 @@
-"""A notebook shows facts about stores, corpora and text files that are in memory already."""
+"""Notebook cards of stores, corpora, text files and vocabularies, from facts already in memory."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ ENTRY_BYTES = 8
 
 
 def count_store_card(store: Any) -> str:
-    """Return the card of a store of counts; nothing is read."""
+    """Return the HTML card of a count store."""
     appended = len(store.provenance.get("appended", []))
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
@@ -29,7 +29,7 @@ def count_store_card(store: Any) -> str:
 
 
 def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
-    """Return the card of a matrix that AnnData wrote; nothing is read."""
+    """Return the HTML card of a matrix of an AnnData file."""
     facts = [
         ("place", without_secrets(url)),
         *_describe_matrix(shape, nnz),
@@ -39,7 +39,7 @@ def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> s
 
 
 def corpus_card(corpus: Any) -> str:
-    """Return the card of a corpus; words are shown if they were asked for before, as they are read only then."""
+    """Return the HTML card of a corpus; it shows words only if they were read before."""
     words = vars(corpus).get("words")
     facts = [
         ("place", without_secrets(corpus.where.url)),
@@ -53,7 +53,7 @@ def corpus_card(corpus: Any) -> str:
 
 
 def text_files_card(files: Any) -> str:
-    """Return the card of text files; documents are shown if they were counted before."""
+    """Return the HTML card of text files; it shows the number of documents only if they were counted before."""
     blocks, reading = vars(files).get("blocks"), files.reading
     counted = "not counted yet"
     if blocks is not None:
@@ -73,7 +73,7 @@ def text_files_card(files: Any) -> str:
 
 
 def vocabulary_card(documents: Documents, counts: IntArray) -> str:
-    """Return the card of a vocabulary, its first terms in it."""
+    """Return the HTML card of a vocabulary with its first terms."""
     first = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
     facts = [
         ("terms", documents.n_documents),
@@ -106,12 +106,10 @@ def _describe_columns(provenance: dict[str, Any]) -> str | None:
 
 
 def _describe_sources(provenance: dict[str, Any]) -> str | None:
-    """Return the files that the text came from: spans of a file, or of several small ones."""
+    """Return the names of the source files."""
     sources = provenance.get("sources")
-    if not isinstance(sources, list):  # what a user has recorded
+    if not isinstance(sources, list):  # recorded by the user
         return None
-    found = [one if isinstance(one, dict) else {"url": one} for one in sources]
-    every = list(
-        dict.fromkeys(str(url) for one in found for url in (one.get("url"), *one.get("also", ())) if url)
-    )
-    return names(without_secrets(every), shown=3) if every else None
+    records = [source if isinstance(source, dict) else {"url": source} for source in sources]
+    urls = [str(url) for record in records for url in (record.get("url"), *record.get("also", ())) if url]
+    return names(without_secrets(list(dict.fromkeys(urls))), shown=3) if urls else None

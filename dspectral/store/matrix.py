@@ -1,4 +1,4 @@
-"""A matrix of counts to a store."""
+"""Write a matrix of counts as a store."""
 
 from functools import partial
 from itertools import groupby
@@ -48,15 +48,15 @@ def write_counts(
     store : str or path-like
         Local path or fsspec URL of the store to make.
     labels : SciPy sparse, ndarray, or Dask array, shape (n_rows, n_labels), optional
-        1 or True where a row has the label, 0 elsewhere; kept beside the rows, block by block.
+        1 or True where a row has the label, 0 elsewhere; stored with the rows.
     block_rows : int, optional
         Number of rows of a block; by default a Dask array's chunks, or 64 MiB of an array in memory.
     signed : bool, default=False
         Whether negative entries are allowed, as signed hashing gives.
     append : bool, default=False
-        Whether to add the rows behind those of a finished store, which stays as it was until all are written.
+        Whether to add the rows to a finished store, which stays unchanged until all of them are written.
     provenance : dict, optional
-        Origin of the rows, in values that JSON knows; recorded in the store.
+        Origin of the rows, in JSON values; recorded in the store.
     storage_options : dict, optional
         Options of the store's file system.
 
@@ -70,13 +70,13 @@ def write_counts(
     ValueError
         If an entry is NaN, infinite or (unless ``signed``) negative, or rows or labels do not fit.
     StoreError
-        If the store exists, ``append`` finds none of this width, or an unfinished write of another plan is there.
+        If the store exists, ``append`` finds none with as many columns, or there is another unfinished write.
 
     Notes
     -----
-    One pass: a task computes, checks and writes one block. Values are stored as float32, and blocks with whole numbers
-    that it does not hold (the first is 16,777,217) as float64, as which all of the store is then read. A write that was
-    stopped goes on where it was with the same rows: equal in memory, or a Dask array of the same name.
+    One pass: a task computes, checks and writes one block. Values are stored as float32. A block with integers that
+    float32 cannot hold, from 16,777,217 on, is stored as float64, and the store is then read as float64. Repeating an
+    interrupted call with the same rows resumes it: equal rows in memory, or a Dask array with the same name.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def write_counts(
         rows = in_blocks(X, size) if in_memory else rows.rechunk({0: size})
     n_rows, n_columns = rows.shape
     if not n_rows:
-        raise ValueError("there are no rows to write")
+        raise ValueError("X has 0 rows, but needs at least one")
     if rows.dtype.kind not in "biuf":
-        raise ValueError(f"the entries are {rows.dtype}, but counts are real numbers")
-    # The plan holds the cuts as runs of equal sizes: some numbers, however many blocks there are.
+        raise ValueError(f"X has dtype {rows.dtype}, but counts must be real numbers: convert it")
+    # The manifest stores block sizes run-length encoded.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
     if weightings := weightings_of(X):
@@ -109,20 +109,22 @@ def write_counts(
         check_columns(earlier, columns_of(X))
     rows_are = " ".join(map(_compute_token, (X, labels), parts))
     with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
-        # The same plan may be half done for other rows, whose blocks must not be taken for those of these. What the
-        # rows are is kept in scratch and not in the plan, so that other rows replace them and are not refused.
+        # An interrupted write with the same manifest may have other rows, so a token of the rows is compared. It is not
+        # in the manifest, so that other rows replace the unfinished blocks without an error.
         if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
             draft = draft.afresh()  # noqa: PLW2901
         draft.where.mark(draft.scratch, {"rows": rows_are})
         blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
         for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
             if block.n_rows != size:
-                raise ValueError(f"row block {number} has {block.n_rows} rows, but its array says {size}")
+                raise ValueError(
+                    f"row block {number} has {block.n_rows} rows, but must have {size}, its Dask chunk size"
+                )
         return finish(draft, blocks)
 
 
 def _compute_token(X: RowsLike, rows: da.Array) -> str:
-    """Return a name that tells rows from others: a hash of those in memory, else the name that Dask gave them."""
+    """Return a token of rows: a hash of rows in memory, the Dask name of lazy rows."""
     if is_lazy(X):
         return str(rows.name)
     if not is_sparse(X):
@@ -132,21 +134,23 @@ def _compute_token(X: RowsLike, rows: da.Array) -> str:
 
 
 def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
-    """Return labels cut as the rows are."""
+    """Return labels with the chunks of the rows."""
     array = lazy_rows(labels)
     if array.shape[0] != rows.shape[0]:
-        raise ValueError(f"there are {rows.shape[0]} rows, but labels of {array.shape[0]}")
+        raise ValueError(
+            f"labels have {array.shape[0]} rows, but must have {rows.shape[0]}, one for each row of X"
+        )
     return array if array.chunks[0] == rows.chunks[0] else array.rechunk({0: rows.chunks[0]})
 
 
 def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
-    """Write the blocks that are not finished, those of rows in memory in threads; return the marks of all."""
+    """Write the incomplete blocks, in threads for rows in memory; return the infos of all blocks."""
     n_blocks = parts[0].numblocks[0]
     there: list[BlockInfo | None] = [None] * n_blocks
-    if draft.resumed:  # before the graph is made: rows of blocks of an earlier call are not computed again
+    if draft.resumed:  # complete blocks are not computed again
         names = [draft.name(i) for i in range(n_blocks)]
         there = run_tasks(partial(find_block, draft.where), names, name="find-block")
-    # One block of each part goes into a task, which returns an array of one object: the block's mark.
+    # Each task returns its BlockInfo as an object array of shape (1, 1).
     written = da.map_blocks(
         partial(_write_block, draft=draft.for_tasks(), signed=signed),
         *parts,
@@ -171,20 +175,20 @@ def _write_block(
     name = f"row block {number}"
     if np.ma.isMaskedArray(block) or np.ma.isMaskedArray(labels):
         raise ValueError(
-            f"row block {number}: it is a masked array, but missing entries have no meaning: fill them"
+            f"row block {number} is a masked array, but counts cannot be missing: fill the entries"
         )
     if block.shape[1] != draft.n_columns:
         raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
-    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is found below
+    with np.errstate(over="ignore"):  # overflow becomes infinity, which is checked below
         entries = block if is_sparse(block) else np.asarray(block)
-        # SciPy has no matrices of float16, and its constructor copies views.
+        # SciPy does not support float16, and its constructor copies views.
         small = not is_sparse(entries) and entries.dtype.itemsize < 4
         rows = entries.astype(np.float32) if small else entries
         rows = rows if isinstance(rows, sparse.csr_array) else sparse.csr_array(rows)
-        # In this order: sums of duplicates may overflow or cancel, so entries are checked after it, and zeros go last.
-        # The block may be a view of the caller's own rows, which stay as they are: what is changed is a copy.
+        # Sums of duplicates may overflow or cancel, so entries are checked after summing, and zeros are removed last.
+        # The block may be a view of the caller's data, so only copies are modified.
         if not rows.has_canonical_format:
-            stored_entries(rows.data, name)  # refuses what a sum would round
+            stored_entries(rows.data, name)  # raises for entries that summing would round
             rows = rows.astype({"i": np.int64, "u": np.uint64}.get(rows.dtype.kind, np.float64))
             rows.sum_duplicates()
         entries = stored_entries(rows.data[: rows.indptr[-1]], name)
@@ -204,14 +208,13 @@ def _write_block(
 
 
 def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:
-    # No array of bool in the usual case: NaN is neither smaller nor larger than anything.
+    # Comparisons with NaN are False, so valid entries need no boolean array.
     low, high = rows.data.min(initial=0), rows.data.max(initial=0)
     if (low > -np.inf if signed else low >= 0) and high < np.inf:
         return
-    # `wrong` are places in the data; the row is found by one search in the row pointers.
     finite = np.isfinite(rows.data)
     wrong = np.flatnonzero(~finite if signed else ~(finite & (rows.data >= 0)))
     value, column = rows.data[wrong[0]], rows.indices[wrong[0]]
     row = int(np.searchsorted(rows.indptr, wrong[0], side="right")) - 1
-    right = "be finite in float32" if not np.isfinite(value) else "be 0 or more, or signed=True be given"
-    raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {right}")
+    remedy = "be finite in float32" if not np.isfinite(value) else "be at least 0, or use signed=True"
+    raise ValueError(f"row block {number}: row {row}, column {column} is {value}, but must {remedy}")

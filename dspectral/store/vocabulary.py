@@ -1,4 +1,4 @@
-"""Exact vocabularies, which n-grams are columns in order of falling document frequency; and terms that are kept."""
+"""Exact vocabularies: n-grams as columns, sorted by falling document frequency; and stored term samples."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,40 +25,40 @@ from dspectral.types import Documents, Int64s
 
 PATH = "vocabulary"
 KEEP_TERMS = "keep_terms"
-"""Entry of a store's provenance: how many terms of hashed columns have names, missing where none do."""
+"""Entry of a store's provenance: the number of stored terms of hashed columns."""
 _INDEX_LOCK = Lock()
 _TERM_INDEXES: dict[str, TermIndex] = {}
-"""Per-process cache of the vocabulary index, keyed by build call; only the latest is kept.
+"""Per-process cache of the latest vocabulary index, keyed by build call.
 
-Read from the store once per process instead of being pickled into every task.
+Each process reads the index once from the store, instead of receiving it with every task.
 """
 
 
 _COLUMNS: dict[int, Columns] = {}
-"""The columns of the two vocabularies that were read last, by their digests: each fit and transform compares them."""
+"""Columns of the two most recently read vocabularies, by digest; each fit and transform compares them."""
 
 
 @saved
 class VocabularySettings(NamedTuple):
-    """Settings of an exact vocabulary: which n-grams become columns.
+    """Settings of an exact vocabulary.
 
     Attributes
     ----------
     ngram_range : tuple of int, default=(1, 1)
-        Fewest and most words of an n-gram, within 1 to 3.
+        Smallest and largest number of words in an n-gram, from 1 to 3.
     lowercase : bool, default=True
-        Whether the case of the text is lowered first.
+        Whether to convert text to lower case.
     min_document_frequency, max_document_frequency : int or float, default=1 and 1.0
-        Fewest and most documents that an n-gram may be in; an int is a number of documents, a float a share.
+        Smallest and largest document frequency of an n-gram; an int is a number of documents, a float a fraction.
     max_features : int, optional
-        Number of n-grams to keep, those in the most documents; all by default.
+        Largest number of n-grams, those in the most documents; all by default.
     n_partitions : int, default=8
-        Number of parts in which n-grams are counted one after the other; more take less memory.
+        Number of partitions of the n-grams, merged one after the other; more partitions need less memory.
     tokenizer : callable or str, optional
-        Function from a text to its tokens, or its name ``"module:function"``, by which it is kept; or ``"words"`` or
+        Function from a text to its tokens, or its name ``"module:function"``, which is stored; or ``"words"`` or
         ``"characters"``, as for :class:`dspectral.NgramHashing`. By default scikit-learn's ``token_pattern``.
     normalize : {"NFC"}, optional
-        Unicode's form that text is brought to first. The library's own tokenizers do so in any case.
+        Unicode normalization form of the text. The library's own tokenizers always normalize.
 
     Examples
     --------
@@ -76,49 +76,49 @@ class VocabularySettings(NamedTuple):
     normalize: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the settings as a store keeps them.
+        """Return the settings as JSON values.
 
         Returns
         -------
         dict
-            Values by name; the tokenizer is there by its name, and only if there is one.
+            Values by parameter; a tokenizer is replaced by its name.
         """
         return with_tokenizer_name(self._asdict())
 
     def limits(self, n_documents: int) -> tuple[float, float]:
-        """Return the fewest and the most documents that a column may be in.
+        """Return the smallest and largest document frequency of a column.
 
         Parameters
         ----------
         n_documents : int
-            Number of documents in all.
+            Number of documents.
 
         Returns
         -------
-        least : float
-            Fewest documents, included.
-        most : float
-            Most documents, included.
+        min_documents : float
+            Smallest number of documents, inclusive.
+        max_documents : float
+            Largest number of documents, inclusive.
         """
-        least, most = (
+        min_documents, max_documents = (
             float(bound) * n_documents if not isinstance(bound, Integral) else bound
             for bound in (self.min_document_frequency, self.max_document_frequency)
         )
-        return least, most
+        return min_documents, max_documents
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
-    """The n-grams behind the columns: column 0 is in the most documents; equal ones are in byte order.
+    """N-grams of the columns, sorted by falling document frequency and then by bytes.
 
     Attributes
     ----------
     documents : Documents
-        The n-grams, as UTF-8 bytes one after the other.
+        The n-grams, as concatenated UTF-8 bytes.
     document_frequency : ndarray of int64, shape (n,)
-        Number of documents that each n-gram is in.
+        Number of documents with each n-gram.
     counts : ndarray of int64, shape (n,)
-        Number of times that each n-gram occurs.
+        Number of occurrences of each n-gram.
 
     Examples
     --------
@@ -141,8 +141,8 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
-        """Order the terms of tables that share none by falling document frequency, and keep so many."""
-        # A merged table is in byte order; the stable sort keeps that order among terms of equal frequency.
+        """Merge disjoint term tables into a vocabulary of at most ``max_features`` terms."""
+        # The merged table is in byte order, and the stable sort keeps this order for equal frequencies.
         merged = tables[0].merge(*tables[1:])
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
         terms = take(merged.terms, order)
@@ -150,16 +150,16 @@ class Vocabulary:
 
     @property
     def terms(self) -> list[str]:
-        """List of the n-grams, in the order of columns."""
+        """N-grams in the order of columns."""
         return [self.documents.text(i).decode() for i in range(self.documents.n_documents)]
 
     def index(self, term: str) -> int:
-        """Return the column of an n-gram; the first call makes a dictionary of all.
+        """Return the column of an n-gram; the first call builds a dictionary of all terms.
 
         Parameters
         ----------
         term : str
-            The n-gram: words joined by single spaces.
+            The n-gram, with single spaces between words.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Vocabulary:
         """
         columns = self._columns
         if term not in columns:
-            raise KeyError(f"{term!r} is not among the {len(columns)} terms of the vocabulary")
+            raise KeyError(f"{term!r} is not one of the {len(columns)} terms of the vocabulary")
         return columns[term]
 
     @cached_property
@@ -176,18 +176,18 @@ class Vocabulary:
         return {term: column for column, term in enumerate(self.terms)}
 
     def term_index(self) -> TermIndex:
-        """Return the look-up table that encodes documents.
+        """Return a hash table that maps n-grams to columns.
 
         Returns
         -------
         TermIndex
-            A hash table of all n-grams, about 24 bytes for each beside its text.
+            The hash table: about 24 bytes per n-gram plus its text.
         """
         return TermIndex.of(self.documents)
 
 
 def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> None:
-    """Write a vocabulary into a store, its finished mark with some facts last."""
+    """Write a vocabulary into a store; its completion marker, with ``facts``, is written last."""
     store = where.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
@@ -202,12 +202,12 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> N
 
 
 def find_vocabulary(where: Location) -> Vocabulary | None:
-    """Read the vocabulary of a store that may be unfinished, or return None if it has none yet."""
+    """Read the vocabulary of a possibly unfinished store; None if it has none."""
     return read_vocabulary(where) if where.attributes(PATH) else None
 
 
 def read_vocabulary(where: Location) -> Vocabulary:
-    """Read the vocabulary of a store."""
+    """Read the vocabulary of a store and verify its digest."""
     store = where.open()
     terms, offsets, document_frequency, counts = parts = [
         read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
@@ -215,13 +215,13 @@ def read_vocabulary(where: Location) -> Vocabulary:
     digest = (where.attributes(PATH) or {}).get("digest")
     if digest != digest_of(*parts) or offset_fault(offsets, len(terms)):
         raise StoreError(
-            f"store {where.url}, {PATH}: the vocabulary is not what was written; build the store again"
+            f"store {where.url}, {PATH}: the vocabulary does not match its digest; build the store again"
         )
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
 def vocabulary_columns(where: Location) -> Columns | None:
-    """Return the terms of a store's vocabulary as columns, None if the store has no vocabulary."""
+    """Return the terms of a store's vocabulary as columns; None if the store has no vocabulary."""
     digest = (where.attributes(PATH) or {}).get("digest")
     if digest is None:
         return None
@@ -235,25 +235,25 @@ def vocabulary_columns(where: Location) -> Columns | None:
 
 
 def write_sample(where: Location, path: str, sample: TermSample) -> None:
-    """Write a sample of terms, its digest first, into a group of the store."""
+    """Write a sample of terms with its digest into a group of the store."""
     packed = np.concatenate([[0, sample.error], pack_terms(sample.table)])
     packed[0] = digest_of(packed[1:])
     write_array(where.open(read_only=False), f"{path}/terms", packed)
 
 
 def read_sample(where: Location, path: str, size: int) -> TermSample:
-    """Read a sample of so many terms at most."""
+    """Read a sample of at most ``size`` terms and verify its digest."""
     packed = read_array(where, where.open(), path, "terms")
     if not len(packed) or packed[0] != digest_of(packed[1:]):
         raise StoreError(
-            f"store {where.url}, {path}: its terms are not what was written; build the store again"
+            f"store {where.url}, {path}: its terms do not match their digest; build the store again"
         )
     return TermSample(unpack_terms(packed[2:]), size, int(packed[1]))
 
 
 def pack_terms(table: TermTable) -> Int64s:
-    """Return a table as one array of 3 n + 2 numbers and its text, padded to whole ones."""
-    # One array of one type: a file for each part of each block, instead of four.
+    """Pack a term table into one int64 array: 3 n + 2 numbers, then the padded text."""
+    # One array needs one file per partition and block instead of four.
     data = table.terms.data
     padded = np.zeros(-(-len(data) // 8) * 8, dtype=np.uint8)
     padded[: len(data)] = data
@@ -262,17 +262,17 @@ def pack_terms(table: TermTable) -> Int64s:
 
 
 def unpack_terms(packed: Int64s) -> TermTable:
-    """Return the table of :func:`pack_terms`."""
+    """Unpack a term table of :func:`pack_terms`."""
     n = int(packed[0])
     offsets, frequency, counts, text = np.split(packed[1:], [n + 1, 2 * n + 1, 3 * n + 1])
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
 
 
 def index_for_call(where: Location, call: str) -> TermIndex:
-    """Return the look-up table of a store's vocabulary; a process reads it once for each build."""
-    with _INDEX_LOCK:  # the other threads wait for the first one's
+    """Return the term index of a store's vocabulary, cached per process and build."""
+    with _INDEX_LOCK:  # one thread reads, the others wait
         if call not in _TERM_INDEXES:
-            # A long-lived worker meets many builds: without this it would hold the vocabulary of each of them.
+            # A long-lived worker runs many builds; only the latest index stays in memory.
             _TERM_INDEXES.clear()
             _TERM_INDEXES[call] = read_vocabulary(where).term_index()
         return _TERM_INDEXES[call]
