@@ -42,7 +42,7 @@ N_COMPS = 50
 """Components where none are asked for, as scanpy's ``settings.N_PCS``."""
 SOLVERS = None, "auto", "full", "arpack", "randomized", "covariance_eigh", "tsqr", "lobpcg"
 """Solvers of scanpy."""
-SOLVERS_OF = {
+SCANPY_SOLVERS = {
     ("a dense matrix", True): ("auto", "full", "arpack", "randomized", "covariance_eigh"),
     ("a sparse matrix", True): ("arpack", "covariance_eigh"),
     ("a dense dask array", True): ("auto", "full", "tsqr", "randomized", "covariance_eigh"),
@@ -163,21 +163,23 @@ def pca(
     keys = [_check_key(key_added) or name for name in ("X_pca", "PCs", "pca")]
     seed, dtype = _check_seed(rng, random_state), np.dtype(dtype)
     check_flag("return_info", return_info)
-    place, rows, found = _opened(data, layer, obsm, copy=check_flag("copy", copy))
-    if svd_solver is not None and not isinstance(place, Location):
-        _warn_of_solver(svd_solver, rows, centered=bool(zero_center))
+    target, rows, found = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
+    if svd_solver is not None and not isinstance(target, Location):
+        _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.dense_rows(rows)
     if mask_var is ...:
         mask_var = (
-            HIGHLY_VARIABLE if place is not None and var_column(place, HIGHLY_VARIABLE) is not None else None
+            HIGHLY_VARIABLE
+            if target is not None and var_column(target, HIGHLY_VARIABLE) is not None
+            else None
         )
-    mask = chosen_variables(place, mask_var)
-    n_vars = _check_shape(place, rows, layer, obsm)
+    mask = chosen_variables(target, mask_var)
+    n_vars = _check_shape(target, rows, layer, obsm)
     if mask is not None:
-        rows = _columns(rows, mask)
+        rows = _select_columns(rows, mask)
     k = _check_n_comps(n_comps, rows.shape, svd_solver)
-    if isinstance(place, Location):
-        prepare_elements(place, ("obsm", "varm", "uns"), (rows.shape[0] + n_vars) * k * dtype.itemsize)
+    if isinstance(target, Location):
+        prepare_elements(target, ("obsm", "varm", "uns"), (rows.shape[0] + n_vars) * k * dtype.itemsize)
     model = kind(
         k,
         solver="gram" if rows.shape[1] <= min(rows.shape[0], GRAM_COLUMNS) else "auto",
@@ -187,7 +189,7 @@ def pca(
         random_state=seed,
     ).fit(rows)
     coordinates = model.transform(rows).astype(dtype, copy=False)
-    if place is None:
+    if target is None:
         info = model.components_, model.explained_variance_ratio_, model.explained_variance_
         return (coordinates, *info) if return_info else coordinates
     params = {
@@ -206,7 +208,7 @@ def pca(
         elements[f"varm/{keys[1]}"] = loadings_of(model.components_, n_vars, mask)
     else:
         facts["components"] = model.components_.T
-    place_elements(place, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
+    place_elements(target, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
     return found
 
 
@@ -259,7 +261,7 @@ def _check_n_comps(n_comps: Any, shape: tuple[int, int], svd_solver: str | None)
     return k
 
 
-def _check_shape(place: Any, rows: Any, layer: str | None, obsm: str | None) -> int:
+def _check_shape(target: Any, rows: Any, layer: str | None, obsm: str | None) -> int:
     """Return the number of variables for which results are kept; refuse rows that are cut or do not fit them."""
     shape, chunks = rows.shape, getattr(rows, "chunks", ((), ()))
     if len(shape) != 2:
@@ -269,9 +271,9 @@ def _check_shape(place: Any, rows: Any, layer: str | None, obsm: str | None) -> 
             f"Only dask arrays with chunking along the first axis are supported, but this one of shape {shape} is cut "
             f"into {len(chunks[1])} chunks of columns: call X.rechunk({{1: -1}}) first"
         )
-    if place is None:
+    if target is None:
         return int(shape[1])
-    n_obs, n_vars = shape_of_anndata(place) if isinstance(place, Location) else place.shape
+    n_obs, n_vars = shape_of_anndata(target) if isinstance(target, Location) else target.shape
     if shape[0] != n_obs or (obsm is None and shape[1] != n_vars):
         raise ValueError(
             f"layer {layer!r} has shape {shape}, but there are {n_obs} observations and {n_vars} variables, beside "
@@ -280,12 +282,12 @@ def _check_shape(place: Any, rows: Any, layer: str | None, obsm: str | None) -> 
     return int(n_vars)
 
 
-def _warn_of_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
+def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
     """Warn where scanpy ignores a solver of such rows."""
     is_dask = hasattr(X, "dask")
     sparse = is_sparse(X._meta) if is_dask else is_sparse(X) or engine.is_lazy(X)  # noqa: SLF001  of its blocks
     kind = f"a {'sparse' if sparse else 'dense'} {'dask array' if is_dask else 'matrix'}"
-    taken = SOLVERS_OF[kind, centered]
+    taken = SCANPY_SOLVERS[kind, centered]
     if svd_solver not in taken:
         is_legacy = svd_solver == "lobpcg" and centered and kind == "a sparse matrix"
         warn(
@@ -297,7 +299,7 @@ def _warn_of_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
         )
 
 
-def _opened(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
+def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
     """Return where results go (None: nowhere), the rows, and what is returned in the end."""
     if isinstance(data, str | PathLike):
         if copy:
@@ -308,15 +310,15 @@ def _opened(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tu
             rows = open_store(data, layer=layer) if path is None else open_anndata(where, path=path)
         if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
             return where, rows, None
-        return _opened(rows, None, None, copy=False)  # a store of ours, which has no layer
+        return _open_data(rows, None, None, copy=False)  # a store of ours, which has no layer
     if holds_several(data):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
                 "the AnnData is backed by a file, and copies and views of it take no results: read it into memory by "
                 "to_memory(), or take the whole of it"
             )
-        place = data.copy() if copy else data
-        return place, open_backed(matrix_of(place, layer, obsm)), place if copy else None
+        target = data.copy() if copy else data
+        return target, open_backed(matrix_of(target, layer, obsm)), target if copy else None
     if copy or layer is not None or obsm is not None:
         raise ValueError("layer and copy are for an AnnData, but a matrix or store was given; obsm is, too")
     if hasattr(data, "to_anndata"):
@@ -328,7 +330,7 @@ def _opened(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tu
     return None, data, None
 
 
-def _columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
+def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
     """Return the columns of a mask, lazily where rows are."""
     if len(mask) != rows.shape[1] or not mask.any():
         said = ": The shape of the mask do not match the data." if len(mask) != rows.shape[1] else ""

@@ -15,21 +15,21 @@ from dspectral.linalg import sparse_loops, sparse_products
 from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, rounding_of_sums
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import combine_rows, panels, row_gram
-from dspectral.linalg.sparse_products import EIGHT, Pieces, Room, is_filled
+from dspectral.linalg.sparse_products import EIGHT, TransposeBuffer, TransposedPanels, is_nearly_dense
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
 
 OVERSAMPLING = 20
-BLOCKS = 4
+N_BLOCKS = 4
 """Each product takes a fourth of the capacity at once."""
-NARROWER = 3
+MIN_ASPECT_RATIO = 3
 """How many times as many columns as rows a block has whose basis is as long as the rows."""
-PROBE_STEPS, HALVINGS = 7, 50
+N_LANCZOS_STEPS, N_BISECTIONS = 7, 50
 """Lanczos steps of a measured bound, and halvings of the interval that its largest eigenvalue is in."""
 FAILURE = 1e-8
 """Probability, block by block, that the measured bound is below the truth."""
 
 
-class Sketched(NamedTuple):
+class BlockSketch(NamedTuple):
     """Rows B (m, d) with ``B'B`` below ``A'A`` up to rounding, and a bound on the norm of ``A'A - B'B``."""
 
     rows: FloatArray
@@ -56,12 +56,12 @@ def shrink_values(
     return reduced[reduced > floor], cut + 2.0 * floor + rounding_of_sums(n_terms, math.fsum(values))
 
 
-def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
+def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
     """Replace the rows of all parts by at most ``capacity`` rows. Shapes: `parts` (r_i, d)."""
     # Through the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, and no copy of all rows.
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
     if n_rows <= capacity:
-        return Sketched(np.concatenate(parts), 0.0)
+        return BlockSketch(np.concatenate(parts), 0.0)
     if n_columns < n_rows:
         gram = sum(
             (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
@@ -71,23 +71,23 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> Sketched:
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)
     coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])
-    return Sketched(combine_rows(coefficients.T, *parts), error)
+    return BlockSketch(combine_rows(coefficients.T, *parts), error)
 
 
-def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int) -> Sketched:
+def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int) -> BlockSketch:
     """Sketch rows of which only the Gram matrix is known. Shapes: `gram` (d, d)."""
     # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
     values, vectors = eigh_descending(gram)
     kept, error = shrink_values(values, capacity, dtype, n_terms)
     rows = (vectors[:, : len(kept)] * np.sqrt(kept)).T
-    return Sketched(np.ascontiguousarray(rows, dtype=dtype), error)
+    return BlockSketch(np.ascontiguousarray(rows, dtype=dtype), error)
 
 
 class CenteredGram:
     """``A'A`` or ``A'A - n mean mean'`` on the ``columns`` (c,) that occur if that saves much, else on all."""
 
     def __init__(self, rows: CSRRows, mean: Doubles | None, width: int) -> None:
-        self._pieces, self.width = Pieces(), width
+        self._pieces, self.width = TransposedPanels(), width
         occurs = np.zeros(rows.shape[1], dtype=bool)
         occurs[rows.indices] = True
         self.columns = np.flatnonzero(occurs)
@@ -102,23 +102,23 @@ class CenteredGram:
         )
 
     @property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> TransposedPanels:
         """Block by columns: a second copy, held from the first use on."""
         if not self._pieces:
             row_bytes = self.width * self.rows.dtype.itemsize
-            self._pieces = list(sparse_products.pieces_of(self.rows, row_bytes, held=True))
+            self._pieces = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, held=True))
         return self._pieces
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
         """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
-        wide = Z.shape[1] >= sparse_products.WIDE
+        wide = Z.shape[1] >= sparse_products.MIN_WIDE_COLUMNS
         product = sparse_products.gram_times(self.rows, Z, self.pieces if wide else None)
         if self.mean is not None:
             against = self.rows.shape[0] * (self.mean @ Z)
             product -= np.outer(self.mean, against).astype(product.dtype)
         return product
 
-    def summed_in_double(self, Z: FloatArray) -> Doubles:
+    def multiply_in_double(self, Z: FloatArray) -> Doubles:
         """Return the product with eight columns (c, 8), its sums over the rows in double precision."""
         product = sparse_products.gram_times_eight(self.rows, self.pieces, Z)
         if self.mean is not None:
@@ -152,7 +152,7 @@ def largest_eigenvalue_bound(
     # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). All starts share the products, and no
     # vectors are kept to be orthogonalized against.
     diagonals, off_diagonals = [], [np.zeros(EIGHT)]
-    for _ in range(PROBE_STEPS):
+    for _ in range(N_LANCZOS_STEPS):
         product = multiply(q, before * off_diagonals[-1])
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
         product -= q * diagonals[-1]
@@ -165,7 +165,7 @@ def largest_eigenvalue_bound(
     low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
     high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond an exhausted space
-        for _ in range(HALVINGS):
+        for _ in range(N_BISECTIONS):
             x = (low + high) / 2.0
             p_before, p, total = np.zeros(EIGHT), np.ones(EIGHT), np.ones(EIGHT)
             for alpha, beta, beta_next in zip(diagonals, off_diagonals[:-1], off_diagonals[1:], strict=True):
@@ -178,7 +178,7 @@ def largest_eigenvalue_bound(
 
 def sketch_in_row_space(
     gram: CenteredGram, n_columns: int, capacity: int, width: int, *, seed: int, n_steps: int
-) -> Sketched:
+) -> BlockSketch:
     """Sketch a block by block Krylov iteration with ``A A'``.
 
     ``B = W'A`` for ``W = U D`` with orthonormal columns U and ``D <= 1`` has ``B'B <= A'A``. What is left,
@@ -189,12 +189,12 @@ def sketch_in_row_space(
     space = KrylovSpace.start(rows @ start.astype(dtype))
     for _ in range(n_steps - 1):
         space = space.extend(rows @ space.newest)
-    values, vectors = space.ritz(rows @ space.newest)
+    values, vectors = space.ritz_pairs(rows @ space.newest)
     del space
     # Rows of U'A are orthogonal, with the squared lengths `values`, of which `kept` are left.
     kept, _ = shrink_values(values, capacity, dtype)
     weights = vectors[:, : len(kept)].astype(np.float64) * np.sqrt(kept / values[: len(kept)])
-    sketch = rows.combined(weights, n_columns)
+    sketch = rows.multiply_columns(weights, n_columns)
     # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', whether or not W is exactly as
     # long as it should be. Above 1 is rounding; taken for 1 it makes P larger, and the bound with it. H is without a
     # difference of numbers that are near each other.
@@ -205,7 +205,7 @@ def sketch_in_row_space(
         return q - weights @ (middle @ (weights.T @ q))
 
     left = largest_eigenvalue_bound(
-        lambda q, less: root(rows.summed_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
+        lambda q, less: root(rows.multiply_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
     )
     # Rows are sums in double precision, rounded once: with E the rounding, B'B is off by 2 |B| |E| at most. All else is
     # measured in double precision, whatever the steps before have cost.
@@ -213,14 +213,14 @@ def sketch_in_row_space(
     of_rows = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
     energy = float(np.einsum("i,i->", gram.rows.data, gram.rows.data, dtype=np.float64))
     of_sums = rounding_of_sums(len(gram.columns), energy) + rounding_floor(values, np.float64)
-    return Sketched(sketch, left + of_rows + of_sums)
+    return BlockSketch(sketch, left + of_rows + of_sums)
 
 
 class _RowGram:
     """Operator ``A A'``, or that of ``A - 1 mean'``; A is read by columns."""
 
     def __init__(self, gram: CenteredGram) -> None:
-        self.by_columns = Room.of(gram.rows, gram.rows.nnz).transposed(gram.rows)
+        self.by_columns = TransposeBuffer.of(gram.rows, gram.rows.nnz).transpose(gram.rows)
         self.columns, self.mean = gram.columns, gram.mean
         if gram.mean is not None:
             self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
@@ -229,24 +229,24 @@ class _RowGram:
         """Return the product with ``Y`` of shape (n, r): ``4 nnz r`` flops, and no array as long as the columns."""
         product = np.zeros_like(Y)
         sparse_loops.gram_gather_scatter(*self.by_columns, read_only(Y), product)
-        self._take_the_mean_off(product, Y)
+        self._center_product(product, Y)
         return product
 
-    def summed_in_double(self, Q: Doubles) -> Doubles:
+    def multiply_in_double(self, Q: Doubles) -> Doubles:
         """Return the product with eight columns, all sums in double precision."""
         product = np.zeros_like(Q)
-        sparse_loops.add_row_gram_of_eight(*self.by_columns, read_only(Q), product)
-        self._take_the_mean_off(product, Q)
+        sparse_loops.add_row_gram_eight(*self.by_columns, read_only(Q), product)
+        self._center_product(product, Q)
         return product
 
-    def _take_the_mean_off(self, product: FloatArray, Y: FloatArray) -> None:
+    def _center_product(self, product: FloatArray, Y: FloatArray) -> None:
         if self.mean is not None:
             # (A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'
             total = Y.sum(axis=0, dtype=np.float64)
             product -= np.outer(self.along, total).astype(product.dtype)
             product += (self.of_mean * total - self.along @ Y).astype(product.dtype)
 
-    def combined(self, weights: Doubles, n_columns: int) -> FloatArray:
+    def multiply_columns(self, weights: Doubles, n_columns: int) -> FloatArray:
         """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur."""
         data, indices, indptr = self.by_columns
         tall = np.zeros((n_columns, weights.shape[1]), dtype=data.dtype)
@@ -264,7 +264,7 @@ class _RowGram:
 
 def sketch_large_sparse(
     rows: CSRRows, capacity: int, *, mean: Doubles | None = None, seed: int = 0, n_steps: int = 4
-) -> Sketched:
+) -> BlockSketch:
     """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
 
     With c columns that occur: about ``5 nnz capacity`` flops in sparse products, ``12 c capacity^2`` in dense ones,
@@ -272,11 +272,11 @@ def sketch_large_sparse(
     n capacity``. Shapes: `rows` (n, d), `mean` (d,).
     """
     # A multiple of four, for loops take as long for the last three columns of a row as for eight.
-    width = 4 * math.ceil((capacity + OVERSAMPLING) / (4 * BLOCKS))
+    width = 4 * math.ceil((capacity + OVERSAMPLING) / (4 * N_BLOCKS))
     gram = CenteredGram(rows, mean, width)
     # What is made orthogonal is as long as the shorter side, and products read it at random. A block whose zeros are
     # few is multiplied by BLAS, from the side of its columns.
-    if NARROWER * rows.shape[0] <= len(gram.columns) and not is_filled(gram.rows):
+    if MIN_ASPECT_RATIO * rows.shape[0] <= len(gram.columns) and not is_nearly_dense(gram.rows):
         return sketch_in_row_space(gram, rows.shape[1], capacity, width, seed=seed, n_steps=n_steps)
     # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
     shape = gram.rows.shape[0], min(width, *gram.rows.shape)
@@ -296,12 +296,12 @@ def sketch_large_sparse(
 
     def left(q: FloatArray, less: Doubles) -> Doubles:
         # (A'A - B'B) q. Sums over many rows in single precision would hide what the same sums have cost the sketch.
-        product = gram.summed_in_double(q) - less
+        product = gram.multiply_in_double(q) - less
         subtract_gram_times(sketch, q, gram.columns, product)
         return product
 
     bound = largest_eigenvalue_bound(left, len(gram.columns), seed, sketch.dtype)
-    return Sketched(sketch, bound + 2.0 * floor)
+    return BlockSketch(sketch, bound + 2.0 * floor)
 
 
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:

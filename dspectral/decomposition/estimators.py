@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dspectral import engine
 from dspectral.decomposition.spectrum import (
-    MOST_PASSES,
+    MAX_PASSES,
     SOLVERS,
     Plan,
     Solver,
@@ -39,9 +39,9 @@ _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directi
 _EXACT = ("arpack", "covariance_eigh")
 """scikit-learn's names of solvers that are exact: here ``"auto"``, whose Krylov solver then reads to this tolerance."""
 _EXACT_TOL = 1e-5
-MOST_SHARED = 64
+MAX_SHARE_COMPONENTS = 64
 """Components among which a share of the variance is looked for where a sketch is all that rows leave."""
-FAR = 8.0
+FAR_MEAN = 8.0
 """Length of the mean, over the deviation explained, from which single precision would lose a digit."""
 _NORMALIZERS = ("auto", "QR", "LU", "none")
 
@@ -96,7 +96,7 @@ class Decomposition(
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
         tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
         if n_passes is None:
-            n_passes = MOST_PASSES if tol else self._n_passes
+            n_passes = MAX_PASSES if tol else self._n_passes
             if self._n_iter is not None:
                 n_passes = check_integer("n_iter", self._n_iter, at_least=0) + 1
         n_passes = 1 if grows else n_passes
@@ -150,13 +150,13 @@ class Decomposition(
             return self._fit(X)
         from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
 
-        def told(self: Self) -> None:
+        def fit_with_callbacks(self: Self) -> None:
             task = CallbackSupportMixin._init_callback_context(self)  # noqa: SLF001  for authors of estimators
             task.call_on_fit_task_begin(estimator=self)
             self._fit(X)
             task.call_on_fit_task_end(estimator=self)
 
-        with_callbacks(told)(self)
+        with_callbacks(fit_with_callbacks)(self)
         return self
 
     def set_callbacks(self, *callbacks: object) -> Self:
@@ -187,10 +187,10 @@ class Decomposition(
         if grows:
             plan = plan._replace(solver=chosen_solver(plan, X.shape[1]))
         if _is_share(self.n_components):
-            found = self._set_share(X, plan, self.n_components, grows=grows)
+            found = self._fit_share(X, plan, self.n_components, grows=grows)
         else:
             self._set(found := spectrum(X, plan))
-        if 0 < plan.tol < found.missed:
+        if 0 < plan.tol < found.lost_share:
             warn(
                 f"tol is {plan.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
                 f"{self.n_passes_} pass(es) of solver {self.solver_!r}",
@@ -199,14 +199,14 @@ class Decomposition(
             )
         return self
 
-    def _set_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> Spectrum:
+    def _fit_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> Spectrum:
         """Find as few components as explain a share of the variance: 32, then twice as many, until they do.
 
         Rows that are added to others later are read once, and a sketch of them has a fixed size.
         """
         most, n_passes, finds_all = min(X.shape), 0, chosen_solver(plan, X.shape[1]) in ("gram", "full")
         if grows and not finds_all:
-            most = min(most, plan.sketch_size or MOST_SHARED)
+            most = min(most, plan.sketch_size or MAX_SHARE_COMPONENTS)
         k = most if finds_all or grows else min(32, most)
         while True:
             with warnings.catch_warnings():
@@ -217,10 +217,10 @@ class Decomposition(
             if k == most or np.sum(self.explained_variance_ratio_) > share:
                 break
             k = min(2 * k, most)
-        self._set_share_of(found._replace(n_passes=n_passes))
+        self._truncate_to_share(found._replace(n_passes=n_passes))
         return found
 
-    def _set_share_of(self, found: Spectrum) -> None:
+    def _truncate_to_share(self, found: Spectrum) -> None:
         """Keep as few components of a spectrum as explain the share of the variance together."""
         self._set(found)
         reached = np.cumsum(self.explained_variance_ratio_)
@@ -274,7 +274,7 @@ class Decomposition(
         whole: Any = summary.merge(engine.summarize(X, of=of, name="sketch"))
         most = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
-            self._set_share_of(of_summary(whole, plan._replace(n_components=most)))
+            self._truncate_to_share(of_summary(whole, plan._replace(n_components=most)))
             return self
         plan = plan if self.n_components is not None else plan._replace(n_components=most)
         self._set(pad_components(of_summary(whole, plan), plan))
@@ -301,7 +301,7 @@ class Decomposition(
         if self.whiten:
             axes = (axes / self._lengths).astype(dtype)
         # (x - mean) V' = x V' - mean V': sparse rows stay sparse, and far from the origin both products are in double.
-        is_far = mean is not None and norm(mean) > FAR * np.sqrt(np.sum(self.explained_variance_))
+        is_far = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
         axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
         to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
         Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")
@@ -369,7 +369,7 @@ class Decomposition(
         self.explained_variance_ = variances / degrees
         # Where all rows are equal but for rounding no direction explains anything.
         self.explained_variance_ratio_ = variances / (
-            found.scatter if found.scatter > found.noise else np.inf
+            found.scatter if found.scatter > found.noise_floor else np.inf
         )
         rest = min(found.n_rows, found.axes.shape[1]) - len(found.axes)
         left = max(0.0, found.scatter / degrees - float(self.explained_variance_.sum()))

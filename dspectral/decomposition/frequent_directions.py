@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 
 from dspectral.decomposition.block_sketches import (
-    Sketched,
+    BlockSketch,
     shrink_gram,
     shrink_stack,
     shrink_values,
@@ -16,14 +16,14 @@ from dspectral.engine.summary import BlockSize, Need
 from dspectral.html import card, number, share, size_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
+    compute_centered_energy,
     dense_pieces,
-    energy_about,
     energy_of,
     gram_of,
-    in_range,
     is_dense,
-    mean_of,
-    scatter_of_means,
+    is_in_range,
+    mean_row,
+    mean_scatter,
     total_of,
 )
 from dspectral.linalg.dense import eigh_descending, rounding_of_means, rounding_of_sums
@@ -32,16 +32,16 @@ from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
 """Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
-STEPS = (4, 6, 8)
+N_PRODUCTS = (4, 6, 8)
 """Numbers of products to try in turn, until the energy lost pays for the error that is left."""
 Shrink = Literal["full", "median"]
-WORK = 2.5
+WORK_FACTOR = 2.5
 """Bytes that sketching a block takes, over those of the sketch, beside a copy of the entries."""
-MOST_COPIED = 64 << 20
+MAX_COPIED_BYTES = 64 << 20
 """Most bytes of entries that a task joins by default, and then holds by columns, too."""
 
 
-def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed: int = 0) -> Sketched:
+def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed: int = 0) -> BlockSketch:
     """Sketch one block of rows. Shapes: `rows` (n, d), `mean` (d,).
 
     >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
@@ -55,17 +55,17 @@ def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed
     if n_columns <= exact_side:
         return shrink_gram(gram_of(rows, mean), capacity, rows.dtype, n_terms=n_rows)
     if not is_sparse(rows) or is_dense(rows):
-        return _in_pieces(rows, capacity, exact_side, mean)
+        return _sketch_by_panels(rows, capacity, exact_side, mean)
     if n_rows <= exact_side:
         return _sketch_few_sparse_rows(rows, capacity, mean)
-    for n_steps in STEPS:
+    for n_steps in N_PRODUCTS:
         found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
-        if _keeps_the_bound(found, rows, capacity, mean):
+        if _is_within_bound(found, rows, capacity, mean):
             return found
-    return _in_pieces(rows, capacity, exact_side, mean)
+    return _sketch_by_panels(rows, capacity, exact_side, mean)
 
 
-def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
+def _is_within_bound(found: BlockSketch, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
     """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
     # That is all that the proof of the merge tree's bound uses.
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
@@ -76,7 +76,7 @@ def _keeps_the_bound(found: Sketched, rows: CSRRows, capacity: int, mean: Double
     return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
 
 
-def _in_pieces(rows: Rows, capacity: int, step: int, mean: Doubles | None = None) -> Sketched:
+def _sketch_by_panels(rows: Rows, capacity: int, step: int, mean: Doubles | None = None) -> BlockSketch:
     """Sketch a block exactly, piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
     # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
     # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
@@ -89,13 +89,13 @@ def _in_pieces(rows: Rows, capacity: int, step: int, mean: Doubles | None = None
             found = _sketch_few_sparse_rows(piece, capacity, mean)
         else:  # the mean is taken off in double precision
             (less,) = dense_pieces(piece, 0.0 if mean is None else mean, step)
-            found = Sketched(less.astype(rows.dtype, copy=False), 0.0)
+            found = BlockSketch(less.astype(rows.dtype, copy=False), 0.0)
         sketch, lost = shrink_stack([sketch, found.rows], capacity)
         error += lost + found.error
-    return Sketched(np.array(sketch), error)
+    return BlockSketch(np.array(sketch), error)
 
 
-def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) -> Sketched:
+def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) -> BlockSketch:
     """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
@@ -109,7 +109,7 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
     sketch = np.ascontiguousarray(sparse_products.transpose_times(rows, weights).T)
     if mean is not None:
         sketch -= np.outer(weights.sum(axis=0), mean).astype(sketch.dtype)
-    return Sketched(sketch, error)
+    return BlockSketch(sketch, error)
 
 
 @has_arrays({"sketch": Array("* d"), "total": Array("d")})
@@ -196,8 +196,8 @@ class FrequentDirections(NamedTuple):
         gram = 24 * block.n_columns**2 if small else 0
         worth = 0 if small else 2 * summary
         dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
-        copies = min(worth, MOST_COPIED) if block.is_sparse else dense
-        return Need(summary, int(WORK * first) + gram + copies, worth, is_sketch=True)
+        copies = min(worth, MAX_COPIED_BYTES) if block.is_sparse else dense
+        return Need(summary, int(WORK_FACTOR * first) + gram + copies, worth, is_sketch=True)
 
     @classmethod
     def of(
@@ -207,10 +207,10 @@ class FrequentDirections(NamedTuple):
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
-        energy, kept = energy_of(rows), capacity(size, shrink)
-        mean = mean_of(rows) if center else None
-        scatter = energy if mean is None else energy_about(rows, mean)
-        if not (in_range(energy, rows.dtype) and in_range(scatter, rows.dtype)):
+        energy, kept = energy_of(rows), count_kept_rows(size, shrink)
+        mean = mean_row(rows) if center else None
+        scatter = energy if mean is None else compute_centered_energy(rows, mean)
+        if not (is_in_range(energy, rows.dtype) and is_in_range(scatter, rows.dtype)):
             rows = rows.astype(np.float64)
         if mean is None:
             found = sketch_block(rows, kept, seed=seed)
@@ -218,7 +218,7 @@ class FrequentDirections(NamedTuple):
         # Of sparse rows far from the origin little is left of the Gram matrix once the mean is taken off, but all of
         # its rounding; the mean is taken off dense ones before.
         of_mean = rounding_of_means(scatter, energy) if is_dense(rows) else rounding_of_sums(n_rows, energy)
-        found = Sketched(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
+        found = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
         if is_dense(rows) or scatter > of_mean:
             found = sketch_block(rows, kept, mean=mean, seed=seed)
         return cls(found.rows, size, shrink, n_rows, n_rows * mean, center, scatter, found.error + of_mean)
@@ -246,10 +246,10 @@ class FrequentDirections(NamedTuple):
         energy = math.fsum(part.energy for part in parts)
         if self.center:
             # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
-            scatter = scatter_of_means(parts)
+            scatter = mean_scatter(parts)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(dtype))
-        found = shrink_stack(stack, capacity(self.size, self.shrink))
+        found = shrink_stack(stack, count_kept_rows(self.size, self.shrink))
         error = math.fsum(part.error for part in parts) + found.error
         if self.center:
             # The scatter is rounded to the sketch's precision, and its means are off by what their sums are.
@@ -269,7 +269,7 @@ class FrequentDirections(NamedTuple):
         return int(self.size * self.sketch.shape[1] * self.sketch.itemsize)
 
 
-def capacity(size: int, shrink: Shrink) -> int:
+def count_kept_rows(size: int, shrink: Shrink) -> int:
     """Return how many rows a schedule keeps of a sketch."""
     least = {"full": 1, "median": 4}
     if shrink not in least:

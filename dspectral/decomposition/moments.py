@@ -14,32 +14,32 @@ from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
 from dspectral.html import card, size_of
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
+    compute_centered_energy,
     dense_pieces,
-    energy_about,
     energy_of,
-    gram_in_pieces,
     gram_of,
-    in_range,
     is_dense,
-    mean_of,
-    scatter_of_means,
+    is_in_range,
+    mean_row,
+    mean_scatter,
+    sum_dense_gram,
     total_of,
 )
 from dspectral.linalg.dense import (
-    GRADED,
-    SMALL,
+    GRADED_RATIO,
+    MAX_GRAM_SIDE,
     eigh_descending,
-    noise_of_means,
-    orthonormal_axes,
+    jacobi_svd,
+    mean_noise_floor,
+    orthonormalize_axes,
     rounding_floor,
     rounding_of_means,
     rounding_of_products,
     rounding_of_sums,
-    svd_by_rotations,
-    triangle,
+    triangular_factor,
 )
-from dspectral.linalg.panels import along_columns, panels, row_gram
-from dspectral.linalg.sparse_products import tiles
+from dspectral.linalg.panels import multiply_from_left, panels, row_gram
+from dspectral.linalg.sparse_products import iter_dense_tiles
 from dspectral.registry import Array, has_arrays, saved
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
@@ -92,8 +92,8 @@ class Moments(NamedTuple):
         energy_of(rows)
         if not center:
             return cls(rows.shape[0], total_of(rows), gram_of(rows))
-        mean = mean_of(rows)
-        return cls(rows.shape[0], rows.shape[0] * mean, gram_in_pieces(rows, mean), center)
+        mean = mean_row(rows)
+        return cls(rows.shape[0], rows.shape[0] * mean, sum_dense_gram(rows, mean), center)
 
     @property
     def energy(self) -> float:
@@ -117,7 +117,7 @@ class Moments(NamedTuple):
         if not self.center or len(parts) < 2:
             return parts[0] if len(parts) == 1 and self.center else add_fields(self, *others)
         n_rows, total, gram, _ = add_fields(*parts)
-        scatter = scatter_of_means(parts)
+        scatter = mean_scatter(parts)
         return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
 
 
@@ -148,9 +148,9 @@ class RowFactor(NamedTuple):
     def of(cls, rows: Rows) -> Self:
         """Summarize one block of shape (n, d); NaN and infinity are refused."""
         energy_of(rows)
-        mean, factor = mean_of(rows), np.zeros((0, rows.shape[1]))
+        mean, factor = mean_row(rows), np.zeros((0, rows.shape[1]))
         for piece in dense_pieces(rows, mean, rows.shape[1]):
-            factor = triangle(factor, piece)
+            factor = triangular_factor(factor, piece)
         return cls(rows.shape[0], rows.shape[0] * mean, factor)
 
     @property
@@ -163,7 +163,7 @@ class RowFactor(NamedTuple):
         parts = [part for part in (self, *others) if part.n_rows] or [self]
         if len(parts) == 1:
             return parts[0]
-        factor = triangle(*(part.factor for part in parts), scatter_of_means(parts))
+        factor = triangular_factor(*(part.factor for part in parts), mean_scatter(parts))
         return type(self)(
             sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts]), factor
         )
@@ -181,7 +181,7 @@ class GramProduct(NamedTuple):
         Squared Frobenius norm of the rows.
     product : ndarray, shape (d, r)
         Product, of Z's dtype; in double precision where that does not hold the squares of the rows.
-    along : ndarray of float64, shape (r,), or None
+    projected_total : ndarray of float64, shape (r,), or None
         Sum of the rows times Z, if product and energy are those of the rows less their mean.
     """
 
@@ -189,7 +189,7 @@ class GramProduct(NamedTuple):
     total: Doubles
     energy: float
     product: FloatArray
-    along: Doubles | None = None
+    projected_total: Doubles | None = None
 
     @classmethod
     def needs(cls, block: BlockSize, *, factor: FloatArray, **_settings: object) -> Need:
@@ -210,12 +210,18 @@ class GramProduct(NamedTuple):
         multiplied; off others the caller takes it.
         """
         energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
-        if not in_range(energy, factor.dtype):
+        if not is_in_range(energy, factor.dtype):
             factor = factor.astype(np.float64)
         if center and rows.shape[0] and is_dense(rows):
-            total = rows.shape[0] * (mean := mean_of(rows))
-            product = sparse_products.gram_in_tiles(rows, factor, mean)
-            return cls(rows.shape[0], total, energy_about(rows, mean), product, along_columns(total, factor))
+            total = rows.shape[0] * (mean := mean_row(rows))
+            product = sparse_products.gram_times_dense(rows, factor, mean)
+            return cls(
+                rows.shape[0],
+                total,
+                compute_centered_energy(rows, mean),
+                product,
+                multiply_from_left(total, factor),
+            )
         if is_sparse(rows):
             product = sparse_products.gram_times(rows, factor)
         else:
@@ -239,15 +245,15 @@ class GramProduct(NamedTuple):
         parts = [part for part in (self, *others) if part.n_rows] or [self]
         if len({part.product.dtype for part in parts}) > 1:
             parts = [part._replace(product=part.product.astype(np.float64)) for part in parts]
-        along = [part.along for part in parts if part.along is not None]
+        along = [part.projected_total for part in parts if part.projected_total is not None]
         if len(along) < len(parts):  # blocks of both kinds: few zeros make no large mean
             return add_fields(*(part.about_origin() for part in parts))
         if len(parts) == 1:
             return parts[0]
         whole, scatter, of_product = (
             add_fields(*parts),
-            scatter_of_means(parts),
-            scatter_of_means(parts, "along"),
+            mean_scatter(parts),
+            mean_scatter(parts, "along"),
         )
         for panel in panels(len(whole.product)):
             whole.product[panel] += scatter[:, panel].T @ of_product
@@ -261,11 +267,13 @@ class GramProduct(NamedTuple):
         GramProduct
             The summary, with the mean put back.
         """
-        if self.along is None:
+        if self.projected_total is None:
             return self
         mean = self.total / self.n_rows
-        product = self.product + np.outer(mean, self.along).astype(self.product.dtype)
-        return self._replace(energy=self.energy + float(mean @ self.total), product=product, along=None)
+        product = self.product + np.outer(mean, self.projected_total).astype(self.product.dtype)
+        return self._replace(
+            energy=self.energy + float(mean @ self.total), product=product, projected_total=None
+        )
 
 
 class AllRows(NamedTuple):
@@ -300,7 +308,7 @@ class AllRows(NamedTuple):
         return type(self)(np.concatenate(parts))
 
 
-class Exact(NamedTuple):
+class ExactSVD(NamedTuple):
     """Right singular vectors `axes` (k, d), by columns, and squared singular `values` (k,) of (centered) rows.
 
     `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the squared
@@ -317,13 +325,13 @@ class Exact(NamedTuple):
     about: tuple[Doubles, float, float, float]
 
 
-RESOLVED = 1e-6
+GRAM_RESOLUTION = 1e-6
 """Share of the largest squared singular value down to which a Gram matrix is exact enough."""
-MOST_FILLED = 1 << 24
+MAX_FILLED_ENTRIES = 1 << 24
 """Numbers of sparse rows, zeros included, up to which they are decomposed as dense ones if need be."""
 
 
-def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
+def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     """Return the leading right singular vectors of rows, up to their rank, exact but for rounding.
 
     With m the shorter of n and the columns that occur, ARPACK takes a few hundred products with both sides, or, where
@@ -333,15 +341,15 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     """
     n_rows, dense = rows.shape[0], is_dense(rows)
     whole: Any = rows
-    mean, of_rows = mean_of(rows), energy_of(rows)
-    of_mean, scatter = n_rows * float(mean @ mean), energy_about(rows, mean)
+    mean, of_rows = mean_row(rows), energy_of(rows)
+    of_mean, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
     # The mean is taken off dense rows before they are multiplied, and off the products of sparse ones.
     early = rounding_of_means(scatter, of_mean) if center and dense else 0.0
-    noise = noise_of_means(n_rows, of_mean) if dense else rounding_of_sums(n_rows, of_rows)
+    noise_floor = mean_noise_floor(n_rows, of_mean) if dense else rounding_of_sums(n_rows, of_rows)
     energy, formed = (scatter, scatter if dense else of_rows) if center else (of_rows, of_rows)
     side = _ShorterSide(rows, mean if center else None)
-    k, is_small = min(k, side.length), side.length <= max(SMALL, 4 * k)
-    if is_small or dense or not in_range(of_rows, rows.dtype):
+    k, is_small = min(k, side.length), side.length <= max(MAX_GRAM_SIDE, 4 * k)
+    if is_small or dense or not is_in_range(of_rows, rows.dtype):
         if not dense:
             whole = rows.astype(np.float64)
         elif not is_small:
@@ -350,12 +358,12 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
     products = np.float64 if is_small else whole.dtype
     rounding = early + rounding_of_products(n_rows, formed, products)
     axes: FloatArray
-    if energy <= noise * center:
+    if energy <= noise_floor * center:
         values, axes, left, floor = np.zeros(0), np.zeros((len(side.columns), 0)), energy, 0.0
     elif is_small:
-        values, axes, left, floor = side.decomposed(k, min(k, n_rows - center), formed)
+        values, axes, left, floor = side.decompose_gram(k, min(k, n_rows - center), formed)
     else:
-        values, axes, left, floor = side.iterated(k, seed, formed)
+        values, axes, left, floor = side.run_arpack(k, seed, formed)
     resolution = np.sqrt(min(1.0, floor / values[0])) if len(values) else 1.0
     # By columns, as products with rows read it; the first of the largest entries is positive.
     tall = np.zeros((rows.shape[1], len(values)), dtype=rows.dtype)
@@ -370,8 +378,8 @@ def exact_directions(rows: Rows, k: int, *, center: bool, seed: int) -> Exact:
         variances = sum((np.square(y @ tall).sum(axis=0) for y in dense_pieces(rows, mean)), 0.0 * values)
     elif not center:  # along the columns that occur, which of hashed text are few
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
-    of_scatter = variances, scatter, noise, float(resolution)
-    return Exact(tall.T, values, mean, energy, left + rounding, rounding, of_scatter)
+    of_scatter = variances, scatter, noise_floor, float(resolution)
+    return ExactSVD(tall.T, values, mean, energy, left + rounding, rounding, of_scatter)
 
 
 class _ShorterSide:
@@ -400,9 +408,9 @@ class _ShorterSide:
             self.outer, self.inner = self.inner, self.outer
         self.shift = None if mean is None else mean[self.columns]
         self.mean = None if self.shift is None else self.shift.astype(rows.dtype)
-        self.along = 0.0 if self.mean is None else self.rows @ self.mean
+        self.projected_total = 0.0 if self.mean is None else self.rows @ self.mean
 
-    def decomposed(self, k: int, wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
+    def decompose_gram(self, k: int, wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
         """Return squared singular values of a short side, singular vectors (c, r), the next value, and the least.
 
         `wanted`: how many there can be; `formed`: energy of what sparse rows are before their mean is taken off.
@@ -412,24 +420,22 @@ class _ShorterSide:
         floor = rounding_floor(np.array([formed if late else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
         left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
-        squares = bool(wanted) and values[wanted - 1] > max(floor, RESOLVED * values[0])
-        squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MOST_FILLED
+        squares = bool(wanted) and values[wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
+        squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MAX_FILLED_ENTRIES
         if not squares:
-            sizes, turned = svd_by_rotations(self._factor())
+            sizes, turned = jacobi_svd(self._factor())
             values, vectors, left = sizes**2, turned.T, float(np.sum(sizes[k : k + 1] ** 2))
             rank, floor = min(k, len(values)), rounding_floor(sizes[:1], np.float64) ** 2
         values, vectors = values[:rank], vectors[:, :rank]
         if not self.by_rows:
             return values, vectors, left, floor
         sparsely = squares and not is_dense(self.rows)
-        across = (
-            self.across(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._tiles()])
-        )
+        across = self.lift(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._tiles()])
         # From the largest on, so that what a short one is off by is its own.
         return values, np.linalg.qr(across / np.sqrt(values))[0], left, floor
 
     def _tiles(self) -> Iterator[tuple[slice, FloatArray]]:
-        return tiles(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
+        return iter_dense_tiles(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
 
     def _gram(self) -> Doubles:
         if not is_dense(self.rows):
@@ -444,11 +450,11 @@ class _ShorterSide:
         for piece in (
             (tile.T for _, tile in self._tiles()) if self.by_rows else dense_pieces(self.rows, shift)
         ):
-            factor = triangle(factor, piece)
+            factor = triangular_factor(factor, piece)
         return factor
 
-    def iterated(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
-        """Return what :meth:`decomposed` does, by ARPACK."""
+    def run_arpack(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
+        """Return what :meth:`decompose_gram` does, by ARPACK."""
         dtype = self.rows.dtype
         operator = LinearOperator((self.length,) * 2, matvec=self.times, dtype=dtype)
         random = np.random.default_rng(seed)
@@ -456,18 +462,18 @@ class _ShorterSide:
         drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
         found = eigsh(operator, k=k, v0=random.standard_normal(self.length).astype(dtype), **drawn)
         basis = np.ascontiguousarray(found[1])
-        left = largest_eigenvalue_bound(partial(self.outside, basis), self.length, seed, dtype)
+        left = largest_eigenvalue_bound(partial(self.multiply_complement, basis), self.length, seed, dtype)
         # The basis spans eigenvectors up to the rounding of the rows, and squared lengths are off by its square: they
         # are taken again, in double precision, from what the axes are made of anyway.
-        across = self.across(basis)
+        across = self.lift(basis)
         values, rotation = eigh_descending(row_gram(across.T))
         floor = rounding_floor(values if self.mean is None else np.array([formed]), dtype)
         rank = int(np.sum(values > floor * max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)))
         values, rotation = values[:rank], rotation[:, :rank]
         factor, back = (across, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
         axes = factor @ (rotation / back).astype(dtype)
-        if rank and values[0] > GRADED * values[-1]:
-            axes = orthonormal_axes(axes.T).T
+        if rank and values[0] > GRADED_RATIO * values[-1]:
+            axes = orthonormalize_axes(axes.T).T
         return values, axes, left, floor
 
     def times(self, Y: FloatArray) -> FloatArray:
@@ -482,16 +488,16 @@ class _ShorterSide:
             return product
         # (A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'
         total = Y.sum(axis=0)
-        product -= np.multiply.outer(self.along, total)
-        product += (self.mean @ self.mean) * total - self.along @ Y
+        product -= np.multiply.outer(self.projected_total, total)
+        product += (self.mean @ self.mean) * total - self.projected_total @ Y
         return product
 
-    def outside(self, basis: FloatArray, q: FloatArray, less: Doubles) -> Doubles:
+    def multiply_complement(self, basis: FloatArray, q: FloatArray, less: Doubles) -> Doubles:
         """Return ``P C P q - less`` for the projection P to what is orthogonal to a basis."""
         found = self.times(q - basis @ (basis.T @ q))
         return np.asarray(found - basis @ (basis.T @ found) - less, dtype=np.float64)
 
-    def across(self, basis: FloatArray) -> FloatArray:
+    def lift(self, basis: FloatArray) -> FloatArray:
         """Return the product of the (centered) rows, or of their transpose, with a basis of the shorter side."""
         product = np.asarray((self.rows.T if self.by_rows else self.rows) @ basis)
         if self.mean is None:

@@ -21,7 +21,7 @@ MARGIN = 64.0
 """Rank is counted above this multiple of the rounding, wider than elsewhere: the product is divided by itself."""
 
 
-def random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
+def draw_random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
     """Draw where the entries of each row of Omega are, and their signs. Shapes: returns (n_rows, 4)."""
     # One draw for both: the column in the upper bits, and the sign in the lowest.
     return np.random.default_rng(operator.index(seed)).integers(
@@ -42,11 +42,11 @@ def _gather_signs(
             value = data[entry]
             of_column = signs[indices[entry]]
             for k in range(of_column.size):
-                place = of_column[k]
-                if place & 1:
-                    row[place >> 1] -= value
+                position = of_column[k]
+                if position & 1:
+                    row[position >> 1] -= value
                 else:
-                    row[place >> 1] += value
+                    row[position >> 1] += value
 
 
 class RandomRange(NamedTuple):
@@ -83,7 +83,7 @@ class RandomRange(NamedTuple):
         energy = energy_of(rows)
         # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
-        signs = random_signs(csr.shape[1], size, seed)
+        signs = draw_random_signs(csr.shape[1], size, seed)
         times_signs = np.zeros((csr.shape[0], size), dtype=csr.dtype)
         data, indices, indptr = read_only(csr.data), read_only(csr.indices), read_only(csr.indptr)
         _gather_signs(data, indices, indptr, read_only(signs), times_signs)
@@ -109,7 +109,7 @@ class RandomRange(NamedTuple):
         # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
         # the small R'R give those of R R'.
         size, dtype = self.product.shape[1], self.product.dtype
-        signs = random_signs(len(self.product), size, self.seed)
+        signs = draw_random_signs(len(self.product), size, self.seed)
         data, indptr = (
             (1 - 2 * (signs & 1)).astype(dtype).ravel(),
             SIGNS * np.arange(len(signs) + 1, dtype=np.int64),

@@ -17,29 +17,29 @@ from numpy.typing import DTypeLike
 from dspectral import engine
 from dspectral.configuration import memory_limit
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_directions
+from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_svd
 from dspectral.html import card, number, share
 from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
     fixed_signs,
     graded_eigenpairs,
-    noise_of_means,
-    orthonormal_axes,
+    jacobi_svd,
+    mean_noise_floor,
+    orthonormalize_axes,
     principal_axes,
     rounding_floor,
     rounding_of_means,
     rounding_of_products,
     rounding_of_sums,
-    svd_by_rotations,
 )
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.panels import PANEL, alike, along_columns, is_in_file, panels, tall_array
+from dspectral.linalg.panels import PANEL, is_in_file, multiply_from_left, panels, tall_array, tall_zeros_like
 from dspectral.linalg.sparse_products import DENSE_SHARE
 from dspectral.registry import saved
 from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
 
-Growing: TypeAlias = FrequentDirections | Moments | RowFactor
+UpdatableSummary: TypeAlias = FrequentDirections | Moments | RowFactor
 """What more rows can be added to."""
 
 Solver = Literal[
@@ -56,9 +56,9 @@ SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10
-FINEST = 1e-12
+FINEST_RESOLUTION = 1e-12
 """Resolution of solvers that form no squares, or a finer one."""
-MOST_PASSES = 12
+MAX_PASSES = 12
 """Passes that a decomposition to a tolerance takes at most, unless it is told."""
 
 
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
         return self.sketch_size or 2 * self.n_components + OVERSAMPLING
 
     @property
-    def width_of_space(self) -> int:
+    def n_space_columns(self) -> int:
         """Number of columns of the products of all passes but the last together, by default ``3 k + 10``.
 
         Where a spectrum is flat beyond k components, ``2 k`` leaves an excess of 0.3 %, and
@@ -105,7 +105,7 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
     return "frequent_directions" if plan.n_passes == 1 and not plan.tol else "krylov"
 
 
-def solver_for(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
+def select_solver_for_rows(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
     """Return the solver of rows: where they are small ``"auto"`` works in memory, whoever computes."""
     solver = chosen_solver(plan, X.shape[1])
     is_small = plan.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
@@ -131,32 +131,34 @@ def check_size(plan: Plan, n_columns: int) -> None:
 
 def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
     """Return how often a decomposition reads the rows, at most."""
-    solver = solver_for(X, plan)
+    solver = select_solver_for_rows(X, plan)
     if solver not in ("krylov", "nystrom"):
         return passes_of(plan, solver)
-    shape = X.shape[1], width_of(plan, solver, X.shape[1])
-    return passes_of(plan, solver) * engine.column_groups(X, product_with, shape, dtype_of_products(X, plan))
+    shape = X.shape[1], n_product_columns(plan, solver, X.shape[1])
+    return passes_of(plan, solver) * engine.column_groups(
+        X, product_summarizer, shape, product_dtype(X, plan)
+    )
 
 
-def dtype_of_products(X: "CheckedRows | HoldsRows", plan: Plan) -> DTypeLike:
+def product_dtype(X: "CheckedRows | HoldsRows", plan: Plan) -> DTypeLike:
     """Return the type that products are formed in: rows without many zeros may have large means, and take doubles."""
     return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else plan.dtype
 
 
-def product_with(factor: FloatArray) -> Callable[..., GramProduct]:
+def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
     """Return the function of a pass that multiplies by a factor of shape (d, r)."""
     return partial(GramProduct.of, factor=factor, center=True)
 
 
-def width_of(plan: Plan, solver: str, n_columns: int) -> int:
+def n_product_columns(plan: Plan, solver: str, n_columns: int) -> int:
     """Return the number of columns of a product."""
     if plan.tol and solver == "krylov":  # a third of them are probes of the certificate
         return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
-    return min(n_columns, math.ceil(plan.width_of_space / max(1, passes_of(plan, solver) - 1)))
+    return min(n_columns, math.ceil(plan.n_space_columns / max(1, passes_of(plan, solver) - 1)))
 
 
-def random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> FloatArray:
+def draw_random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> FloatArray:
     """Draw normal random numbers, in single precision whatever the dtype: both precisions start alike."""
     start = tall_array(height, width, plan.dtype, in_file=in_file)
     generator = np.random.default_rng(plan.seed)
@@ -170,13 +172,13 @@ def random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> Flo
     return start
 
 
-def multiplied(
+def multiply_by_column_groups(
     multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
 ) -> tuple[GramProduct, int]:
     """Multiply a matrix of shape (d, r), so many columns at a time, and return also how many products it took."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
         return multiply(Z), 1
-    product, along, starts = alike(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
+    product, along, starts = tall_zeros_like(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
     # Each column of a product has its own sums, over the rows in their order: the same bits in whatever group.
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
@@ -184,13 +186,15 @@ def multiplied(
         for panel in panels(len(Z), Z):
             factor[panel] = Z[panel, group]
         part = multiply(factor)
-        along += [] if part.along is None else [part.along]
+        along += [] if part.projected_total is None else [part.projected_total]
         for panel in panels(len(Z), product):
             product[panel, group] = part.product[panel]
-    return part._replace(product=product, along=np.concatenate(along) if along else None), len(starts)
+    return part._replace(product=product, projected_total=np.concatenate(along) if along else None), len(
+        starts
+    )
 
 
-def scale_of(energy: float, dtype: DTypeLike) -> float:
+def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
     """Return a power of four by which products of rows times their transpose can be multiplied with each other.
 
     Their own products, squares of the rows' squares, leave the range of float32 for entries beyond 1e10. Ordinary
@@ -202,12 +206,12 @@ def scale_of(energy: float, dtype: DTypeLike) -> float:
     return 4.0 ** -round(math.log(energy, 4.0))
 
 
-def add_mean(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
+def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
     """Turn ``C Z`` into ``(C + n mean mean') Z``, in place; for n below 0 it is taken off.
 
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
-    along = n_rows * along_columns(mean, Z)
+    along = n_rows * multiply_from_left(mean, Z)
     for panel in panels(len(Z), product):
         product[panel] += np.outer(mean[panel], along).astype(product.dtype)
 
@@ -254,10 +258,10 @@ class Spectrum(NamedTuple):
     """Leading right singular vectors of the (centered) rows, and how they were found.
 
     `axes` (k, d); `values` (k,): squared singular values, each at most the true one; `mean` (d,); `energy`: squared
-    Frobenius norm; `solver`: never ``"auto"``; `summary`: what more rows can be added to, after one pass; `variances`
-    (k,) and `scatter`: squared norms about the mean, along the axes and altogether; `noise`: size at which `scatter`
-    is rounding; `resolution`: share of the largest singular value below which others may be rounding; `missed`: share
-    of the energy that may be lost, but for rounding.
+    Frobenius norm; `solver`: never ``"auto"``; `summary`: summary that ``partial_fit`` extends, after one pass;
+    `variances` (k,) and `scatter`: squared norms about the mean, along the axes and in total; `noise_floor`: rounding
+    of `scatter`; `resolution`: share of the largest singular value below which others may be rounding; `lost_share`:
+    bound on the share of the energy lost, without rounding.
     """
 
     axes: FloatArray
@@ -268,18 +272,18 @@ class Spectrum(NamedTuple):
     certificate: Certificate
     solver: str
     n_passes: int
-    summary: Growing | None
+    summary: UpdatableSummary | None
     variances: Doubles
     scatter: float
-    noise: float
+    noise_floor: float
     resolution: float
-    missed: float
+    lost_share: float
 
 
 def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) -> Spectrum:
     """Decompose rows; directions that they do not have are zero, after a warning. Shapes: `X` (n, d)."""
     check_size(plan, X.shape[1])
-    solver = solver_for(X, plan)
+    solver = select_solver_for_rows(X, plan)
     n_reads = reads_of(X, plan)
     if is_last:
         engine.expect_passes(n_reads)
@@ -290,10 +294,10 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) 
     if solver in ("krylov", "nystrom"):
 
         def multiply(Z: FloatArray) -> GramProduct:
-            return engine.summarize(X, of=product_with(Z), name="product")
+            return engine.summarize(X, of=product_summarizer(Z), name="product")
 
         n_groups = n_reads // passes_of(plan, solver)
-        products = plan._replace(dtype=dtype_of_products(X, plan))
+        products = plan._replace(dtype=product_dtype(X, plan))
         found = krylov_spectrum(multiply, X.shape[1], products, solver, n_groups)
         found = found._replace(axes=found.axes.astype(plan.dtype, copy=False))
     else:
@@ -307,7 +311,7 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     missing = plan.n_components - len(found.values)
     if missing <= 0:
         return found
-    finer = "" if found.resolution < FINEST else "; solver 'full' tells shorter ones from rounding"
+    finer = "" if found.resolution < FINEST_RESOLUTION else "; solver 'full' tells shorter ones from rounding"
     warn(
         f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} independent "
         f"direction(s) longer than {found.resolution:.0e} of the longest, as far as solver {found.solver!r} sees: the "
@@ -321,7 +325,7 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     return found._replace(axes=np.concatenate([found.axes, axes]), values=values, variances=variances)
 
 
-def summary_of(plan: Plan, solver: str, *, center: bool | None = None) -> Callable[..., Growing]:
+def summary_of(plan: Plan, solver: str, *, center: bool | None = None) -> Callable[..., UpdatableSummary]:
     """Return the function that summarizes a block, about its mean or not, for a solver of one pass."""
     center = (
         plan.center and solver != "gram" if center is None else center
@@ -339,7 +343,7 @@ def summary_of(plan: Plan, solver: str, *, center: bool | None = None) -> Callab
     )
 
 
-def of_summary(summary: Growing, plan: Plan) -> Spectrum:
+def of_summary(summary: UpdatableSummary, plan: Plan) -> Spectrum:
     """Solve for the spectrum, given the summary of all rows."""
     n_rows, k = summary.n_rows, plan.n_components
     mean = summary.total / max(1, n_rows)
@@ -348,7 +352,7 @@ def of_summary(summary: Growing, plan: Plan) -> Spectrum:
     added = int(early) - int(plan.center)
     energy = max(0.0, summary.energy + added * of_mean)
     scatter = summary.energy if early else max(0.0, summary.energy - of_mean)
-    noise = noise_of_means(n_rows, of_mean) if early else rounding_of_sums(n_rows, summary.energy)
+    noise_floor = mean_noise_floor(n_rows, of_mean) if early else rounding_of_sums(n_rows, summary.energy)
     as_row = math.sqrt(n_rows) * mean[None, :]
     # The certificate holds also where all sums are rounded to one side; means are taken off large sums.
     formed = max(energy, summary.energy)
@@ -365,7 +369,7 @@ def of_summary(summary: Growing, plan: Plan) -> Spectrum:
         along = np.einsum("ij,ij->i", axes @ summary.gram, axes)
     elif isinstance(summary, RowFactor):
         rows = np.concatenate([summary.factor, as_row]) if added else summary.factor
-        singular_values, axes = svd_by_rotations(rows)
+        singular_values, axes = jacobi_svd(rows)
         values, axes, solver, resolution = singular_values[:k] ** 2, axes[:k], "full", share
         along = np.square(summary.factor @ axes.T).sum(axis=0)
     else:
@@ -381,8 +385,8 @@ def of_summary(summary: Growing, plan: Plan) -> Spectrum:
     variances = values if plan.center else along if early else values - n_rows * (axes @ mean) ** 2
     axes = fixed_signs(axes.astype(plan.dtype, copy=False))
     certificate = Certificate.of(error, energy, k * error)
-    missed = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
-    about = variances, scatter, noise, resolution, missed
+    lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
+    about = variances, scatter, noise_floor, resolution, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
 
 
@@ -390,7 +394,7 @@ def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
     """Decompose rows that are all here; what was found can grow if one pass was asked for."""
     n_rows, k = rows.shape[0], plan.n_components
     same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
-    found = exact_directions(same, k, center=plan.center, seed=plan.seed)
+    found = exact_svd(same, k, center=plan.center, seed=plan.seed)
     axes, values, rounding, summary = found.axes, found.values, found.rounding, None
     if plan.n_passes == 1:
         sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
@@ -415,28 +419,28 @@ def krylov_spectrum(
     the work, and one or two products for some. The same bits either way. Musco and Musco 2015, "Randomized block
     Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
-    n_passes, width = passes_of(plan, solver), width_of(plan, solver, n_columns)
+    n_passes, width = passes_of(plan, solver), n_product_columns(plan, solver, n_columns)
     k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
-    start = random_columns(n_columns, width, plan, in_file=held > memory_limit())
+    start = draw_random_columns(n_columns, width, plan, in_file=held > memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
     # The last product is not orthogonalized: it only closes the approximation. With a tolerance nobody knows yet which
     # is the last.
     while True:
-        part, n_more = multiplied(multiply, space.newest, math.ceil(width / n_groups))
+        part, n_more = multiply_by_column_groups(multiply, space.newest, math.ceil(width / n_groups))
         n_done, n_reads = n_done + 1, n_reads + n_more
         mean = part.total / max(1, part.n_rows)
         product, of_mean = part.product, part.n_rows * float(mean @ mean)
         part = part._replace(product=product[:0])
-        added = int(part.along is not None) - int(plan.center)
+        added = int(part.projected_total is not None) - int(plan.center)
         if added:
-            add_mean(product, mean, added * part.n_rows, space.newest)
+            add_mean_term(product, mean, added * part.n_rows, space.newest)
         energy = max(0.0, part.energy + added * of_mean)
         if n_done == 1:
             check_range(energy, np.float64)
-            scale = scale_of(max(energy, part.energy), plan.dtype)
+            scale = power_of_four_scale(max(energy, part.energy), plan.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
         product = product.astype(plan.dtype, copy=False)
@@ -444,29 +448,37 @@ def krylov_spectrum(
         if to_tol or not is_last:
             space = space.extend(product, graded=to_tol)
         if to_tol or is_last:
-            best, most = space.bracket(k, -(-width // 3)) if to_tol else (space.close(product), None)
+            best, most = (
+                space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
+            )
             values = best.values / scale
-            formed = max(energy, part.energy) * best.amplified
+            formed = max(energy, part.energy) * best.rounding_factor
             rounding = rounding_of_products(part.n_rows, formed, plan.dtype)
-            rounding += rounding_of_means(part.energy, of_mean) * (part.along is not None)
+            rounding += rounding_of_means(part.energy, of_mean) * (part.projected_total is not None)
             # What is left is positive semidefinite, so its trace bounds its norm.
-            missed = max(0.0, energy - math.fsum(values))
-            left = missed + rounding
+            lost_share = max(0.0, energy - math.fsum(values))
+            left = lost_share + rounding
             certificate = Certificate.of(left, energy, left)
             if most is not None:
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
                 certificate = Certificate.of(min(left, short.max()), energy, min(left, short.sum()))
-                missed = min(missed, float(short.sum()) - len(short) * rounding)
-            if is_last or missed <= plan.tol * energy or space.newest.shape[1] == 0:
+                lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
+            if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
     # Of means that were taken off large products only rounding may be left.
     late = added < 0
     floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
     k = min(k, int(np.sum(values > floor)))
-    axes, n_rows = orthonormal_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)), part.n_rows
-    values, early = values[:k], part.along is not None
+    axes, n_rows = orthonormalize_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)), part.n_rows
+    values, early = values[:k], part.projected_total is not None
     scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
     variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
-    noise = noise_of_means(n_rows, of_mean) if early else rounding_of_sums(n_rows, part.energy)
-    about = variances, scatter, noise, math.sqrt(floor / values[0]) if k else 1.0, missed / (energy or 1.0)
+    noise_floor = mean_noise_floor(n_rows, of_mean) if early else rounding_of_sums(n_rows, part.energy)
+    about = (
+        variances,
+        scatter,
+        noise_floor,
+        math.sqrt(floor / values[0]) if k else 1.0,
+        lost_share / (energy or 1.0),
+    )
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)

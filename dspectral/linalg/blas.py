@@ -19,9 +19,9 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from dspectral.types import is_sparse
 
-PARTS = ("data", "indices", "indptr")
+CSR_ARRAYS = ("data", "indices", "indptr")
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
-FEW = 100
+MAX_SCANNED_LENGTH = 100
 """A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
 
 
@@ -33,7 +33,7 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
     return _BlasGate()
 
 
-def blas_kinds() -> str:
+def blas_libraries() -> str:
     """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels."""
     found = {
         " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
@@ -52,7 +52,7 @@ class _BlasGate(AbstractContextManager[None]):
     _limit: Any = None
 
     @classmethod
-    def forget(cls) -> None:
+    def reset_after_fork(cls) -> None:
         """Forget the tasks of the process that this one was forked from, which do not run here."""
         cls._lock = Lock()
         if cls._inside:
@@ -65,7 +65,7 @@ class _BlasGate(AbstractContextManager[None]):
         # The lock is held while the limit is set: a second task must not compute before that.
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
-                _take_control_of_blas()
+                _reset_controlling_thread()
                 _BlasGate._limit = _controller().limit(limits=1, user_api="blas")
             _BlasGate._inside += 1
 
@@ -77,12 +77,12 @@ class _BlasGate(AbstractContextManager[None]):
         with _BlasGate._lock:
             _BlasGate._inside -= 1
             if _BlasGate._inside == 0:
-                _take_control_of_blas()
+                _reset_controlling_thread()
                 _BlasGate._limit.restore_original_limits()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_BlasGate.forget)
+    os.register_at_fork(after_in_child=_BlasGate.reset_after_fork)
 
 
 @cache
@@ -106,10 +106,14 @@ def facts() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:  # it is on the path without being installed
             found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
-    return found | {"BLAS": blas_kinds(), "Numba": cpu_of_loops(), "source of dspectral": code_digest()[:12]}
+    return found | {
+        "BLAS": blas_libraries(),
+        "Numba": cpu_of_loops(),
+        "source of dspectral": code_digest()[:12],
+    }
 
 
-def _take_control_of_blas() -> None:
+def _reset_controlling_thread() -> None:
     """Make OpenBLAS accept limits of this thread, and not of the first one alone, as threadpoolctl 3.8 does."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
@@ -127,31 +131,31 @@ def aligned(content: Any) -> Any:
     if isinstance(content, np.ndarray):
         return content if content.flags.aligned else content.copy()
     if is_sparse(content):
-        parts = {name: getattr(content, name) for name in PARTS if hasattr(content, name)}
+        parts = {name: getattr(content, name) for name in CSR_ARRAYS if hasattr(content, name)}
         if aligned(parts) is not parts:
             content = copy.copy(content)
             content.__dict__.update(aligned(parts))
     elif isinstance(content, partial):
         bound = content.func, content.args, content.keywords
         function, given, named = map(aligned, bound)
-        if not _same((function, given, named), bound):
+        if not _is_same((function, given, named), bound):
             content = partial(function, *given, **named)
     elif isinstance(content, dict | tuple | list):
-        content = _container(content)
+        content = _align_container(content)
     return content
 
 
-def _container(content: Any) -> Any:
+def _align_container(content: Any) -> Any:
     values = content.values() if isinstance(content, dict) else content
-    if len(content) > FEW and isinstance(next(iter(values)), str | bytes | int | float):
+    if len(content) > MAX_SCANNED_LENGTH and isinstance(next(iter(values)), str | bytes | int | float):
         return content
     moved = list(map(aligned, values))
-    if _same(moved, values):
+    if _is_same(moved, values):
         return content
     if isinstance(content, dict):
         return dict(zip(content, moved, strict=True))
     return content._make(moved) if hasattr(content, "_make") else type(content)(moved)
 
 
-def _same(moved: Any, content: Any) -> bool:
+def _is_same(moved: Any, content: Any) -> bool:
     return all(a is b for a, b in zip(moved, content, strict=True))

@@ -11,7 +11,7 @@ from scipy import sparse
 from dspectral.linalg import sparse_products
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
-PIECE_ENTRIES = 1 << 21
+PANEL_ENTRIES = 1 << 21
 """Entries of a piece of rows in double precision: 16 MiB."""
 
 
@@ -24,7 +24,7 @@ def total_of(rows: Rows) -> Doubles:
 
 def is_dense(rows: Rows) -> bool:
     """Report whether a block is dense, or sparse with so few zeros that products take it for dense."""
-    return not is_sparse(rows) or sparse_products.is_filled(rows)
+    return not is_sparse(rows) or sparse_products.is_nearly_dense(rows)
 
 
 def dense_pieces(
@@ -34,7 +34,7 @@ def dense_pieces(
 
     Far from the origin the difference is exact or nearly so, and products that are formed of it keep its digits.
     """
-    step = max(n_rows, PIECE_ENTRIES // max(1, rows.shape[1]), 1)
+    step = max(n_rows, PANEL_ENTRIES // max(1, rows.shape[1]), 1)
     for start in range(0, rows.shape[0], step):
         stop = min(start + step, rows.shape[0])
         piece = (
@@ -43,12 +43,12 @@ def dense_pieces(
         yield np.asarray(np.subtract(piece, shift, dtype=dtype))
 
 
-def mean_of(rows: Rows) -> Doubles:
+def mean_row(rows: Rows) -> Doubles:
     """Return the mean of the rows of a block in double precision, exact where all of a dense column are alike.
 
     Shapes: `rows` (n, d); returns (d,).
 
-    >>> mean_of(np.full((3, 1), 0.1)) == 0.1
+    >>> mean_row(np.full((3, 1), 0.1)) == 0.1
     array([ True])
     """
     if not rows.shape[0] or not is_dense(rows):
@@ -59,7 +59,7 @@ def mean_of(rows: Rows) -> Doubles:
     return np.asarray(first + total / rows.shape[0])
 
 
-def scatter_of_means(parts: Sequence[Any], of: str = "total") -> Doubles:
+def mean_scatter(parts: Sequence[Any], of: str = "total") -> Doubles:
     """Return ``sqrt(n_i) (mean_i - mean)`` of blocks: with it scatter about their means is that about the mean of all.
 
     `parts`: summaries with ``n_rows`` and a sum (d,) of rows; returns (b, d).
@@ -81,14 +81,14 @@ def energy_of(rows: Rows) -> float:
     return energy
 
 
-def energy_about(rows: Rows, mean: Doubles) -> float:
+def compute_centered_energy(rows: Rows, mean: Doubles) -> float:
     """Return the squared Frobenius norm of rows less their mean, in double precision. Shapes: `rows` (n, d)."""
     if is_dense(rows):
         return math.fsum(float(np.vdot(piece, piece)) for piece in dense_pieces(rows, mean))
     return float(max(0.0, energy_of(rows) - rows.shape[0] * float(mean @ mean)))
 
 
-def in_range(energy: float, dtype: DTypeLike) -> bool:
+def is_in_range(energy: float, dtype: DTypeLike) -> bool:
     """Report whether products in a type hold rows of a squared Frobenius norm; a zero one is held."""
     known = np.finfo(np.dtype(dtype))
     return bool(not energy or 100.0 * float(known.tiny) <= energy <= float(known.max) / 100.0)
@@ -98,7 +98,7 @@ def check_range(energy: float, dtype: DTypeLike) -> None:
     """Refuse rows of a squared Frobenius norm that products in their type cannot hold; a zero one is allowed."""
     known = np.finfo(np.dtype(dtype))
     least, most = 100.0 * float(known.tiny), float(known.max) / 100.0
-    if not in_range(energy, dtype):
+    if not is_in_range(energy, dtype):
         raise ValueError(
             f"the squares of X sum up to {energy:.3g}, but products of {known.dtype} keep their digits from "
             f"{least:.0e} to {most:.0e}: give rows of float64, or scale them"
@@ -138,7 +138,7 @@ def _name_entry(rows: Rows, entry: int) -> str:
     return f"row {row}, column {column} is {rows[row, column]}"
 
 
-def gram_in_pieces(rows: Rows, mean: Doubles | None) -> Doubles:
+def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
     """Return ``A'A`` of rows that are made dense piece by piece, less a mean (d,). Shapes: returns (d, d)."""
     gram = np.zeros((rows.shape[1],) * 2)
     for piece in dense_pieces(rows, 0.0 if mean is None else mean):
@@ -153,7 +153,7 @@ def gram_of(rows: Rows, mean: Doubles | None = None) -> Doubles:
     matrix. Shapes: `rows` (n, d); returns (d, d).
     """
     if is_dense(rows) or not is_sparse(rows):
-        return gram_in_pieces(rows, mean)
+        return sum_dense_gram(rows, mean)
     gram = sparse_products.gram(rows)
     return gram if mean is None else gram - rows.shape[0] * np.outer(mean, mean)
 

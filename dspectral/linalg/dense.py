@@ -2,7 +2,7 @@
 
 Most functions work through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
 side and no copy of it. The price is half the digits: directions whose singular value is below
-``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`svd_by_rotations` keeps the
+``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`jacobi_svd` keeps the
 digits of a small factor down to ``16 eps``.
 """
 
@@ -16,17 +16,17 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg.lapack import dgejsv
 from scipy.sparse.linalg import svds
 
-from dspectral.linalg.panels import PANEL, alike, combine_rows, panels, room_for, row_gram
+from dspectral.linalg.panels import PANEL, combine_rows, panel_buffer, panels, row_gram, tall_zeros_like
 from dspectral.linalg.sparse_products import add_transpose_times
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 MARGIN = 16.0
 """Rank is counted above this multiple of the rounding."""
-GRADED = 1e3
+GRADED_RATIO = 1e3
 """Ratio of squared singular values, or of columns' lengths, from which on rounding is not alike for all."""
-LONGEST_SUM = 1 << 14
+MAX_SUM_TERMS = 1 << 14
 """Terms of the longest sums in single precision."""
-ROTATED = 1024
+MAX_JACOBI_ROWS = 1024
 """Rows up to which a factor is decomposed by rotations: 4 times LAPACK's time, 5 s."""
 
 
@@ -52,12 +52,12 @@ def leading_eigenpairs(
     return values[:rank], vectors[:, :rank]
 
 
-def triangle(*parts: FloatArray) -> Doubles:
+def triangular_factor(*parts: FloatArray) -> Doubles:
     """Return the triangular factor of a QR decomposition of rows one under the other. Shapes: `*parts` (r_i, d)."""
     return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
 
 
-def svd_by_rotations(factor: Doubles) -> tuple[Doubles, Doubles]:
+def jacobi_svd(factor: Doubles) -> tuple[Doubles, Doubles]:
     """Return the singular values of a small matrix, largest first, and its right singular vectors.
 
     One-sided Jacobi rotations find small values to all digits beside large ones where rows or columns are graded
@@ -65,18 +65,18 @@ def svd_by_rotations(factor: Doubles) -> tuple[Doubles, Doubles]:
     the largest. What is below ``16 eps`` of the largest is dropped, as the factor itself may have such rounding.
     Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
 
-    >>> svd_by_rotations(np.array([[1e9, 0.0], [1.0, 1e-5]]))[0]
+    >>> jacobi_svd(np.array([[1e9, 0.0], [1.0, 1e-5]]))[0]
     array([1.e+09, 1.e-05])
     """
     factor = factor[factor.any(axis=1)]
     if len(factor) > factor.shape[1]:
-        factor = triangle(factor)
+        factor = triangular_factor(factor)
     if not len(factor):
         return np.zeros(0), factor
-    if len(factor) <= ROTATED:
+    if len(factor) <= MAX_JACOBI_ROWS:
         values, vectors, _, scales, _, info = dgejsv(np.asfortranarray(factor.T), joba=2, jobv=3)
         values, axes = values * (scales[0] / scales[1]), vectors.T
-    if len(factor) > ROTATED or info:
+    if len(factor) > MAX_JACOBI_ROWS or info:
         _, values, axes = np.linalg.svd(factor, full_matrices=False)
     rank = int(np.sum(values > MARGIN * np.finfo(np.float64).eps * values[0]))
     return values[:rank], axes[:rank]
@@ -98,12 +98,12 @@ def graded_eigenpairs(
         return values, vectors
     lengths = np.sqrt(np.where(gram.diagonal() > dust, gram.diagonal(), 0.0))
     above = np.flatnonzero(lengths)
-    if not len(above) or lengths.max() < GRADED * lengths[above].min():
+    if not len(above) or lengths.max() < GRADED_RATIO * lengths[above].min():
         return values[:rank], vectors[:, :rank]
     scales = lengths[above]
     inner, turns = eigh_descending(gram[np.ix_(above, above)] / np.outer(scales, scales))
     kept = inner > share * inner[0]
-    sizes, axes = svd_by_rotations((turns[:, kept] * np.sqrt(inner[kept])).T * scales)
+    sizes, axes = jacobi_svd((turns[:, kept] * np.sqrt(inner[kept])).T * scales)
     vectors = np.zeros((len(gram), min(k, len(sizes))))
     vectors[above] = axes[:k].T
     return sizes[:k] ** 2, vectors
@@ -127,7 +127,7 @@ def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float
 
     In single precision no sum is longer than a piece of a block has rows.
     """
-    n_terms = 8 * n_terms if dtype == np.float64 else min(n_terms, LONGEST_SUM)
+    n_terms = 8 * n_terms if dtype == np.float64 else min(n_terms, MAX_SUM_TERMS)
     return (MARGIN + n_terms / 4.0) * float(np.finfo(np.dtype(dtype)).eps) * energy
 
 
@@ -141,7 +141,7 @@ def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:
     return 2.0 * math.sqrt(energy) * off + off * off
 
 
-def noise_of_means(n_rows: int, of_mean: float) -> float:
+def mean_noise_floor(n_rows: int, of_mean: float) -> float:
     """Return the scatter about the mean that equal rows may have by rounding."""
     return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * of_mean)
 
@@ -154,16 +154,16 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
     """
     norms = column_norms(Z)
     if not overwrite or not norms.all():
-        Z = chosen_columns(Z, norms > 0)
-    return orthonormal_factors(Z, norms[norms > 0])[0]
+        Z = select_columns(Z, norms > 0)
+    return gram_qr_inplace(Z, norms[norms > 0])[0]
 
 
-def orthonormal_factors(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]:
+def gram_qr_inplace(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]:
     """Write an orthonormal basis of the columns of a tall matrix in its place.
 
     Shapes: `Z` (d, r), `norms` (r,); returns `Q` (d, rank), `R` (rank, r).
 
-    >>> Q, R = orthonormal_factors(np.array([[3.0], [4.0]]), np.array([5.0]))
+    >>> Q, R = gram_qr_inplace(np.array([[3.0], [4.0]]), np.array([5.0]))
     >>> Q.round(3), R.round(3)
     (array([[0.6],
            [0.8]]), array([[5.]]))
@@ -179,7 +179,7 @@ def orthonormal_factors(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doub
     for is_last in (False, True):
         values, vectors = leading_eigenpairs(gram, Z.dtype)
         roots = np.sqrt(values)
-        Z, gram = times_in_place(Z, vectors / roots, with_gram=not is_last)
+        Z, gram = multiply_inplace(Z, vectors / roots, with_gram=not is_last)
         # Z_before is Z times this, but for pairs that were dropped: no inner products along the long side are needed.
         R = roots[:, None] * (vectors.T @ R)
     return Z, R
@@ -190,22 +190,22 @@ def column_norms(Z: FloatArray) -> Doubles:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", Z, Z, dtype=np.float64)))
 
 
-def times_in_place(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
+def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
     """Return ``Z C`` in the memory of Z, for C with no more columns than Z, and its Gram matrix, or zeros."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
     for panel in panels(len(Z), Z):
         # Safe in place, since the product lies elsewhere: all of the panel is read before any of it is overwritten.
-        product = np.matmul(Z[panel], C, out=room_for(panel, room))
+        product = np.matmul(Z[panel], C, out=panel_buffer(panel, room))
         Z[panel, :rank] = product
         if with_gram:
             gram += product.T @ product
-    return Z if rank == Z.shape[1] else chosen_columns(Z, np.arange(Z.shape[1]) < rank), gram
+    return Z if rank == Z.shape[1] else select_columns(Z, np.arange(Z.shape[1]) < rank), gram
 
 
-def chosen_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
+def select_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
     """Return a copy of some columns of a tall matrix (d, r), in a file if the matrix lies in one."""
-    out = alike(Z, int(np.sum(chosen)))
+    out = tall_zeros_like(Z, int(np.sum(chosen)))
     for panel in panels(len(Z), Z, out):
         out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
     return out
@@ -236,17 +236,17 @@ def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, Doubles]:
     flops, panel by panel. Shapes: `sketch` (r, d); returns `axes` (k', d), `singular_values` (k',).
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
-    return orthonormal_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
+    return orthonormalize_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
 
 
-def orthonormal_axes(axes: FloatArray) -> FloatArray:
+def orthonormalize_axes(axes: FloatArray) -> FloatArray:
     """Make singular vectors (k, d) orthonormal to rounding by the symmetric inverse root, in ``4 k^2 d`` flops."""
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
     return fixed_signs(axes, overwrite=True)
 
 
-EXTRA = 16
+OVERSAMPLING = 16
 """Vectors iterated beyond those wanted."""
 ITERATIONS = 3
 Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -259,10 +259,10 @@ def leading_left(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles,
     and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
     """
     # The transpose is stored, because products with rows gathered are twice as fast.
-    return _iterated(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
+    return _subspace_iteration(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
 
 
-def leading_left_of_blocks(
+def leading_left_vectors_by_block(
     blocks: Callable[[], Iterable[CSRRows]],
     shape: tuple[int, int],
     dtype: DTypeLike,
@@ -276,7 +276,7 @@ def leading_left_of_blocks(
 
     >>> from scipy import sparse
     >>> rows = [sparse.csr_array([[1.0, 0.0]]), sparse.csr_array([[0.0, 3.0]])]
-    >>> leading_left_of_blocks(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
+    >>> leading_left_vectors_by_block(lambda: rows, (2, 2), np.float64, 2)[1].round(6)
     array([3., 1.])
     """
 
@@ -290,14 +290,14 @@ def leading_left_of_blocks(
             first += rows.shape[0]
         return out
 
-    return _iterated(multiply, multiply_back, shape, dtype, k, random_state)
+    return _subspace_iteration(multiply, multiply_back, shape, dtype, k, random_state)
 
 
-def _iterated(
+def _subspace_iteration(
     multiply: Multiply, multiply_back: Multiply, shape: tuple[int, int], dtype: DTypeLike, k: int, seed: int
 ) -> tuple[Doubles, Doubles]:
     n, d = shape
-    width = min(k + EXTRA, n, d)
+    width = min(k + OVERSAMPLING, n, d)
     basis = multiply(np.random.default_rng(seed).standard_normal((d, width)).astype(dtype))
     for _ in range(ITERATIONS):
         basis = multiply(multiply_back(_orthonormal(basis)))
@@ -312,7 +312,7 @@ def _orthonormal(Y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(Y)[0])
 
 
-SMALL = 800
+MAX_GRAM_SIDE = 800
 """Rows or columns up to which the Gram matrix is decomposed."""
 
 
@@ -329,8 +329,8 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     rows = rows.astype(np.float64) if is_sparse(rows) else np.asarray(rows, dtype=np.float64)
     shorter = min(rows.shape)
     k = min(k, shorter)
-    if shorter <= max(SMALL, 4 * k):
-        return np.asarray(fixed_signs(_by_gram(rows, k)), dtype=np.float64)
+    if shorter <= max(MAX_GRAM_SIDE, 4 * k):
+        return np.asarray(fixed_signs(_right_vectors_by_gram(rows, k)), dtype=np.float64)
     # ARPACK would draw its own first vector, another each time.
     start = np.random.default_rng(seed).standard_normal(shorter)
     # ARPACK finds fewer vectors than the shorter side is long; here that is more than `4 k`.
@@ -341,7 +341,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     return np.asarray(fixed_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
 
 
-def _by_gram(rows: Rows, k: int) -> Doubles:
+def _right_vectors_by_gram(rows: Rows, k: int) -> Doubles:
     """Return the right singular vectors through the Gram matrix of the shorter side, ``8 min(m, d)^2`` bytes."""
     m, d = rows.shape
     # The side that is not decomposed follows by one product with the rows.

@@ -8,38 +8,38 @@ import scipy.linalg
 from scipy.special import gammaincinv
 
 from dspectral.linalg.dense import (
-    chosen_columns,
     column_norms,
     eigh_descending,
+    gram_qr_inplace,
     leading_eigenpairs,
-    orthonormal_factors,
+    multiply_inplace,
     rounding_floor,
-    times_in_place,
+    select_columns,
 )
 from dspectral.linalg.panels import (
     PANEL,
     column_gram,
-    forget_rows,
     inner_products,
     is_in_file,
+    orthogonalize_against,
+    panel_buffer,
     panels,
-    room_for,
-    take_out,
+    release_pages,
     tall_array,
 )
 from dspectral.types import Doubles, FloatArray, IntArray
 
 FAILURE = 1e-10, 2e-12
 """Probability that a random product is far too short: of 5,000 for norms, and 250,000 for counts, in 12 passes."""
-LARGE = 10.0
+MIN_POLYNOMIAL = 10.0
 """From this value on the square of a Chebyshev polynomial of a mean is at most the mean of the square."""
-EXHAUSTED = 60
+EXHAUSTED_DEGREE = 60
 """Degree of polynomials where the space is invariant."""
-LOWER = (0.0, 0.5, 0.75, 0.9)
+INTERVAL_STARTS = (0.0, 0.5, 0.75, 0.9)
 """Where an interval begins, over its end."""
-SPREAD = 1e-4
+MIN_SPREAD = 1e-4
 """Ratio of the least to the largest value of a space from which on its approximation is squared after it is made."""
-GRID = 1.1
+GRID_RATIO = 1.1
 """Ratio of the ends of intervals that are tried: no choice of the probes, so that their number can be counted."""
 
 
@@ -47,7 +47,7 @@ class KrylovSpace(NamedTuple):
     """An orthonormal basis ``K = [K_1 ... K_j]`` with ``C [K_1 ... K_(j-1)] = K T``.
 
     `basis` (d, r_i): blocks of orthonormal columns, orthogonal to each other; `columns`: block columns of T,
-    from the top to their last block that is not zero; `begun` (r_1, r): the columns that it began with, in K_1.
+    from the top to their last block that is not zero; `start_coefficients` (r_1, r): start columns in terms of K_1.
 
     >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
     >>> space = KrylovSpace.start(np.ones((4, 1)))
@@ -59,16 +59,16 @@ class KrylovSpace(NamedTuple):
 
     basis: tuple[FloatArray, ...]
     columns: tuple[tuple[Doubles, ...], ...]
-    begun: Doubles
+    start_coefficients: Doubles
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
         """Begin with the columns of a matrix. Shapes: `Z` (d, r)."""
         norms = column_norms(Z)
         if not norms.all():
-            Z, norms = chosen_columns(Z, norms > 0), norms[norms > 0]
-        first, begun = orthonormal_factors(Z, norms)
-        return cls((first,), (), begun)
+            Z, norms = select_columns(Z, norms > 0), norms[norms > 0]
+        first, start_coefficients = gram_qr_inplace(Z, norms)
+        return cls((first,), (), start_coefficients)
 
     @property
     def newest(self) -> FloatArray:
@@ -82,11 +82,11 @@ class KrylovSpace(NamedTuple):
         flops for each column of the basis, twice in the last two, in three sweeps over the long side; the block is
         written where the product was. Shapes: `product` (d, r_j).
         """
-        coefficients = take_out(product, self.basis)
+        coefficients = orthogonalize_against(product, self.basis)
         # Columns that are orthogonal nearly show what each adds, be it a thousandth of another.
         turn = eigh_descending(column_gram(product))[1] if graded else np.eye(product.shape[1])
         if graded:
-            product = times_in_place(product, turn)[0]
+            product = multiply_inplace(product, turn)[0]
         norms = column_norms(product)
         # Of orthogonal parts the squares add up: the lengths from before need no sweep of their own.
         inside = sum(np.einsum("ij,ij->j", part, part) for part in coefficients)
@@ -94,13 +94,13 @@ class KrylovSpace(NamedTuple):
         # Columns inside the space leave only rounding, which must not become a direction of its own.
         outside = norms > 64.0 * np.finfo(product.dtype).eps * size
         if not outside.all():
-            product = chosen_columns(product, outside)
+            product = select_columns(product, outside)
         # The part outside the old blocks, in the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
-        block, of_outside = orthonormal_factors(product, norms[outside])
+        block, of_outside = gram_qr_inplace(product, norms[outside])
         rest = np.zeros((len(of_outside), len(norms)))
         rest[:, outside] = of_outside
         column = (*coefficients, rest @ turn.T if graded else rest)
-        return KrylovSpace((*self.basis, block), (*self.columns, column), self.begun)
+        return KrylovSpace((*self.basis, block), (*self.columns, column), self.start_coefficients)
 
     def close(self, product: FloatArray) -> "Approximation":
         """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
@@ -109,7 +109,7 @@ class KrylovSpace(NamedTuple):
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
         return _best_approximation((*self.basis, product), (*self.columns, last))
 
-    def bracket(self, k: int, n_probes: int) -> "tuple[Approximation, Doubles]":
+    def approximation_and_bounds(self, k: int, n_probes: int) -> "tuple[Approximation, Doubles]":
         """Return an approximation of C from all products so far, and upper bounds of its first k eigenvalues.
 
         With Q the basis but for its newest block K, ``C Q = Q T + K R``. As far as the basis goes C lies between
@@ -133,7 +133,10 @@ class KrylovSpace(NamedTuple):
         H[:n_inside, n_inside:] = T[n_inside:].T
         values, E = scipy.linalg.eigh(H, check_finite=False)
         k = min(k, len(self.newest))
-        outside, few = self._norm_outside(H, values, E, n_inside, n_probes), self._few_above(values, E, k)
+        outside, few = (
+            self._bound_complement_norm(H, values, E, n_inside, n_probes),
+            self._bound_by_counting(values, E, k),
+        )
         H[range(n_inside, len(H)), range(n_inside, len(H))] = outside
         most = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
         rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
@@ -141,25 +144,27 @@ class KrylovSpace(NamedTuple):
         found = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis)
         return found, np.minimum(np.sort(most)[::-1][:k], few)
 
-    def _norm_outside(
+    def _bound_complement_norm(
         self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int
     ) -> float:
         """Bound the norm of C between vectors that are orthogonal to all blocks but the newest.
 
         The basis began with normal random columns. The last of them are probes W, independent of the space V that all
         products but the last span from the others. A unit vector u orthogonal to V with the largest ``s = u'C u`` has
-        ``f(s) <= |u'f(C)|`` for ``f(t) = t^q``, and from ``LARGE`` on for the Chebyshev polynomial of an interval; and
+        ``f(s) <= |u'f(C)|`` for ``f(t) = t^q``, from ``MIN_POLYNOMIAL`` also for a Chebyshev polynomial, and
         ``s |u'f(C)| <= |P C P f(C)|`` for ``P = 1 - V V'``. The norm of a matrix is at most that of its product with W
         over the least of ``|v'W|`` for one vector v, the root of a chi-squared variable. Halko, Martinsson and Tropp
         2011, "Finding structure with randomness", 4.3 and proposition 8.6. With m the columns of the basis and q
         products ``10 m^3 + 50 m^2 n_probes`` flops.
         """
         q = len(self.columns)
-        size = _grid_size(values)
+        size = _grid_ceiling(values)
         if size == 0.0 or n_inside >= len(self.newest):
             return 0.0
-        begun = np.pad(self.begun, [(0, len(E) - len(self.begun)), (0, 0)])
-        V = newest = np.linalg.qr(begun[:, :-n_probes])[0]
+        start_coefficients = np.pad(
+            self.start_coefficients, [(0, len(E) - len(self.start_coefficients)), (0, 0)]
+        )
+        V = newest = np.linalg.qr(start_coefficients[:, :-n_probes])[0]
         for _ in range(q - 1):
             product = H @ newest
             product[n_inside:] = 0.0
@@ -168,7 +173,7 @@ class KrylovSpace(NamedTuple):
             vectors, sizes, _ = np.linalg.svd(product, full_matrices=False)
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
-        left, probes, scaled = E - V @ (V.T @ E), E.T @ begun[:, -n_probes:], values / size
+        left, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
         least = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
 
         def norm(f: FloatArray, times: int) -> float:
@@ -180,14 +185,14 @@ class KrylovSpace(NamedTuple):
             return float(np.linalg.norm(Y, 2) + _rounding(f, probes)) / least
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
-        for b, i in ((b, i) for b in _ends(bound) for i in range(min(2, q - 1))):
+        for b, i in ((b, i) for b in _interval_ends(bound) for i in range(min(2, q - 1))):
             found, low = norm(_chebyshev(scaled, 0.0, b, q - i), i), b if i else 1.0
             for _ in range(3 * i):  # either s is at most `low`, or f(s) at most `found / low`
-                low = math.sqrt(low * _reached(0.0, b, q - i, found / low))
-            bound = min(bound, max(low * i, _reached(0.0, b, q - i, found / low)))
+                low = math.sqrt(low * _invert_chebyshev(0.0, b, q - i, found / low))
+            bound = min(bound, max(low * i, _invert_chebyshev(0.0, b, q - i, found / low)))
         return float(bound * size)
 
-    def _few_above(self, values: FloatArray, E: FloatArray, k: int) -> Doubles:
+    def _bound_by_counting(self, values: FloatArray, E: FloatArray, k: int) -> Doubles:
         """Bound the first k eigenvalues of C by how few there can be above a value, which needs no gap between them.
 
         For U the first j eigenvectors, f as above and W all columns that the space began with, ``f(s_j)^2 |U'W|^2 <=
@@ -195,10 +200,13 @@ class KrylovSpace(NamedTuple):
         chi-squared variable. Shapes: returns (k,).
         """
         # Polynomials of any degree are known where the products have left nothing new.
-        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED, _grid_size(values)
+        q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _grid_ceiling(values)
         if size == 0.0:
             return np.zeros(k)
-        probes, scaled = E.T @ np.pad(self.begun, [(0, len(E) - len(self.begun)), (0, 0)]), values / size
+        probes, scaled = (
+            E.T @ np.pad(self.start_coefficients, [(0, len(E) - len(self.start_coefficients)), (0, 0)]),
+            values / size,
+        )
         n = 2 ** np.arange(k.bit_length())
         least = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
 
@@ -208,18 +216,20 @@ class KrylovSpace(NamedTuple):
             return np.asarray(most * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
 
         bounds = norms(scaled**q) ** (1 / q)
-        last = math.floor(math.log(bounds[-1], GRID))
-        for a in LOWER:
-            before, b = math.inf, GRID**last
+        last = math.floor(math.log(bounds[-1], GRID_RATIO))
+        for a in INTERVAL_STARTS:
+            before, b = math.inf, GRID_RATIO**last
             while True:  # as long as shorter intervals are better by more than a thousandth
-                reached = [_reached(a * b, b, q, at) for at in norms(_chebyshev(scaled, a * b, b, q))]
+                reached = [
+                    _invert_chebyshev(a * b, b, q, at) for at in norms(_chebyshev(scaled, a * b, b, q))
+                ]
                 bounds = np.minimum(bounds, reached)
                 if reached[-1] > 0.999 * before:
                     break
-                before, b = reached[-1], b / GRID ** (1 / 3 if a else 1)
+                before, b = reached[-1], b / GRID_RATIO ** (1 / 3 if a else 1)
         return np.repeat(size * bounds, n)[:k]
 
-    def ritz(self, product: FloatArray) -> tuple[Doubles, FloatArray]:
+    def ritz_pairs(self, product: FloatArray) -> tuple[Doubles, FloatArray]:
         """Return the eigenpairs of C within the space.
 
         ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of
@@ -248,14 +258,14 @@ class Approximation(NamedTuple):
     """``C`` is near ``rows' rows`` with ``rows = coefficients' M'``, and never below it.
 
     `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
-    the columns of M; `parts` (d, m_i): blocks of columns of M; `amplified`: how many times the rounding of products is
-    larger in the values.
+    the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factor`: factor by which the
+    rounding of products grows in the values.
     """
 
     values: Doubles
     coefficients: Doubles
     parts: tuple[FloatArray, ...]
-    amplified: float = 1.0
+    rounding_factor: float = 1.0
 
     def rows(
         self, scale: Doubles, *, columns: IntArray | None = None, n_columns: int = 0, consume: bool = False
@@ -274,12 +284,12 @@ class Approximation(NamedTuple):
         room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
         for panel in panels(height, out, *self.parts):
             # Part by part, for beside each other the parts would be copied.
-            rows = np.matmul(self.parts[0][panel], of_parts[0], out=room_for(panel, room))
+            rows = np.matmul(self.parts[0][panel], of_parts[0], out=panel_buffer(panel, room))
             for part, weight in zip(self.parts[1:], of_parts[1:], strict=True):
-                rows += np.matmul(part[panel], weight, out=room_for(panel, product))
+                rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
             out[panel if columns is None else columns[panel]] = rows
             for part in self.parts if consume else ():
-                forget_rows(part, panel.start, panel.stop)
+                release_pages(part, panel.start, panel.stop)
         return out.T
 
 
@@ -301,8 +311,8 @@ def _best_approximation(
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
-    squares, amplified = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
-    small = values < SPREAD * values[:1]
+    squares, rounding_factor = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
+    small = values < MIN_SPREAD * values[:1]
     if small.any():
         # Squares of products, over a small value, would be off by eps times the square of the largest over that one:
         # the rows of such values alone are formed, in double precision, and multiplied with each other and with M.
@@ -319,9 +329,9 @@ def _best_approximation(
         squares[:, small] = root.T @ beside
         squares[small] = squares[:, small].T
         squares[np.ix_(small, small)] = among
-        amplified = 1.0 / SPREAD
+        rounding_factor = 1.0 / MIN_SPREAD
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
-    return Approximation(values, root @ vectors, parts, amplified)
+    return Approximation(values, root @ vectors, parts, rounding_factor)
 
 
 def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
@@ -335,15 +345,15 @@ def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray,
     return T
 
 
-def _grid_size(values: FloatArray) -> float:
-    """Return the power of ``GRID`` from the largest of some ascending values on, 0 if there is none."""
-    return GRID ** math.ceil(math.log(values[-1], GRID)) if values[-1] > 0.0 else 0.0
+def _grid_ceiling(values: FloatArray) -> float:
+    """Return the power of ``GRID_RATIO`` from the largest of some ascending values on, 0 if there is none."""
+    return GRID_RATIO ** math.ceil(math.log(values[-1], GRID_RATIO)) if values[-1] > 0.0 else 0.0
 
 
-def _ends(bound: float) -> list[float]:
+def _interval_ends(bound: float) -> list[float]:
     """Return the ends of intervals that may improve a bound."""
-    last = math.floor(math.log(bound, GRID))
-    return [GRID**j for j in range(last - 12, last + 1)]
+    last = math.floor(math.log(bound, GRID_RATIO))
+    return [GRID_RATIO**j for j in range(last - 12, last + 1)]
 
 
 def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
@@ -351,9 +361,9 @@ def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
     return np.asarray(np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0]))
 
 
-def _reached(a: float, b: float, degree: int, at: float) -> float:
+def _invert_chebyshev(a: float, b: float, degree: int, at: float) -> float:
     """Return where the Chebyshev polynomial of an interval has a value, beyond b."""
-    return a + (b - a) * (1.0 + math.cosh(math.acosh(max(at, LARGE)) / degree)) / 2.0
+    return a + (b - a) * (1.0 + math.cosh(math.acosh(max(at, MIN_POLYNOMIAL)) / degree)) / 2.0
 
 
 def _rounding(f: FloatArray, probes: FloatArray) -> float:

@@ -39,7 +39,7 @@ def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = Fal
         return np.ndarray((height, width), dtype, buffer=_Scratch(file.fileno(), n_bytes))
 
 
-def alike(array: FloatArray, width: int) -> FloatArray:
+def tall_zeros_like(array: FloatArray, width: int) -> FloatArray:
     """Return zeros (d, width) as tall as another array, and in a file if that one is."""
     return tall_array(len(array), width, array.dtype, in_file=is_in_file(array))
 
@@ -52,19 +52,19 @@ def is_in_file(array: FloatArray) -> bool:
     return isinstance(base, _Scratch)
 
 
-def let_go(array: FloatArray, rows: slice) -> None:
+def release_rows(array: FloatArray, rows: slice) -> None:
     """Release the memory of rows that lie in a file, where they stay; do nothing for other arrays."""
     if is_in_file(array):
-        forget_rows(array, rows.start, rows.stop)
+        release_pages(array, rows.start, rows.stop)
 
 
-def forget_rows(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
+def release_pages(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
     """Release whole pages of a large array to the operating system while it is still referenced (Linux only).
 
     The sketch of 200 rows of 300,000 columns then peaks at 530 MB instead of 750 MB. Shapes: `array` (n, ...).
 
     >>> tall = np.ones((4, 1 << 16))
-    >>> forget_rows(tall, 0, 2)
+    >>> release_pages(tall, 0, 2)
     >>> tall[2:].sum() == 2 << 16
     np.True_
     """
@@ -103,10 +103,10 @@ def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
         panel = slice(start, min(start + PANEL, length))
         yield panel
         for array in arrays:
-            let_go(array, panel)
+            release_rows(array, panel)
 
 
-def room_for(panel: slice, room: FloatArray) -> FloatArray | None:
+def panel_buffer(panel: slice, room: FloatArray) -> FloatArray | None:
     """Return memory that every panel writes to in turn, for ``out`` of a function of NumPy."""
     # What is asked for anew is mapped and cleared by the system page by page, and given back after each panel: a tenth
     # of the time of a merge.
@@ -120,7 +120,7 @@ def row_gram(*parts: FloatArray) -> Doubles:
     room = np.empty((size, PANEL), dtype=np.result_type(*parts))
     # One panel of all parts fits the cache; its product is exact to the parts' precision, the sum to double.
     for panel in panels(parts[0].shape[1], *(part.T for part in parts)):
-        stacked = np.concatenate([part[:, panel] for part in parts], out=room_for(panel, room))
+        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
         total += stacked @ stacked.T
     return total
 
@@ -130,7 +130,7 @@ def column_gram(Z: FloatArray) -> Doubles:
     return inner_products((Z,), Z)
 
 
-def along_columns(vector: Doubles, Z: FloatArray) -> Doubles:
+def multiply_from_left(vector: Doubles, Z: FloatArray) -> Doubles:
     """Return ``v' Z`` in double precision without a copy of Z. Shapes: `vector` (d,), `Z` (d, r); returns (r,)."""
     return sum((vector[panel] @ Z[panel] for panel in panels(len(Z), Z)), np.zeros(Z.shape[1]))
 
@@ -144,8 +144,8 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
     # `2 m r d` flops for r rows in all; beside the result only a panel of S is copied, never S.
     for panel in panels(n_columns, *(part.T for part in parts)):
-        stacked = np.concatenate([part[:, panel] for part in parts], out=room_for(panel, room))
-        out[:, panel] = np.matmul(coefficients, stacked, out=room_for(panel, product))
+        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
+        out[:, panel] = np.matmul(coefficients, stacked, out=panel_buffer(panel, product))
     return out
 
 
@@ -157,7 +157,7 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     return total
 
 
-def take_out(product: FloatArray, basis: Sequence[FloatArray]) -> list[Doubles]:
+def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> list[Doubles]:
     """Subtract from the columns of a product with the newest block what lies in an orthonormal basis, in place.
 
     A symmetric matrix leads no further back than two blocks: these are taken out first, and then, for orthogonality
@@ -198,7 +198,7 @@ def _subtract(
     start = 0
     for part in parts:
         stop = start + part.shape[1]
-        product -= np.matmul(part[panel], weights[start:stop], out=room_for(panel, room))
+        product -= np.matmul(part[panel], weights[start:stop], out=panel_buffer(panel, room))
         start = stop
 
 

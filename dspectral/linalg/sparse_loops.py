@@ -105,22 +105,22 @@ def add_gram(
     data: NDArray[np.generic],
     indices: IntArray,
     indptr: IntArray,
-    places: IntArray,
+    positions: IntArray,
     rows: IntArray,
     starts: IntArray,
     out: Doubles,
 ) -> None:
     """Add the product of each entry with itself and those behind it in its row to ``out``, column after column.
 
-    The entry number ``places[p]``, of row ``rows[p]``, lies in column j for p from ``starts[j]`` on. One row of ``out``
-    is in the cache at a time: the cost is half the sum of the squared row sizes.
+    Column j has the entries ``positions[p]`` of the rows ``rows[p]``, ``starts[j] <= p < starts[j + 1]``. One
+    row of ``out`` is in the cache at a time. The cost is half the sum of the squared row sizes.
     """
     for j in range(starts.size - 1):
         row = out[j]
         for p in range(starts[j], starts[j + 1]):
             # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
-            value = np.float64(data[places[p]])
-            for other in range(np.uint64(places[p]), np.uint64(indptr[rows[p] + 1])):
+            value = np.float64(data[positions[p]])
+            for other in range(np.uint64(positions[p]), np.uint64(indptr[rows[p] + 1])):
                 row[np.uint64(indices[other])] += value * np.float64(data[other])
 
 
@@ -146,25 +146,30 @@ def transpose(
     for i in range(indptr.size - 1):
         for entry in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             cursor = np.uint64(indices[entry]) + one
-            place = np.uint64(starts[cursor])
-            starts[cursor] = place + one
-            out[place], rows[place] = data[entry], i
+            position = np.uint64(starts[cursor])
+            starts[cursor] = position + one
+            out[position], rows[position] = data[entry], i
 
 
 @compiled
 def fill_tile(
-    data: NDArray[np.generic], indices: IntArray, places: Int64s, ends: Int64s, first: int, tile: FloatArray
+    data: NDArray[np.generic],
+    indices: IntArray,
+    positions: Int64s,
+    ends: Int64s,
+    first: int,
+    tile: FloatArray,
 ) -> None:
     """Write the entries of the columns from ``first`` on, and zeros between them: one store for each number."""
     number = tile.dtype.type
     tile[:] = 0
     last = first + tile.shape[1]
-    for i in range(places.size):
-        place = places[i]
-        while place < ends[i] and indices[place] < last:
-            tile[i, indices[place] - first] = number(data[place])
-            place += 1
-        places[i] = place
+    for i in range(positions.size):
+        position = positions[i]
+        while position < ends[i] and indices[position] < last:
+            tile[i, indices[position] - first] = number(data[position])
+            position += 1
+        positions[i] = position
 
 
 @compiled_with_contraction
@@ -197,7 +202,7 @@ def gather_eight(
 
 
 @compiled_with_contraction
-def add_row_gram_of_eight(
+def add_row_gram_eight(
     data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles
 ) -> None:
     """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns. Shapes: `Q` (n, 8), `out` (n, 8)."""

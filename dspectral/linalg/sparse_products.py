@@ -20,47 +20,47 @@ from dspectral.linalg import sparse_loops
 from dspectral.linalg.panels import cut_runs
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, without_room
 
-WIDE = 32
+MIN_WIDE_COLUMNS = 32
 """Columns from which transposing a block pays."""
-CACHED_BYTES = 4 << 20
+CACHE_BYTES = 4 << 20
 """Bytes of ``A Z`` that a transposed piece has, and of Z beyond which rows are not read from it at random."""
 EIGHT = 8
-FEW_ENTRIES = 1 << 14
+MAX_NUMPY_ENTRIES = 1 << 14
 """Entries up to which a function of NumPy is as fast as a loop."""
 DENSE_SHARE = 0.25
 """Share of entries that are stored from which a block is multiplied in dense tiles."""
-GRAM_ENTRIES = 1 << 18
+GRAM_PANEL_ENTRIES = 1 << 18
 """Entries of a piece whose Gram matrix is summed column by column: 2 MiB, at which they stay in the cache."""
-MIRRORED = 64
+MIRROR_ROWS = 64
 """Rows of a Gram matrix that are made symmetric at a time: half the time of 512."""
 TILE_ROWS = 512
 TILE_BYTES = 4 << 20
 ByColumns = tuple[NDArray[Any], IntArray, IntArray]
 """Entries column after column, the row of each, and where each column begins."""
-Piece = tuple[slice, ByColumns]
+TransposedPanel = tuple[slice, ByColumns]
 """Consecutive rows of a block, by columns."""
-Pieces = list[Piece]
+TransposedPanels = list[TransposedPanel]
 
 
 def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     """Return ``A Z``. Shapes: `A` (n, d), `Z` (d, r); returns (n, r)."""
     out = np.zeros((A.shape[0], Z.shape[1]), dtype=Z.dtype)
-    if Z.shape[1] < WIDE or Z.nbytes <= CACHED_BYTES or A.nnz < A.shape[1]:
+    if Z.shape[1] < MIN_WIDE_COLUMNS or Z.nbytes <= CACHE_BYTES or A.nnz < A.shape[1]:
         sparse_loops.gather(*_arrays(A), read_only(Z), out)
         return out
     # The same bits as above, whichever is chosen: each row's terms are added in the order of its columns.
-    for rows, piece in pieces_of(A, Z.shape[1] * Z.itemsize):
+    for rows, piece in iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
         sparse_loops.scatter(*piece, read_only(Z), out[rows])
     return out
 
 
-def transpose_times(A: CSRRows, Y: FloatArray, pieces: Pieces | None = None) -> FloatArray:
+def transpose_times(A: CSRRows, Y: FloatArray, pieces: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' Y``. Shapes: `A` (n, d), `Y` (n, r); returns (d, r)."""
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
-    if Y.shape[1] < WIDE:
+    if Y.shape[1] < MIN_WIDE_COLUMNS:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
         return out
-    for rows, piece in pieces or pieces_of(A, Y.shape[1] * Y.itemsize):
+    for rows, piece in pieces or iter_transposed_panels(A, Y.shape[1] * Y.itemsize):
         sparse_loops.gather(*piece, read_only(Y[rows]), out)
     return out
 
@@ -79,7 +79,7 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     sparse_loops.scatter_rounded(*_arrays(A), read_only(Y), out)
 
 
-def gram_times(A: CSRRows, Z: FloatArray, pieces: Pieces | None = None) -> FloatArray:
+def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' (A Z)``.
 
     ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows, unless pieces
@@ -88,15 +88,15 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: Pieces | None = None) -> Float
     """
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
-    if Z.shape[1] < WIDE:
+    if Z.shape[1] < MIN_WIDE_COLUMNS:
         sparse_loops.gram_gather_scatter(*_arrays(A), read_only(Z), out)
         return out
-    if is_filled(A):
-        return gram_in_tiles(A, Z)
+    if is_nearly_dense(A):
+        return gram_times_dense(A, Z)
     # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
     # asked for anew is mapped and cleared by the system page by page, each time.
     product = np.empty((min(_step(Z.shape[1] * Z.itemsize), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
-    for rows, piece in pieces or pieces_of(A, Z.shape[1] * Z.itemsize):
+    for rows, piece in pieces or iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
         of_piece = product[: rows.stop - rows.start]
         of_piece[:] = 0
         sparse_loops.scatter(*piece, read_only(Z), of_piece)
@@ -112,15 +112,15 @@ def gram(A: CSRRows) -> Doubles:
     (d, d).
     """
     out = np.zeros((A.shape[1], A.shape[1]))
-    for start, stop in cut_runs(np.diff(A.indptr), GRAM_ENTRIES):
+    for start, stop in cut_runs(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
         piece = row_slice(A, start, stop)
         arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
-        places, rows, starts = Room.of(piece, piece.nnz).transposed(piece)
-        sparse_loops.add_gram(*arrays, places, rows, starts, out)
+        positions, rows, starts = TransposeBuffer.of(piece, piece.nnz).transpose(piece)
+        sparse_loops.add_gram(*arrays, positions, rows, starts, out)
     # So far a pair is on the side of whichever entry comes first in its row.
     diagonal = out.diagonal().copy()
-    for start in range(0, len(out), MIRRORED):
-        across = slice(start, start + MIRRORED), slice(start, None)
+    for start in range(0, len(out), MIRROR_ROWS):
+        across = slice(start, start + MIRROR_ROWS), slice(start, None)
         both = out[across] + out[across[::-1]].T
         out[across], out[across[::-1]] = both, both.T
     np.fill_diagonal(out, diagonal)
@@ -129,7 +129,7 @@ def gram(A: CSRRows) -> Doubles:
 
 def column_sums(A: CSRRows) -> Doubles:
     """Return the sum of each column in double precision. Shapes: `A` (n, d); returns (d,)."""
-    if A.nnz <= FEW_ENTRIES:
+    if A.nnz <= MAX_NUMPY_ENTRIES:
         # The same sums in the same order: a small block waits for no loop to be compiled.
         return np.bincount(A.indices, weights=A.data, minlength=A.shape[1]).astype(np.float64, copy=False)
     out = np.zeros(A.shape[1])
@@ -157,7 +157,7 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     return rows
 
 
-def gram_times_eight(A: CSRRows, pieces: Pieces, Z: FloatArray) -> Doubles:
+def gram_times_eight(A: CSRRows, pieces: TransposedPanels, Z: FloatArray) -> Doubles:
     """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
 
     Rows are only gathered, from A by rows and from A by columns, with the eight sums in registers: adding at random
@@ -170,13 +170,13 @@ def gram_times_eight(A: CSRRows, pieces: Pieces, Z: FloatArray) -> Doubles:
     return out
 
 
-def is_filled(A: CSRRows) -> bool:
+def is_nearly_dense(A: CSRRows) -> bool:
     """Report whether products with a block are quicker in dense tiles. Shapes: `A` (n, d)."""
     # Measured at 153 columns: 39 ns a stored entry in loops; in tiles 50, 24 and 10 at a share of .17, .4 and 1.
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
 
 
-def gram_in_tiles(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
+def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
     """Return ``A' (A Z)``, or that of the rows less their mean, which are made dense a tile at a time.
 
     Shapes: `A` (n, d), `Z` (d, r), `mean` (d,); returns (d, r).
@@ -185,14 +185,14 @@ def gram_in_tiles(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatA
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
         product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
-        for columns, tile in tiles(A, start, stop, Z.dtype, mean):
+        for columns, tile in iter_dense_tiles(A, start, stop, Z.dtype, mean):
             product += tile @ Z[columns]
-        for columns, tile in tiles(A, start, stop, Z.dtype, mean):
+        for columns, tile in iter_dense_tiles(A, start, stop, Z.dtype, mean):
             out[columns] += tile.T @ product
     return out
 
 
-def tiles(
+def iter_dense_tiles(
     A: Rows, start: int, stop: int, dtype: DTypeLike, mean: Doubles | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites.
@@ -201,16 +201,19 @@ def tiles(
     """
     n_rows = stop - start
     n_columns = max(1, TILE_BYTES // (max(TILE_ROWS, n_rows) * np.dtype(dtype).itemsize))
-    # Invariant: entries of row i before `places[i - start]` are in tiles that were yielded.
+    # Invariant: entries of row i before `positions[i - start]` are in tiles that were yielded.
     if is_sparse(A):
         data, indices = read_only(A.data), read_only(A.indices)
-        places, ends = A.indptr[start:stop].astype(np.int64), A.indptr[start + 1 : stop + 1].astype(np.int64)
+        positions, ends = (
+            A.indptr[start:stop].astype(np.int64),
+            A.indptr[start + 1 : stop + 1].astype(np.int64),
+        )
     room = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
         columns = slice(first, min(first + n_columns, A.shape[1]))
         tile = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
         if is_sparse(A):
-            sparse_loops.fill_tile(data, indices, places, ends, first, tile)
+            sparse_loops.fill_tile(data, indices, positions, ends, first, tile)
         else:
             tile[:] = A[start:stop, columns]
         if mean is not None:
@@ -232,17 +235,17 @@ def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
 
 def _step(row_bytes: int) -> int:
     """Return the number of rows of a piece: as many as rows of ``A Z`` fit the cache."""
-    return max(1, CACHED_BYTES // row_bytes)
+    return max(1, CACHE_BYTES // row_bytes)
 
 
-def pieces_of(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[Piece]:
+def iter_transposed_panels(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[TransposedPanel]:
     """Yield consecutive rows, and their transpose in memory that the next one overwrites unless it is held."""
     cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
-    room = Room.of(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
+    room = TransposeBuffer.of(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
         rows = row_slice(A, start, stop)
-        room = Room.of(rows, rows.nnz) if held else room
-        yield slice(start, stop), room.transposed(rows)
+        room = TransposeBuffer.of(rows, rows.nnz) if held else room
+        yield slice(start, stop), room.transpose(rows)
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
@@ -250,7 +253,7 @@ def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
     return read_only(A.data), read_only(A.indices), read_only(A.indptr)
 
 
-class Room(NamedTuple):
+class TransposeBuffer(NamedTuple):
     """Memory for the transposes of pieces of one matrix: most entries of a piece, and d + 2 starts."""
 
     data: NDArray[Any]
@@ -268,7 +271,7 @@ class Room(NamedTuple):
             np.empty(A.shape[1] + 2, dtype=index),
         )
 
-    def transposed(self, piece: CSRRows) -> ByColumns:
+    def transpose(self, piece: CSRRows) -> ByColumns:
         """Return data, indices and indptr of a piece by columns, in place of the last ones."""
         data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
         sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)

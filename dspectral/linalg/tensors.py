@@ -8,11 +8,11 @@ import numpy as np
 from dspectral._compiled import compiled
 from dspectral.types import Doubles, FloatArray, Int64s
 
-MOST = 16
+MAX_BATCH = 16
 """Most cubes that are taken off in one round."""
-SHARE = 0.5
+MIN_WEIGHT_SHARE = 0.5
 """Cubes of less than that share of a round's largest wait for a later round."""
-OVERLAP = 0.3
+MAX_OVERLAP = 0.3
 """Products of two vectors of one round, from which on the smaller one waits: it may be the same, or half of it."""
 ROUGHLY, EXACTLY = 1e-4, 1e-6
 """Largest entry of a step that moves a vector no more, in single precision and in double."""
@@ -55,7 +55,7 @@ def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> No
                 c, s = _angle(work, p, q)
                 if abs(s) > tolerance:
                     turned = True
-                    _turn(work, Ut, p, q, c, s)
+                    _jacobi_rotate(work, Ut, p, q, c, s)
         if not turned:
             return
 
@@ -80,7 +80,7 @@ def _angle(work: Doubles, p: int, q: int) -> tuple[float, float]:
 
 
 @compiled
-def _turn(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: float) -> None:
+def _jacobi_rotate(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: float) -> None:
     """Rotate rows p and q, then columns p and q, of each matrix, and the two axes themselves."""
     # `M <- R' M R` for the rotation R of one plane: the second loop reads rows that the first has rotated. The cost is
     # `8 k` products for each matrix.
@@ -97,7 +97,7 @@ def _turn(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: float) -> Non
         Ut[p, j], Ut[q, j] = c * a + s * b, c * b - s * a
 
 
-class Deflated(NamedTuple):
+class DeflatedTensor(NamedTuple):
     """A symmetric tensor from which some cubes are subtracted.
 
     Shapes: `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)``, twice as large where ``j < l``; `upper, lower`: j and
@@ -117,7 +117,7 @@ class Deflated(NamedTuple):
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
         return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
 
-    def applied(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
+    def apply(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
         """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
         pairs = self.pairs if pairs is None else pairs
         columns = np.ascontiguousarray(X.T, dtype=pairs.dtype)
@@ -129,13 +129,13 @@ class Deflated(NamedTuple):
         # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
-    def without(self, u: Doubles) -> Self:
+    def deflate(self, u: Doubles) -> Self:
         """Subtract the cube of a row of shape (1, k), weighted by ``T(u, u, u)``."""
-        value = np.einsum("rj,rj->r", self.applied(u), u)
+        value = np.einsum("rj,rj->r", self.apply(u), u)
         return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
 
-def unit_rows(X: Doubles) -> Doubles:
+def normalize_rows(X: Doubles) -> Doubles:
     """Return rows at length 1; a row of zeros stays. Shapes: `X` (n, k); returns (n, k)."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
@@ -161,22 +161,22 @@ def power_method(
     vectors: Anandkumar et al. 2014, algorithm 1. ``restarts iterations k^4`` operations in products; half of a copy
     of the tensor, its entries ``j <= l``, is read once a step. Shapes: `T` (k, k, k).
     """
-    T = checked_tensor(T)
+    T = check_tensor(T)
     if restarts < 1 or iterations < 1:
         raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    left = Deflated.of(T)
+    left = DeflatedTensor.of(T)
     rough = left.pairs.astype(
         np.float32
     )  # near a fixed point a step squares the error: single precision does at first
     for _ in range(k):
-        starts = unit_rows(generator.standard_normal((restarts, k)))
+        starts = normalize_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
-            starts = unit_rows(left.applied(starts, rough))
+            starts = normalize_rows(left.apply(starts, rough))
         # The start with the largest T(u, u, u) is the one in the basin of the largest cube left.
-        best = int(np.argmax(np.einsum("rj,rj->r", left.applied(starts, rough), starts)))
-        left = left.without(_followed(left, starts[best : best + 1], polish, EXACTLY))
-    return sorted_cubes(T, left.values, left.vectors.T)
+        best = int(np.argmax(np.einsum("rj,rj->r", left.apply(starts, rough), starts)))
+        left = left.deflate(_iterate_to_convergence(left, starts[best : best + 1], polish, EXACTLY))
+    return sort_cubes(T, left.values, left.vectors.T)
 
 
 def simultaneous_diagonalization(
@@ -188,7 +188,7 @@ def simultaneous_diagonalization(
     each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor. Kuleshov,
     Chaganty and Liang 2015, "Tensor factorization via matrix factorization". Shapes: `T` (k, k, k).
     """
-    T = checked_tensor(T)
+    T = check_tensor(T)
     k = len(T)
     # First round: contractions in random directions tell all vectors apart, each weighted by chance.
     directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
@@ -196,10 +196,10 @@ def simultaneous_diagonalization(
     # Second round: the contraction with vector j weights the evidence for j itself most.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([float(((T @ u) @ u) @ u) for u in U.T])
-    return sorted_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
+    return sort_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
 
 
-def from_cubes(values: Doubles, vectors: Doubles) -> Doubles:
+def tensor_from_cubes(values: Doubles, vectors: Doubles) -> Doubles:
     """Return ``sum_j values[j] u_j x u_j x u_j``. Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k)."""
     k, r = vectors.shape
     # As one matrix product of size (k, r) x (r, k^2).
@@ -226,18 +226,18 @@ def unfolded_symmetric(raw: Doubles) -> Doubles:
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 
-def sorted_cubes(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
+def sort_cubes(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
     """Return cubes, the largest first, with what they leave of the tensor."""
     order = np.argsort(-values, kind="stable")
     # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
     # negative weight did not converge, and counts as 0.
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
-    left = float(np.linalg.norm(T - from_cubes(values, vectors)))
+    left = float(np.linalg.norm(T - tensor_from_cubes(values, vectors)))
     return OrthogonalCP(values, vectors, left / size if size else 0.0)
 
 
-def checked_tensor(T: Doubles) -> Doubles:
+def check_tensor(T: Doubles) -> Doubles:
     """Return a tensor as a contiguous array in double precision. Shapes: `T` (k, k, k); returns (k, k, k)."""
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
@@ -255,43 +255,45 @@ def power_method_in_batches(
     ``starts iterations k^4 / 16`` operations where rounds are full, in products of matrices with 64 columns, which
     run several times as fast. Shapes: `T` (k, k, k).
     """
-    T = checked_tensor(T)
+    T = check_tensor(T)
     if starts < 1 or iterations < 1:
         raise ValueError(f"starts is {starts} and iterations {iterations}, but each must be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    left = Deflated.of(T)
+    left = DeflatedTensor.of(T)
     rough = left.pairs.astype(np.float32)
     while len(left.values) < k:
-        U = unit_rows(generator.standard_normal((starts, k)))
+        U = normalize_rows(generator.standard_normal((starts, k)))
         for _ in range(iterations):
-            U = unit_rows(left.applied(U, rough))
-        weights = _cubic(left, U, rough)
+            U = normalize_rows(left.apply(U, rough))
+        weights = _evaluate_cubic_form(left, U, rough)
         # The best is always among them, also of a tensor of rounding errors, whose weights may be below 0.
-        heavy = weights >= min(SHARE * weights.max(), weights.max())
-        U = U[heavy][_apart(U[heavy], weights[heavy], min(MOST, k - len(left.values)))]
-        U = _followed(left, _followed(left, U, polish, ROUGHLY, rough), polish, EXACTLY)
+        heavy = weights >= min(MIN_WEIGHT_SHARE * weights.max(), weights.max())
+        U = U[heavy][_select_separated(U[heavy], weights[heavy], min(MAX_BATCH, k - len(left.values)))]
+        U = _iterate_to_convergence(
+            left, _iterate_to_convergence(left, U, polish, ROUGHLY, rough), polish, EXACTLY
+        )
         # Two that lay apart may have come to the same end.
-        for number in _apart(U, _cubic(left, U), len(U)):
-            left = left.without(U[number : number + 1])
-    return sorted_cubes(T, left.values, left.vectors.T)
+        for number in _select_separated(U, _evaluate_cubic_form(left, U), len(U)):
+            left = left.deflate(U[number : number + 1])
+    return sort_cubes(T, left.values, left.vectors.T)
 
 
-def _apart(U: Doubles, weights: Doubles, most: int) -> list[int]:
+def _select_separated(U: Doubles, weights: Doubles, most: int) -> list[int]:
     """Return the numbers of the heaviest rows that lie apart, the heaviest first."""
     taken: list[int] = []
     for number in np.argsort(-weights, kind="stable"):
-        if len(taken) < most and not np.any(np.abs(U[taken] @ U[number]) >= OVERLAP):
+        if len(taken) < most and not np.any(np.abs(U[taken] @ U[number]) >= MAX_OVERLAP):
             taken.append(int(number))
     return taken
 
 
-def _followed(
-    left: Deflated, U: Doubles, most: int, enough: float, pairs: FloatArray | None = None
+def _iterate_to_convergence(
+    left: DeflatedTensor, U: Doubles, most: int, enough: float, pairs: FloatArray | None = None
 ) -> Doubles:
     """Iterate rows at most so often, each until a step moves it by no more than is enough."""
     U, moving = U.copy(), np.arange(len(U))
     for _ in range(most):
-        new = unit_rows(left.applied(U[moving], pairs))
+        new = normalize_rows(left.apply(U[moving], pairs))
         moved = np.abs(new - U[moving]).max(axis=1)
         U[moving] = new
         moving = moving[moved >= enough]
@@ -300,6 +302,6 @@ def _followed(
     return U
 
 
-def _cubic(left: Deflated, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
+def _evaluate_cubic_form(left: DeflatedTensor, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
     """Return ``T(u, u, u)`` of each row."""
-    return np.asarray(np.einsum("rj,rj->r", left.applied(U, pairs), U))
+    return np.asarray(np.einsum("rj,rj->r", left.apply(U, pairs), U))

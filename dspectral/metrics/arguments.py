@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dspectral.types import Doubles, is_sparse, without_room
 
 
-def list_of(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
+def check_list(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
     """Return an argument as a list."""
     # Python's own numbers hash faster than NumPy's scalars.
     if isinstance(values, np.ndarray) and values.ndim:
@@ -21,7 +21,7 @@ def list_of(name: str, values: object, what: str = "values, one for each token")
     return list(values)
 
 
-def hashable(name: str, values: list[Any]) -> list[Hashable]:
+def check_hashable(name: str, values: list[Any]) -> list[Hashable]:
     """Return a list if its values can be compared by their hash."""
     for value in values:
         try:
@@ -31,7 +31,7 @@ def hashable(name: str, values: list[Any]) -> list[Hashable]:
     return values
 
 
-def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
+def check_matrix(name: str, values: object, n_dimensions: int = 2) -> Any:
     """Return an argument as an array of real numbers, CSR if it is sparse."""
     try:
         found: Any = without_room(values.tocsr()) if is_sparse(values) else np.asarray(values)
@@ -45,7 +45,7 @@ def matrix_of(name: str, values: object, n_dimensions: int = 2) -> Any:
     return found
 
 
-def finite(name: str, values: NDArray[Any]) -> Doubles:
+def check_finite(name: str, values: NDArray[Any]) -> Doubles:
     """Return numbers as float64."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(numbers)):
@@ -53,14 +53,14 @@ def finite(name: str, values: NDArray[Any]) -> Doubles:
     return numbers
 
 
-def checked_lengths(
+def check_same_lengths(
     true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
 ) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
     """Return sequences as lists, once they are known to correspond."""
     true, found = (
         [
-            hashable(name, list_of(f"{name}[{i}]", one, "labels"))
-            for i, one in enumerate(list_of(name, every, "sequences"))
+            check_hashable(name, check_list(f"{name}[{i}]", one, "labels"))
+            for i, one in enumerate(check_list(name, every, "sequences"))
         ]
         for name, every in (("true", true), ("found", found))
     )

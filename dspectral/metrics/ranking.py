@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from dspectral.metrics.arguments import finite, matrix_of
+from dspectral.metrics.arguments import check_finite, check_matrix
 from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, is_sparse
 
 Scores: TypeAlias = "NDArray[np.number] | CSRRows"
@@ -44,7 +44,7 @@ def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
     >>> document_auc(np.array([[0.9, 0.1, 0.5], [0.2, 0.2, 0.2]]), np.array([[1, 0, 0], [0, 1, 0]]))
     array([1. , 0.5])
     """
-    scores, (rows, columns, n_true) = _checked(scores, truth)
+    scores, (rows, columns, n_true) = _check_scores(scores, truth)
     if is_sparse(scores):
         raise TypeError("scores is sparse, but each label needs a score: give an array")
     n_labels = scores.shape[1]
@@ -83,8 +83,8 @@ def precision_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     >>> precision_at(np.array([[0.9, 0.1, 0.5]]), np.array([[1, 0, 0]]), 2)
     array([0.5])
     """
-    hits, n_true, _ = hits_of(scores, truth, k)
-    return _where_true(hits.sum(axis=1) / k, n_true)
+    hits, n_true, _ = find_hits(scores, truth, k)
+    return _nan_without_labels(hits.sum(axis=1) / k, n_true)
 
 
 def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
@@ -114,11 +114,11 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     >>> ndcg_at(np.array([[0.9, 0.1, 0.5]]), np.array([[0, 0, 1]]), 2).round(4)
     array([0.6309])
     """
-    hits, n_true, _ = hits_of(scores, truth, k)
+    hits, n_true, _ = find_hits(scores, truth, k)
     discounts = 1.0 / np.log2(np.arange(2.0, k + 2.0))
     # The best ranking has all true labels first; a document without any is divided by 1 and is NaN anyway.
     ideal = np.concatenate([[1.0], np.cumsum(discounts)])[np.minimum(n_true, k)]
-    return _where_true(hits @ discounts / ideal, n_true)
+    return _nan_without_labels(hits @ discounts / ideal, n_true)
 
 
 def propensity_precision_at(
@@ -160,9 +160,9 @@ def propensity_precision_at(
     >>> propensity_precision_at(np.array([[0.9, 0.1]]), np.array([[1, 1]]), 1, np.array([1.0, 0.5]))
     (array([1.]), array([2.]))
     """
-    hits, n_true, columns = hits_of(scores, truth, k)
-    truth = matrix_of("truth", truth)
-    known = finite("propensities", matrix_of("propensities", propensities, 1))
+    hits, n_true, columns = find_hits(scores, truth, k)
+    truth = check_matrix("truth", truth)
+    known = check_finite("propensities", check_matrix("propensities", propensities, 1))
     if len(known) != truth.shape[1] or known.min(initial=1.0) <= 0:
         raise ValueError(
             f"propensities are {len(known)} from {known.min(initial=1.0):g}, but there must be one above 0 for each "
@@ -177,9 +177,9 @@ def propensity_precision_at(
     # The sort keeps the entries of a row together, so ``row`` and ``indptr`` hold before it and after it.
     row = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
     order = np.lexsort((-own.data, row))
-    place = np.arange(own.nnz) - own.indptr[row]
-    best = np.bincount(row, weights=np.where(place < k, own.data[order], 0.0), minlength=own.shape[0])
-    return _where_true(gained, n_true), _where_true(best / k, n_true)
+    position = np.arange(own.nnz) - own.indptr[row]
+    best = np.bincount(row, weights=np.where(position < k, own.data[order], 0.0), minlength=own.shape[0])
+    return _nan_without_labels(gained, n_true), _nan_without_labels(best / k, n_true)
 
 
 def label_propensities(
@@ -217,7 +217,7 @@ def label_propensities(
     >>> label_propensities(np.array([0, 10, 1000]), 2000).round(3)
     array([0.103, 0.26 , 0.804])
     """
-    totals = finite("label_totals", matrix_of("label_totals", label_totals, 1))
+    totals = check_finite("label_totals", check_matrix("label_totals", label_totals, 1))
     if totals.min(initial=0.0) < 0:
         raise ValueError(f"label_totals hold {totals.min():g}, but each must be 0 or more")
     if not isinstance(n_documents, Integral) or isinstance(n_documents, bool) or n_documents < 1:
@@ -227,42 +227,42 @@ def label_propensities(
     return np.asarray(1.0 / (1.0 + scale * (totals + b) ** -a))
 
 
-def hits_of(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
+def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
     """Mark which of the k best labels are true (n, k), best first, ties going to the lower column."""
-    scores, (rows, columns, n_true) = _checked(scores, truth)
+    scores, (rows, columns, n_true) = _check_scores(scores, truth)
     n, n_labels = scores.shape
     if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= n_labels:
         raise ValueError(f"k is {k!r:.60}, but must be from 1 to the number of labels, {n_labels}")
-    best, predicted = _best(scores, k)
+    best, predicted = _top_labels(scores, k)
     # Entries (i, j) become numbers i L + j, so one binary search finds every predicted entry among the true ones:
     # n k log(number of true entries) comparisons, and nothing of size n L.
     flat = np.sort(rows * n_labels + columns)
     wanted = np.arange(n)[:, None] * n_labels + best
     # A search may point beyond the last entry; there the last one is compared instead, and differs.
-    place = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
-    found = (flat[place] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
+    position = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
+    found = (flat[position] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
     return (found & predicted).astype(np.float64), n_true, best
 
 
-def _best(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
+def _top_labels(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
     """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
-    # One sort of all stored entries by row, falling score and column: ``place`` is then the rank within the row.
+    # One sort of all stored entries by row, falling score and column: ``position`` is then the rank within the row.
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
-    place = np.arange(scores.nnz) - scores.indptr[row]
+    position = np.arange(scores.nnz) - scores.indptr[row]
     best = np.zeros((scores.shape[0], k), dtype=np.int64)
     predicted = np.zeros_like(best, dtype=bool)
-    keep = place < k
-    best[row[keep], place[keep]] = scores.indices[order][keep]
-    predicted[row[keep], place[keep]] = True
+    keep = position < k
+    best[row[keep], position[keep]] = scores.indices[order][keep]
+    predicted[row[keep], position[keep]] = True
     return best, predicted
 
 
-def _checked(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, Int64s]]:
+def _check_scores(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, Int64s]]:
     """Return the scores, and rows and columns of the true labels with the number of each row's, once checked."""
-    scores, truth = matrix_of("scores", scores), matrix_of("truth", truth)
+    scores, truth = check_matrix("scores", scores), check_matrix("truth", truth)
     if scores.dtype.kind == "b":  # bools have no order that can be turned round
         scores = scores.astype(np.int8)
     if scores.shape != truth.shape:
@@ -273,5 +273,5 @@ def _checked(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, I
     return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 
 
-def _where_true(values: Doubles, n_true: Int64s) -> Doubles:
+def _nan_without_labels(values: Doubles, n_true: Int64s) -> Doubles:
     return np.asarray(np.where(n_true > 0, values, np.nan))

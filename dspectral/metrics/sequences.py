@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from dspectral.metrics.arguments import checked_lengths, hashable, list_of, matrix_of
+from dspectral.metrics.arguments import check_hashable, check_list, check_matrix, check_same_lengths
 from dspectral.types import CSRRows, Int64s
 
 Counts: TypeAlias = "ArrayLike | CSRRows"
 """Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
 
 
-def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
+def contingency_table(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
     """Count pairs of values, in the order of first appearance, shape (n_true_values, n_found_values).
 
     >>> contingency("NNV", [2, 2, 5])
@@ -24,7 +24,8 @@ def contingency(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
            [0, 1]])
     """
     rows, columns = (
-        _numbers(hashable(name, list_of(name, values))) for name, values in (("true", true), ("found", found))
+        _numbers(check_hashable(name, check_list(name, values)))
+        for name, values in (("true", true), ("found", found))
     )
     if len(rows) != len(columns):
         raise ValueError(f"there are {len(rows)} true values, but {len(columns)} found ones")
@@ -67,7 +68,7 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     >>> many_to_one("NNVV", [0, 1, 2, 1])
     0.75
     """
-    table = contingency(true, found)
+    table = contingency_table(true, found)
     return float(table.max(axis=0).sum() / table.sum())
 
 
@@ -96,7 +97,7 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     >>> one_to_one("NNVV", [0, 1, 2, 2])
     0.75
     """
-    table = contingency(true, found)
+    table = contingency_table(true, found)
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum())
 
 
@@ -129,7 +130,7 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     >>> v_measure("NNVV", [1, 1, 0, 0]), v_measure("NVNV", [1, 1, 0, 0])
     (1.0, 0.0)
     """
-    table = contingency(true, found) / 1.0
+    table = contingency_table(true, found) / 1.0
     joint = table / table.sum()
     parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
     of_true, of_found, of_both = (float(-np.sum(part * np.log(part))) for part in parts)  # entropies in nats
@@ -163,7 +164,7 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
     >>> frame_accuracy([["a", "a"], ["b", "b"]], [["a", "b"], ["b", "b"]])
     0.75
     """
-    true, found = checked_lengths(true, found)
+    true, found = check_same_lengths(true, found)
     pairs = zip(chain.from_iterable(true), chain.from_iterable(found), strict=True)
     return float(np.mean([one == other for one, other in pairs]))
 
@@ -195,17 +196,17 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
     >>> label_error_rate(["aaabbb", "cc"], ["aabcbb", "cc"])
     0.6666666666666666
     """
-    true, found = checked_lengths(true, found)
+    true, found = check_same_lengths(true, found)
     # Edits are summed before they are divided: the rate is of all sequences together, not a mean of rates.
     edits = n_runs = 0
     for one, other in zip(true, found, strict=True):
-        truth = runs(one)
-        edits += edit_distance(truth, runs(other))
+        truth = run_labels(one)
+        edits += edit_distance(truth, run_labels(other))
         n_runs += len(truth)
     return edits / n_runs
 
 
-def runs(labels: Iterable[Hashable]) -> list[Hashable]:
+def run_labels(labels: Iterable[Hashable]) -> list[Hashable]:
     """Return the label of each run."""
     return [label for label, _ in groupby(labels)]
 
@@ -216,7 +217,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     >>> edit_distance("kitten", "sitting")
     3
     """
-    one, other = list_of("one", one), list_of("other", other)
+    one, other = check_list("one", one), check_list("other", other)
     # row[j] is the distance of the first i values of one from the first j values of other.
     row = list(range(len(other) + 1))
     for i, value in enumerate(one, start=1):
@@ -294,7 +295,7 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
         If there is not one label, 0 or more, for each type.
     """
     matrix = _as_csr(counts)
-    numbers = matrix_of("labels", labels, 1)
+    numbers = check_matrix("labels", labels, 1)
     if numbers.dtype.kind not in "iu":
         raise ValueError(f"labels are {numbers.dtype}, but each must be the number of a cluster")
     n_types = matrix.shape[0]
@@ -310,7 +311,7 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
 
 
 def _as_csr(counts: Counts) -> CSRRows:
-    matrix: CSRRows = sparse.csr_array(matrix_of("counts", counts))
+    matrix: CSRRows = sparse.csr_array(check_matrix("counts", counts))
     if not np.all(np.isfinite(matrix.data)) or matrix.data.min(initial=0) < 0:
         raise ValueError("counts hold a number that is negative, NaN or infinite, but each must be 0 or more")
     return matrix

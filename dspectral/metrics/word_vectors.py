@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from dspectral._compiled import compiled
-from dspectral.metrics.arguments import finite, hashable, list_of, matrix_of
+from dspectral.metrics.arguments import check_finite, check_hashable, check_list, check_matrix
 from dspectral.types import Doubles, FloatArray, Int64s, is_sparse
 
 REAL = int | float | np.integer | np.floating
@@ -59,8 +59,8 @@ def word_similarity(
     >>> round(found.spearman, 3), found.n_pairs, round(found.coverage, 3)
     (1.0, 2, 0.667)
     """
-    row_of = row_of_word(words, vectors)
-    pairs = entries_of("pairs", pairs, 2, 1)
+    row_of = index_words(words, vectors)
+    pairs = check_entries("pairs", pairs, 2, 1)
     if not pairs:
         raise ValueError("there is no pair of words to compare")
     known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
@@ -69,27 +69,27 @@ def word_similarity(
         return Similarity(float("nan"), len(known), share)
     first, second, judged = (np.array(column) for column in zip(*known, strict=True))
     # Only the words of the pairs are scaled, not the whole vocabulary.
-    cosines = np.einsum("ij,ij->i", *(unit(np.asarray(vectors)[ids]) for ids in (first, second)))
+    cosines = np.einsum("ij,ij->i", *(normalize_vectors(np.asarray(vectors)[ids]) for ids in (first, second)))
     # Ranks of a constant have no correlation; SciPy would warn and return NaN as well.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
         return Similarity(float("nan"), len(known), share)
     return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)
 
 
-def row_of_word(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
+def index_words(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
     """Return the row of each word's vector."""
-    known: list[Any] = hashable("words", list_of("words", words, "words"))
+    known: list[Any] = check_hashable("words", check_list("words", words, "words"))
     if is_sparse(vectors):
         raise TypeError("vectors is sparse, but it must be an array")
-    n_vectors = len(finite("vectors", matrix_of("vectors", vectors)))
+    n_vectors = len(check_finite("vectors", check_matrix("vectors", vectors)))
     if len(known) != n_vectors:
         raise ValueError(f"there are {len(known)} words, but {n_vectors} vectors")
     return {word: i for i, word in enumerate(known)}
 
 
-def entries_of(name: str, entries: object, n_words: int, n_numbers: int = 0) -> list[tuple[Any, ...]]:
+def check_entries(name: str, entries: object, n_words: int, n_numbers: int = 0) -> list[tuple[Any, ...]]:
     """Return a list of entries of some words, then some numbers each."""
-    found = list_of(name, entries, "tuples")
+    found = check_list(name, entries, "tuples")
     for i, entry in enumerate(found):
         fits = isinstance(entry, list | tuple) and len(entry) == n_words + n_numbers
         fits = fits and all(isinstance(word, Hashable) for word in entry[:n_words])
@@ -99,7 +99,7 @@ def entries_of(name: str, entries: object, n_words: int, n_numbers: int = 0) -> 
     return found
 
 
-def unit(vectors: FloatArray) -> Doubles:
+def normalize_vectors(vectors: FloatArray) -> Doubles:
     """Scale vectors to length 1 in double precision; zeros stay zero."""
     vectors = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -111,7 +111,7 @@ EPSILON = 1e-3
 
 
 @compiled
-def better_answers(
+def update_best_answers(
     cosines: NDArray[np.float32],
     rows: Int64s,
     given: Int64s,
@@ -198,8 +198,8 @@ def analogy_accuracy(
     >>> analogy_accuracy(["man", "woman", "king", "queen"], vectors, [("man", "woman", "king", "queen")])
     Analogies(accuracy=1.0, n_questions=1, coverage=1.0)
     """
-    row_of = row_of_word(words, vectors)
-    questions = entries_of("questions", questions, 4)
+    row_of = index_words(words, vectors)
+    questions = check_entries("questions", questions, 4)
     if not questions:
         raise ValueError("there is no analogy question to answer")
     if method not in ("add", "mul"):
@@ -209,7 +209,7 @@ def analogy_accuracy(
     if not known:
         return Analogies(float("nan"), 0, share)
     asked = np.array(known)
-    answers = _answers(unit(vectors).astype(np.float32), asked[:, :3], multiply=method == "mul")
+    answers = _answers(normalize_vectors(vectors).astype(np.float32), asked[:, :3], multiply=method == "mul")
     return Analogies(float(np.mean(answers == asked[:, 3])), len(asked), share)
 
 
@@ -223,5 +223,5 @@ def _answers(vectors: NDArray[np.float32], given: Int64s, *, multiply: bool) -> 
     for first in range(0, len(vectors), TILE):
         # One matrix product a tile, in place of three cosines for each question and word.
         cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + TILE].T)
-        better_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
+        update_best_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
     return answers

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.decomposition import block_sketches, frequent_directions
-from dspectral.decomposition.frequent_directions import FrequentDirections, capacity
+from dspectral.decomposition.frequent_directions import FrequentDirections, count_kept_rows
 from tests.reference import theory_bound
 from tests.strategies import cuts, matrices, split, zipf_counts
 
@@ -29,7 +29,7 @@ def merged(summaries, fan_in):
 
 def assert_bounds_hold(X, summary, center=False):
     eigenvalues, A = difference(X, summary, center)
-    keeps = capacity(summary.size, summary.shrink)
+    keeps = count_kept_rows(summary.size, summary.shrink)
     rounding = 1e-9 * max(1.0, float(np.sum(np.asarray(X.todense() if sparse.issparse(X) else X) ** 2)))
     if summary.sketch.dtype == np.float32:
         rounding *= 1e4
@@ -84,7 +84,7 @@ def test_a_sketch_is_the_same_from_either_side_of_a_block(monkeypatch, dtype, ce
     mean = np.asarray(X.sum(axis=0, dtype=np.float64)) / 200 if center else None
     found = []
     for narrower in (1, 1e9):
-        monkeypatch.setattr(block_sketches, "NARROWER", narrower)
+        monkeypatch.setattr(block_sketches, "MIN_ASPECT_RATIO", narrower)
         found.append(block_sketches.sketch_large_sparse(X, 30, mean=mean, n_steps=8))
     row_side, column_side = (sketch.rows.T.astype(float) @ sketch.rows for sketch in found)
     energy = np.sum((X.toarray().astype(float) - (0 if mean is None else mean)) ** 2)
@@ -126,7 +126,7 @@ def test_measured_bound_of_the_iteration_holds_on_any_spectrum(seed, n, size, de
 
 def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(monkeypatch):
     monkeypatch.setattr(frequent_directions, "EXACT_SIDE", 40)
-    useless = frequent_directions.Sketched(np.zeros((0, 120), np.float32), 1e30)
+    useless = frequent_directions.BlockSketch(np.zeros((0, 120), np.float32), 1e30)
     monkeypatch.setattr(frequent_directions, "sketch_large_sparse", lambda *_, **__: useless)
     X = zipf_counts(200, 120, 10)
     for center in (False, True):

@@ -20,7 +20,7 @@ from dspectral.decomposition.spectrum import Plan, krylov_spectrum
 from dspectral.engine import column_groups
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import ENDS_AT, LIBRARIES, SPILL_SHARE
-from dspectral.linalg.panels import alike, is_in_file, let_go, panels, tall_array
+from dspectral.linalg.panels import is_in_file, panels, release_rows, tall_array, tall_zeros_like
 from tests.temporary import nothing_left
 
 D = 50_000
@@ -48,7 +48,9 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
     Z[:] = random.standard_normal(Z.shape)
     whole = GramProduct.of(A, factor=np.array(Z))
-    part, n_groups = spectrum.multiplied(lambda factor: GramProduct.of(A, factor=factor), Z, n_at_once)
+    part, n_groups = spectrum.multiply_by_column_groups(
+        lambda factor: GramProduct.of(A, factor=factor), Z, n_at_once
+    )
     assert n_groups == math.ceil(79 / n_at_once)
     assert is_in_file(part.product) == in_file
     assert part.product.tobytes() == whole.product.tobytes()
@@ -81,7 +83,7 @@ def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memor
 def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     def n_groups(limit, n_workers=1):
         with override_context(memory=ProcessMemory(n_workers, 1, limit, 0)):
-            return column_groups(rows, spectrum.product_with, (D, 78), np.float32)
+            return column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32)
 
     # Four blocks a worker: two products wait, one is made, two are for a merge; and two copies of the factor.
     bytes_of = {w: (7 * w + 10) * COLUMN + 50 * 4 * w for w in (78, 39, 26, 1)}
@@ -90,7 +92,7 @@ def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5) == 3
     assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5, n_workers=2) == 2  # fewer levels of the tree wait
     with override_context(memory=ProcessMemory(2, 1, 0, 0)):  # nothing limits the workers
-        assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 1
+        assert column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 1
 
 
 def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows):
@@ -99,7 +101,7 @@ def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows)
     limit = (room[39] - room[1]) / (ENDS_AT - SPILL_SHARE)
     taken = SPILL_SHARE * limit - room[1]
     with override_context(memory=ProcessMemory(1, 1, limit, taken)):
-        assert column_groups(rows, spectrum.product_with, (D, 78), np.float32) == 2
+        assert column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 2
 
 
 def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
@@ -155,10 +157,10 @@ def test_rows_that_were_let_go_are_still_there():
     assert not tall.any()
     for panel in panels(len(tall), tall):
         tall[panel] = np.arange(panel.start, panel.stop)[:, None]
-    let_go(tall, slice(0, len(tall)))
+    release_rows(tall, slice(0, len(tall)))
     np.testing.assert_array_equal(tall[:, 1], np.arange(20_000))
-    assert [is_in_file(one) for one in (tall.T, alike(tall, 2), tall.copy())] == [True, True, False]
+    assert [is_in_file(one) for one in (tall.T, tall_zeros_like(tall, 2), tall.copy())] == [True, True, False]
     assert not is_in_file(tall_array(3, 0, np.float32, in_file=True))
     copy = tall.copy()
-    let_go(copy, slice(0, len(copy)))
+    release_rows(copy, slice(0, len(copy)))
     np.testing.assert_array_equal(copy, tall)

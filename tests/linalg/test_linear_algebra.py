@@ -9,10 +9,10 @@ from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.dense import principal_axes
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import cut_runs
-from dspectral.linalg.sparse_products import WIDE
+from dspectral.linalg.sparse_products import MIN_WIDE_COLUMNS
 from tests.strategies import matrices
 
-WIDTHS = [0, 1, 3, WIDE - 1, WIDE, WIDE + 1, 2 * WIDE]
+WIDTHS = [0, 1, 3, MIN_WIDE_COLUMNS - 1, MIN_WIDE_COLUMNS, MIN_WIDE_COLUMNS + 1, 2 * MIN_WIDE_COLUMNS]
 
 
 @st.composite
@@ -63,7 +63,7 @@ def test_sparse_products_are_those_of_scipy(drawn, order):
     close(sparse_products.column_sums(A), exact.sum(axis=0), np.float64)
 
 
-@pytest.mark.parametrize("width", [WIDE - 1, WIDE])
+@pytest.mark.parametrize("width", [MIN_WIDE_COLUMNS - 1, MIN_WIDE_COLUMNS])
 def test_whole_numbers_and_long_indices_are_multiplied_too(width):
     A = sparse.random_array((20, 15), density=0.3, format="csr", rng=0).astype(np.float64)
     A.data[:] = np.arange(len(A.data))
@@ -113,7 +113,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
     # A column that is nearly all in the basis shows whether there was a second round.
     given = np.column_stack([tall[:, 5:], Q @ [1e-4, 1, 1, 1, 1] + 1e-4 * tall[:, 6]]).astype(tall.dtype)
     left = given.copy()
-    coefficients = panels.take_out(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
+    coefficients = panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
     assert [each.shape for each in coefficients] == [(1, 3), (1, 3), (3, 3)]
     eps = np.finfo(tall.dtype).eps
     np.testing.assert_allclose(Q @ np.concatenate(coefficients) + left, given, atol=16 * eps)

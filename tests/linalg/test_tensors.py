@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from dspectral.linalg.tensors import (
     contract,
-    from_cubes,
     joint_diagonalize,
     power_method,
     power_method_in_batches,
     simultaneous_diagonalization,
+    tensor_from_cubes,
     unfolded_symmetric,
 )
 
@@ -25,7 +25,7 @@ def sampled(k, seed, noise=0.0):
     values = np.sort(rng.uniform(1.0, 4.0, k))[::-1]
     N = rng.standard_normal((k, k, k))
     N = sum(N.transpose(axes) for axes in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-    return values, vectors, from_cubes(values, vectors) + noise * N / np.linalg.norm(N)
+    return values, vectors, tensor_from_cubes(values, vectors) + noise * N / np.linalg.norm(N)
 
 
 @pytest.mark.parametrize("solve", SOLVERS)

@@ -6,11 +6,11 @@ from scipy import sparse
 
 from dspectral.linalg import sparse_products
 from dspectral.linalg.sparse_products import (
-    Room,
+    TransposeBuffer,
     divide_entries,
     gram_times,
     gram_times_eight,
-    pieces_of,
+    iter_transposed_panels,
     row_slice,
     scaled_to_length,
     times,
@@ -26,7 +26,7 @@ def rows_of(shape, *, density=0.2, dtype=np.float32, seed=0):
 def test_a_transpose_is_scipys(shape):
     A = rows_of(shape)
     expected = A.T.tocsr()
-    data, indices, indptr = Room.of(A, A.nnz).transposed(A)
+    data, indices, indptr = TransposeBuffer.of(A, A.nnz).transpose(A)
     np.testing.assert_array_equal(data, expected.data)
     np.testing.assert_array_equal(indices, expected.indices)
     np.testing.assert_array_equal(indptr, expected.indptr)
@@ -35,10 +35,10 @@ def test_a_transpose_is_scipys(shape):
 
 def test_nothing_of_one_piece_is_left_in_the_next():
     A = rows_of((40, 9), density=0.5)
-    room = Room.of(A, A.nnz)
-    room.transposed(A)
+    room = TransposeBuffer.of(A, A.nnz)
+    room.transpose(A)
     piece = row_slice(A, 11, 14)
-    data, indices, indptr = room.transposed(piece)
+    data, indices, indptr = room.transpose(piece)
     expected = sparse.csr_array((data, indices, indptr), shape=(9, 3))
     np.testing.assert_array_equal(expected.toarray(), A.toarray()[11:14].T)
 
@@ -54,7 +54,7 @@ def test_products_have_the_same_bits_for_any_size_of_the_cache(dtype, width, mon
     whole = times(A, Z), transpose_times(A, Y), gram_times(A, Z)
     np.testing.assert_allclose(whole[0], A @ Z, rtol=1e-4, atol=1e-5)
     for n_rows in (1, 7, 24):
-        monkeypatch.setattr("dspectral.linalg.sparse_products.CACHED_BYTES", n_rows * Z[0].nbytes)
+        monkeypatch.setattr("dspectral.linalg.sparse_products.CACHE_BYTES", n_rows * Z[0].nbytes)
         for found, expected in zip(
             (times(A, Z), transpose_times(A, Y), gram_times(A, Z)), whole, strict=True
         ):
@@ -68,16 +68,16 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
     monkeypatch.setattr(sparse_products, "TILE_BYTES", tile)
     A = sparse.csr_array(sparse.tril(rows_of((60, 25), density=0.9, dtype=dtype), k=3))
     Z = np.random.default_rng(1).standard_normal((25, 33)).astype(dtype)
-    assert sparse_products.is_filled(A)
-    assert not sparse_products.is_filled(rows_of((60, 25)))
-    assert not sparse_products.is_filled(rows_of((0, 25)))
+    assert sparse_products.is_nearly_dense(A)
+    assert not sparse_products.is_nearly_dense(rows_of((60, 25)))
+    assert not sparse_products.is_nearly_dense(rows_of((0, 25)))
     before = A.copy()
     found = gram_times(A, Z)
     assert found.dtype == dtype
     gram = sparse_products.gram(A)
     monkeypatch.setattr(sparse_products, "DENSE_SHARE", 2.0)
     for n_entries in (1, 100, 1 << 18):
-        monkeypatch.setattr(sparse_products, "GRAM_ENTRIES", n_entries)
+        monkeypatch.setattr(sparse_products, "GRAM_PANEL_ENTRIES", n_entries)
         np.testing.assert_allclose(sparse_products.gram(A), gram, rtol=1e-12)
     np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
     for attribute in ("data", "indices", "indptr"):
@@ -88,7 +88,7 @@ def test_a_block_of_few_zeros_is_multiplied_in_dense_tiles(dtype, rows, tile, mo
 def test_a_gram_matrix_times_eight_columns_adds_entry_by_entry_in_double(dtype):
     A = rows_of((60, 25), dtype=dtype)
     Z = np.random.default_rng(1).standard_normal((25, 8)).astype(dtype)
-    found = gram_times_eight(A, list(pieces_of(A, 1_000_000, held=True)), Z)
+    found = gram_times_eight(A, list(iter_transposed_panels(A, 1_000_000, held=True)), Z)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, A.T @ (A @ Z), rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5)
 
@@ -97,7 +97,7 @@ def test_many_equal_rows_lose_nothing_in_their_sum():
     # In single precision the sum stops to grow at 2^24 times a term.
     A = sparse.csr_array(np.full((1 << 12, 1), 4097.0, dtype=np.float32))
     Z = np.ones((1, 8), dtype=np.float32)
-    found = gram_times_eight(A, list(pieces_of(A, 8, held=True)), Z)
+    found = gram_times_eight(A, list(iter_transposed_panels(A, 8, held=True)), Z)
     assert (found == (1 << 12) * np.float64(np.float32(4097.0) * np.float32(4097.0))).all()
 
 

@@ -27,7 +27,7 @@ def adjacent_counts(
 ) -> PairCounts:
     """Count in one pass how often each type directly follows each, given the tokens of each, shape (n_types,)."""
     if where is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > memory_limit():
-        pairs = _stored_counts(sentences, counts, where, numbers)
+        pairs = _count_in_store(sentences, counts, where, numbers)
         # The bound above is that of the tokens: often there are fewer pairs, and those in memory are faster.
         return pairs if PAIR_BYTES * pairs.nnz > memory_limit() else PairCounts.of(pairs.whole())
     of = partial(ContextCounts.of, n_types=len(counts), window=1, sides="right")
@@ -42,7 +42,7 @@ def adjacent_counts(
     return PairCounts.of(found)
 
 
-def _stored_counts(sentences: Blocks, counts: Int64s, where: Location, numbers: Int32s | None) -> PairCounts:
+def _count_in_store(sentences: Blocks, counts: Int64s, where: Location, numbers: Int32s | None) -> PairCounts:
     n_types = len(counts)
     settings = ContextSettings(n_types, 1, "list")
     entries = most_entries(counts, n_positions=2, n_contexts=2 * n_types)
@@ -54,11 +54,11 @@ def _stored_counts(sentences: Blocks, counts: Int64s, where: Location, numbers: 
     items = list(zip(firsts[:-1], store.blocks, strict=True))
     # A column on the left counts what follows its type, and one on the right what comes before it.
     return PairCounts(
-        partial(_halves, where=store.where), items, sums[:n_types], sums[n_types:], store.nnz // 2
+        partial(_read_pair_block, where=store.where), items, sums[:n_types], sums[n_types:], store.nnz // 2
     )
 
 
-def _halves(item: tuple[int, BlockInfo], *, where: Location) -> PairBlock:
+def _read_pair_block(item: tuple[int, BlockInfo], *, where: Location) -> PairBlock:
     """Read a row block of a store, and cut each row between what comes before and what follows."""
     first, info = item
     rows = read_block(where, info)

@@ -92,19 +92,19 @@ def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
 
 
 @compiled
-def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s) -> None:
+def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> None:
     """Find the cheapest merge of an active cluster: its bound becomes tight, and the other cluster its twin."""
     # O(n k), the cost that the lower bounds save for clusters that never become the lowest.
-    bounds[i], twins[i] = np.inf, -1
+    bounds[i], partners[i] = np.inf, -1
     for j in range(n):
         if j != i:
             cost = _cost(means[i], means[j], mass[i], mass[j])
             if cost < bounds[i]:
-                bounds[i], twins[i] = cost, j
+                bounds[i], partners[i] = cost, j
 
 
 @compiled
-def _cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s) -> int:
+def _find_cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> int:
     """Return the cluster with the cheapest merge; bounds are tightened, the lowest first, until the lowest is tight."""
     # Each turn makes one more bound tight, at O(n k), so the loop ends. The others are bounds from below: once the
     # lowest is tight, no pair is cheaper.
@@ -113,39 +113,44 @@ def _cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int
         for i in range(1, n):
             if bounds[i] < bounds[lowest]:
                 lowest = i
-        if twins[lowest] >= 0:
+        if partners[lowest] >= 0:
             return lowest
-        _tighten(lowest, n, means, mass, bounds, twins)
+        _tighten(lowest, n, means, mass, bounds, partners)
 
 
 @compiled
-def _write(point: Doubles, out: Doubles) -> None:
+def _copy_point(point: Doubles, out: Doubles) -> None:
     """Write a point, number by number: Numba takes seconds to compile what would say that shapes differ."""
     for c in range(len(point)):
         out[c] = point[c]
 
 
 @compiled
-def _join(mean: Doubles, other: Doubles, mass: float, others: float) -> None:
+def _merge_means(mean: Doubles, other: Doubles, mass: float, others: float) -> None:
     """Replace a mean by that of two clusters by mass."""
     for c in range(len(mean)):
         mean[c] = (mass * mean[c] + others * other[c]) / (mass + others)
 
 
 @compiled
-def _drop(
-    gone: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, twins: Int32s, names: Int32s
+def _remove_cluster(
+    gone: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s, names: Int32s
 ) -> None:
     """Move the last active cluster to the place of one that is gone."""
     # Active clusters stay packed in the first places, so every scan runs over active clusters alone. Twins are places,
     # not names: those that point to the moved cluster follow it. None points to the cluster that is gone, because the
     # caller has reset these.
     last = n - 1
-    _write(means[last], means[gone])
-    mass[gone], bounds[gone], twins[gone], names[gone] = mass[last], bounds[last], twins[last], names[last]
+    _copy_point(means[last], means[gone])
+    mass[gone], bounds[gone], partners[gone], names[gone] = (
+        mass[last],
+        bounds[last],
+        partners[last],
+        names[last],
+    )
     for i in range(last):
-        if twins[i] == last:
-            twins[i] = gone
+        if partners[i] == last:
+            partners[i] = gone
 
 
 # Invariants: means[:n], mass[:n] and names[:n] are the active clusters; bounds[i] is at most the cost of the cheapest
@@ -160,36 +165,36 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
     merges, costs = np.empty((n_points - 1, 2), dtype=np.int32), np.empty(n_points - 1)
     # There is one place more than the window holds: a point enters first, and a merge then makes room.
     means, mass = np.empty((n_active + 1, k)), np.empty(n_active + 1)
-    bounds, twins = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
+    bounds, partners = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
     names = np.empty(n_active + 1, dtype=np.int32)
     n, done, point = 0, 0, 0
     while done < n_points - 1:
         if point < n_points and n <= n_active:
             # A new point is compared with all active clusters, in O(n k), and lowers the bounds above its costs.
-            _write(points[point], means[n])
+            _copy_point(points[point], means[n])
             mass[n], names[n] = weights[point], point
-            bounds[n], twins[n] = np.inf, -1
+            bounds[n], partners[n] = np.inf, -1
             for j in range(n):
                 cost = _cost(means[n], means[j], mass[n], mass[j])
                 if cost < bounds[j]:
-                    bounds[j], twins[j] = cost, n
+                    bounds[j], partners[j] = cost, n
                 if cost < bounds[n]:
-                    bounds[n], twins[n] = cost, j
+                    bounds[n], partners[n] = cost, j
             n, point = n + 1, point + 1
             continue
-        i = _cheapest(n, means, mass, bounds, twins)
+        i = _find_cheapest(n, means, mass, bounds, partners)
         costs[done] = bounds[i]
-        a, b = min(i, twins[i]), max(i, twins[i])
+        a, b = min(i, partners[i]), max(i, partners[i])
         merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
         # The merged cluster takes the place of a: its mean is that of both by mass, so that no point is needed again.
-        _join(means[a], means[b], mass[a], mass[b])
+        _merge_means(means[a], means[b], mass[a], mass[b])
         mass[a] += mass[b]
         names[a] = n_points + done
-        bounds[a], twins[a] = min(bounds[a], bounds[b]), -1  # a bound, no longer tight
+        bounds[a], partners[a] = min(bounds[a], bounds[b]), -1  # a bound, no longer tight
         for j in range(n):
-            if twins[j] == a or twins[j] == b:
-                twins[j] = -1
-        _drop(b, n, means, mass, bounds, twins, names)
+            if partners[j] == a or partners[j] == b:
+                partners[j] = -1
+        _remove_cluster(b, n, means, mass, bounds, partners, names)
         n, done = n - 1, done + 1
     return merges, costs
 
@@ -213,7 +218,7 @@ def _nlogn(x: float) -> float:
 
 
 @compiled
-def _third(C: Doubles, i: int, j: int, e: int) -> float:
+def _third_cluster_loss(C: Doubles, i: int, j: int, e: int) -> float:
     """Return what merging i and j loses in the four cells with a third cluster e."""
     # With f(x) = x log x: f(C[i, e]) + f(C[j, e]) - f(C[i, e] + C[j, e]), and the same for the cells C[e, .].
     return (
@@ -227,7 +232,7 @@ def _third(C: Doubles, i: int, j: int, e: int) -> float:
 
 
 @compiled
-def _own(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> float:
+def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> float:
     """Return what merging i and j loses in the cells among themselves and in their row and column sums."""
     # The loss is the objective before the merge less that after it. The margins have the other sign, as they do in the
     # objective: sum of f over cells, less f of the row sums, less f of the column sums.
@@ -242,24 +247,26 @@ def _pair_loss(
     C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int
 ) -> float:
     """Return what merging i and j loses in all, in O(m)."""
-    # L(i, j) = own(i, j) + sum_e third(i, j, e), which `_add_third` keeps up to date for all pairs but those of the
-    # cluster that was merged last.
-    loss = _own(C, first, second, i, j)
+    # L(i, j) = own(i, j) + sum_e third(i, j, e). `_add_third_cluster_losses` updates it for all pairs but those of the
+    # newest cluster.
+    loss = _own_loss(C, first, second, i, j)
     for e in range(len(C)):
         if alive[e] and e not in (i, j):
-            loss += _third(C, i, j, e)
+            loss += _third_cluster_loss(C, i, j, e)
     return loss
 
 
 @compiled
-def _add_third(losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float) -> None:
+def _add_third_cluster_losses(
+    losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float
+) -> None:
     """Add the part of a third cluster e to the losses of all pairs, or subtract it (sign -1)."""
     # Six logarithms for each of m^2 / 2 pairs: the cost of a step, which calls this three times.
     for i in range(len(C)):
         if alive[i]:
             for j in range(i + 1, len(C)):
                 if alive[j]:
-                    losses[i, j] += sign * _third(C, i, j, e)
+                    losses[i, j] += sign * _third_cluster_loss(C, i, j, e)
 
 
 @compiled
@@ -313,12 +320,12 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         # Neither of the two is alive while the other pairs are corrected. Pairs with the first are computed anew below,
         # and pairs with the second are never read again.
         alive[a] = alive[b] = False
-        _add_third(losses, C, alive, a, -1.0)
-        _add_third(losses, C, alive, b, -1.0)
+        _add_third_cluster_losses(losses, C, alive, a, -1.0)
+        _add_third_cluster_losses(losses, C, alive, b, -1.0)
         # The new cluster takes the place of a.
         _join_counts(C, a, b)
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
-        _add_third(losses, C, alive, a, 1.0)
+        _add_third_cluster_losses(losses, C, alive, a, 1.0)
         alive[a], names[a] = True, m + done
         for j in range(m):
             if alive[j] and j != a:

@@ -13,7 +13,7 @@ from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, word_numbers
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.linalg.dense import leading_left, leading_left_of_blocks, unit_rows
+from dspectral.linalg.dense import leading_left, leading_left_vectors_by_block, unit_rows
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
@@ -219,7 +219,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         beside, weights = beside[order], weights[order]
         # The sweeps start from the spectral clusters and change their labels in place: an exchange finds the nearest
         # local optimum only, so the start decides much.
-        with pairs.ordered(beside) as among:
+        with pairs.reorder(beside) as among:
             labels = self._exchange(among, self._start(among, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
         found = np.full(len(word_counts), largest, dtype=np.int32)
@@ -320,7 +320,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         scaling = ContextScaling.of(columns, transform=self.count_transform)
 
         def scaled() -> Iterator[CSRRows]:
-            return (scaling.apply(block.beside() if both else block.after) for block in pairs)
+            return (scaling.apply(block.concatenate_sides() if both else block.after) for block in pairs)
 
         n_types = len(weights)
         k = min(self.n_dimensions, n_types)
@@ -328,7 +328,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
             if pairs.in_memory:
                 vectors, values = leading_left(next(scaled()), k, random_state=self.random_state_)
             else:
-                vectors, values = leading_left_of_blocks(
+                vectors, values = leading_left_vectors_by_block(
                     scaled, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
             points = np.asarray(unit_rows(vectors * values if both else vectors), dtype=np.float64)

@@ -18,10 +18,10 @@ TABLE = 1 << 16
 class ClusterBigrams(NamedTuple):
     """Bigram counts between m clusters and their transpose, updated in place, with ``n log n`` and sums."""
 
-    forth: Int64s
-    back: Int64s
-    worth: Doubles
-    worth_back: Doubles
+    counts: Int64s
+    transposed_counts: Int64s
+    nlogn: Doubles
+    transposed_nlogn: Doubles
     first: Int64s
     second: Int64s
 
@@ -50,7 +50,7 @@ def add_bigrams(
 
 
 @compiled
-def cells_of(forth: Int64s, table: Doubles) -> ClusterBigrams:
+def cluster_bigrams(forth: Int64s, table: Doubles) -> ClusterBigrams:
     """Return the bigrams of m clusters with what follows from them."""
     # Counts are whole numbers, so any order of moves leaves the same cells, and only the logarithms are rounded.
     m = len(forth)
@@ -66,16 +66,16 @@ def cells_of(forth: Int64s, table: Doubles) -> ClusterBigrams:
 @compiled
 def _shift(cells: ClusterBigrams, a: int, b: int, by: int, table: Doubles) -> None:
     """Change one count, in all four matrices."""
-    cells.forth[a, b] += by
-    cells.back[b, a] = cells.forth[a, b]
-    cells.worth[a, b] = _nlogn(cells.forth[a, b], table)
-    cells.worth_back[b, a] = cells.worth[a, b]
+    cells.counts[a, b] += by
+    cells.transposed_counts[b, a] = cells.counts[a, b]
+    cells.nlogn[a, b] = _nlogn(cells.counts[a, b], table)
+    cells.transposed_nlogn[b, a] = cells.nlogn[a, b]
 
 
 # Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` are the counts of the type with cluster c on either
 # side, without the type itself, whose count with itself is `alone`.
 @compiled
-def put_type(
+def add_type(
     cells: ClusterBigrams,
     cluster: int,
     sign: int,
@@ -130,8 +130,8 @@ def write_gains(
 ) -> None:
     """Write what each cluster would gain by a type that is in no cluster."""
     gains[:] = 0.0
-    _add_gains(after, seen_after, cells.back, cells.worth_back, gains, table)
-    _add_gains(before, seen_before, cells.forth, cells.worth, gains, table)
+    _add_gains(after, seen_after, cells.transposed_counts, cells.transposed_nlogn, gains, table)
+    _add_gains(before, seen_before, cells.counts, cells.nlogn, gains, table)
     total_after, total_before = alone, alone
     for b in seen_after:
         total_after += after[b]
@@ -140,7 +140,7 @@ def write_gains(
     for b in range(len(gains)):
         # The count of a cluster with itself changes at once by both sides and by the type itself: replace what each
         # side added for it alone. The sums of rows and columns count with the opposite sign.
-        cell, first, second = cells.forth[b, b], cells.first[b], cells.second[b]
+        cell, first, second = cells.counts[b, b], cells.first[b], cells.second[b]
         gains[b] += _nlogn(cell + after[b] + before[b] + alone, table) + _nlogn(cell, table)
         gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
         gains[b] -= _nlogn(first + total_after, table) - _nlogn(first, table)
@@ -148,7 +148,7 @@ def write_gains(
 
 
 class BigramCounts(NamedTuple):
-    """Bigram counts of types from ``first`` on, in CSR layout by the first and (``back``) by the second word."""
+    """Bigram counts of types from ``first`` on, in CSR layout by the first word, and by the second (``_back``)."""
 
     first: int
     starts: Int64s
@@ -226,7 +226,7 @@ def exchange_sweep(
     moves = np.ones(len(labels), dtype=np.bool_)
     moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
     nlogn = read_only(nlogn_table())
-    cells = cells_of(cluster_table(bigrams, labels, n_clusters), nlogn)
+    cells = cluster_bigrams(cluster_table(bigrams, labels, n_clusters), nlogn)
     sizes = np.bincount(labels, minlength=n_clusters)
     state = SweepState(cells, *_feature_sums(seen, labels, n_clusters), sizes)
     return sum(int(_sweep(block, seen, read_only(moves), labels, state, nlogn)) for block in bigrams)
@@ -310,7 +310,7 @@ def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles,
 
 
 @compiled
-def put_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: int) -> None:
+def add_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: int) -> None:
     """Add the features of a type to a cluster, or take them out if the weight is negative."""
     # Rounding may leave less than nothing of what was put in and taken out.
     for f in row:
@@ -324,7 +324,7 @@ def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubl
     table, sums = np.zeros((m, features.n_features)), np.zeros(m)
     for word in range(len(labels)):
         row = features.features[features.starts[word] : features.starts[word + 1]]
-        put_features(row, features.weights[word], table, sums, labels[word])
+        add_features(row, features.weights[word], table, sums, labels[word])
     return table, sums
 
 
@@ -361,13 +361,13 @@ def _sweep(
         n, alone = _gather(start, stop, others, counts, word, labels, after, seen_after)
         n_back, _ = _gather(back, end, others_back, counts_back, word, labels, before, seen_before)
         here, there = seen_after[:n], seen_before[:n_back]
-        put_type(cells, home, -1, after, here, before, there, alone, nlogn)
-        put_features(row, -weight, table, sums, home)
+        add_type(cells, home, -1, after, here, before, there, alone, nlogn)
+        add_features(row, -weight, table, sums, home)
         write_gains(cells, after, here, before, there, alone, gains, nlogn)
         add_feature_gains(row, weight, table, sums, gains)
         best = _best(gains, home)
-        put_type(cells, best, 1, after, here, before, there, alone, nlogn)
-        put_features(row, weight, table, sums, best)
+        add_type(cells, best, 1, after, here, before, there, alone, nlogn)
+        add_features(row, weight, table, sums, best)
         after[here], before[there] = 0, 0  # a step clears what it wrote, not all m
         sizes[home] -= 1
         sizes[best] += 1

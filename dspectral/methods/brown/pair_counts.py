@@ -23,7 +23,7 @@ class PairBlock(NamedTuple):
     after: CSRRows
     before: CSRRows
 
-    def beside(self) -> CSRRows:
+    def concatenate_sides(self) -> CSRRows:
         """Return the types after, then those before, as columns of one matrix, shape (n, 2 * n_types)."""
         a, b = self.after, self.before
         # SciPy would go through coordinates, at ten times the time. Entries of a row lie behind those of all rows
@@ -56,12 +56,12 @@ class PairCounts:
         """Take a matrix in memory, shape (n_types, n_types), as one block."""
         rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
         block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
-        return cls(_given, (block,), rows, columns, counts.nnz)
+        return cls(_return_block, (block,), rows, columns, counts.nnz)
 
     @property
     def in_memory(self) -> bool:
         """Whether the counts are one block in memory."""
-        return self.read is _given
+        return self.read is _return_block
 
     def __iter__(self) -> Iterator[PairBlock]:
         return map(self.read, self.items)
@@ -69,15 +69,17 @@ class PairCounts:
     def times(self, factor: Any) -> tuple[Any, Any]:
         """Multiply counts of types after, and before, by a matrix (n_types, m), in one reading."""
         products = [(block.after @ factor, block.before @ factor) for block in self]
-        return _stacked([after for after, _ in products]), _stacked([before for _, before in products])
+        return _concatenate_products([after for after, _ in products]), _concatenate_products(
+            [before for _, before in products]
+        )
 
     def whole(self) -> CSRRows:
         """Return how often the column's type follows the row's as one matrix in memory."""
         after = [block.after for block in self]
-        return after[0] if len(after) == 1 else _rows(after)
+        return after[0] if len(after) == 1 else _stack_rows(after)
 
     @contextmanager
-    def ordered(self, order: Int64s) -> "Iterator[PairCounts]":
+    def reorder(self, order: Int64s) -> "Iterator[PairCounts]":
         """Give types other numbers while a block of code runs: that at place i of ``order`` becomes i."""
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:
@@ -85,27 +87,27 @@ class PairCounts:
             return
         with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
             items = [
-                _written(Path(folder) / str(number), block)
-                for number, block in enumerate(_reordered(self, order))
+                _write_block(Path(folder) / str(number), block)
+                for number, block in enumerate(_iter_reordered(self, order))
             ]
-            yield PairCounts(partial(_read_back, n_types=len(order)), items, rows, columns, self.nnz)
+            yield PairCounts(partial(_read_block, n_types=len(order)), items, rows, columns, self.nnz)
 
 
-def _given(block: PairBlock) -> PairBlock:
+def _return_block(block: PairBlock) -> PairBlock:
     return block
 
 
-def _stacked(parts: list[Any]) -> Any:
+def _concatenate_products(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
-    return _rows(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
+    return _stack_rows(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
-def _rows(parts: "Sequence[CSRRows]") -> CSRRows:
+def _stack_rows(parts: "Sequence[CSRRows]") -> CSRRows:
     return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
 
 
-def _staying(order: Int64s) -> NDArray[np.bool_]:
+def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
     """Return which numbers are of a longest rising subsequence: all others stand elsewhere in the new order."""
     ends: list[int] = []  # the least last number of a rising subsequence of each length
     lengths = np.empty(len(order), dtype=np.int64)
@@ -121,14 +123,14 @@ def _staying(order: Int64s) -> NDArray[np.bool_]:
 
 # Types come in nearly the order of the store, which is that of falling counts: the few that stand elsewhere are read
 # once before, and put where they belong. A block of the result ends where one of the store ends.
-def _reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
+def _iter_reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, in which columns have their new numbers."""
-    stays, number = _staying(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
+    stays, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     moved = order[~stays]
-    kept = [_picked(block, moved) for block in pairs]
+    kept = [_select_rows(block, moved) for block in pairs]
     elsewhere = np.concatenate([here for here, _, _ in kept])
-    halves = _rows([after for _, after, _ in kept]), _rows([before for _, _, before in kept])
+    halves = _stack_rows([after for _, after, _ in kept]), _stack_rows([before for _, _, before in kept])
     place = np.full(len(pairs.n_following), -1, dtype=np.int64)
     place[elsewhere] = np.arange(len(elsewhere))
     start = 0
@@ -141,7 +143,7 @@ def _reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
         # Rows of the block, then those from elsewhere: one index picks from both.
         rows = np.where(stays[start:stop], asked - block.first, n + place[asked])
         after, before = (
-            _renumbered(sparse.csr_array(_rows([own, other])[rows]), number, len(order))
+            _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), number, len(order))
             for own, other in zip(block[1:], halves, strict=True)
         )
         before.sort_indices()  # as those of a transpose are
@@ -149,24 +151,24 @@ def _reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
         start = stop
 
 
-def _picked(block: PairBlock, numbers: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
+def _select_rows(block: PairBlock, numbers: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
     """Return those of some types that are in a block, and their rows."""
     rows = numbers - block.first
     rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
     return rows + block.first, block.after[rows], block.before[rows]
 
 
-def _renumbered(rows: CSRRows, number: Int32s, n: int) -> CSRRows:
+def _renumber_columns(rows: CSRRows, number: Int32s, n: int) -> CSRRows:
     return sparse.csr_array((rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], n))
 
 
-def _written(path: Path, block: PairBlock) -> tuple[Path, int]:
-    """Write a block to a file, not compressed; return what :func:`_read_back` takes."""
+def _write_block(path: Path, block: PairBlock) -> tuple[Path, int]:
+    """Write a block to a file, not compressed; return what :func:`_read_block` takes."""
     np.savez(path, *(part for half in block[1:] for part in (half.data, half.indices, half.indptr)))
     return path.with_suffix(".npz"), block.first
 
 
-def _read_back(item: tuple[Path, int], *, n_types: int) -> PairBlock:
+def _read_block(item: tuple[Path, int], *, n_types: int) -> PairBlock:
     path, first = item
     with np.load(path) as parts:
         a, b = (tuple(parts[f"arr_{i}"] for i in range(start, start + 3)) for start in (0, 3))

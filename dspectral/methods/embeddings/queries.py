@@ -29,7 +29,7 @@ EPSILON = 1e-3
 """Number that 3CosMul adds to each denominator, so that nothing is divided by zero."""
 
 
-def nearest(
+def nearest_vectors(
     vectors: FloatArray,
     positive: Sequence[int],
     negative: Sequence[int] = (),
@@ -70,7 +70,7 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
 
-def renumbered_means(
+def map_and_average(
     sentences: Sentences, *, places: Int32s, vectors: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return the mean vectors of sentences of another vocabulary."""
@@ -122,7 +122,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         # Type 0 stands for all rare words together, so it is never an answer.
         given = self._ids(positive), self._ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
-        return self._answers(*nearest(self.vectors_, *given, n=n, hidden=(0,)))
+        return self._answers(*nearest_vectors(self.vectors_, *given, n=n, hidden=(0,)))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
@@ -150,7 +150,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         """
         given = self._ids([b, c]), self._ids(a)
         n = check_integer("n", n, at_least=1)
-        return self._answers(*nearest(self.vectors_, *given, n=n, method=method, hidden=(0,)))
+        return self._answers(*nearest_vectors(self.vectors_, *given, n=n, method=method, hidden=(0,)))
 
     @overload
     def vector(self, word: str) -> NDArray[np.float32]: ...
@@ -224,7 +224,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
             corpus.sentences,
-            partial(renumbered_means, places=places, vectors=self.vectors_),
+            partial(map_and_average, places=places, vectors=self.vectors_),
             n_columns=self._n_features_out,
             dtype=np.float32,
             name="means",

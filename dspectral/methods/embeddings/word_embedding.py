@@ -207,7 +207,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             raise ValueError(
                 f"no word occurs often enough for a vector of its own (min_count = {self.min_count})"
             )
-        counted = count_corpus(corpus, int(self.window), recipe)
+        counted = count_contexts(corpus, int(self.window), recipe)
         scaling = ContextScaling.of(
             counted.column_sums,
             transform=self.count_transform,
@@ -283,7 +283,7 @@ MAX_POWER = 16.0
 """Largest magnitude of ``power``: singular values to a larger one leave the range of single precision."""
 
 
-class Counted(NamedTuple):
+class CountedContexts(NamedTuple):
     """Context counts in memory or in a store, rows of shape (n_types, n_contexts), with the sum of each column."""
 
     rows: "CSRRows | CountStore"
@@ -291,7 +291,7 @@ class Counted(NamedTuple):
     out_of_core: bool
 
 
-def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> Counted:
+def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> CountedContexts:
     """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory."""
     # bool(), as the settings name the folder of counts in a store, and numpy.bool is no JSON.
     settings = ContextSettings(
@@ -304,10 +304,10 @@ def count_corpus(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -
     if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
         most = max(1, limit // ENTRY_BYTES)
         store = spill_contexts(corpus.sentences, where, entries, settings, most=most)
-        return Counted(store, store.column_sums, out_of_core=True)
+        return CountedContexts(store, store.column_sums, out_of_core=True)
     of = partial(ContextCounts.of, **settings._asdict())
     counts = summarize(corpus.sentences, of=of, name="contexts").counts
-    return Counted(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
+    return CountedContexts(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
 
 class WordVectors(NamedTuple):
@@ -328,7 +328,7 @@ def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -
     with warnings.catch_warnings():  # of directions that are missing: they are named below
         warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
         leading = spectrum(rows, possible)
-    found = _all_components(leading, plan.n_components, recipe.n_skipped)
+    found = _pad_directions(leading, plan.n_components, recipe.n_skipped)
     values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
     with numbered(is_pass=True):
@@ -342,7 +342,7 @@ def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -
     )
 
 
-def _all_components(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
+def _pad_directions(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
     """Put zeros in the place of directions that the counts do not have, and warn of them."""
     n_asked, n_found = n_wanted - n_skipped, max(0, int(np.sum(found.values > 0)) - n_skipped)
     if n_found < n_asked:

@@ -9,7 +9,7 @@ from dspectral import AnchorHMM, SpectralBrownClustering, build_corpus
 from dspectral.methods.brown import adjacent_pairs
 from dspectral.methods.brown.adjacent_pairs import adjacent_counts
 from dspectral.methods.brown.exchange import bigrams_of, cluster_table
-from dspectral.methods.brown.pair_counts import _staying
+from dspectral.methods.brown.pair_counts import _longest_rising_subsequence
 from dspectral.methods.hmm.decoding import renumber
 from dspectral.metrics import cluster_counts
 
@@ -69,7 +69,7 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
     with_pairs = rotated[(whole.n_following + whole.n_preceding)[rotated] > 0]
     assert len(with_pairs) < n
     for order in (np.arange(n), rotated, with_pairs, rng.permutation(n)):
-        with whole.ordered(order) as expected, pairs.ordered(order) as found:
+        with whole.reorder(order) as expected, pairs.reorder(order) as found:
             (one,), folder = expected, found.items[0][0].parent
             sizes = [block.after.shape[0] for block in found]
             assert [block.first for block in found] == np.cumsum([0, *sizes])[:-1].tolist()
@@ -78,8 +78,8 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
                 for part in ("data", "indices", "indptr"):
                     np.testing.assert_array_equal(getattr(joined, part), getattr(getattr(one, side), part))
             beside = sparse.hstack([one.after, one.after.T], format="csr")
-            np.testing.assert_array_equal(one.beside().indices, beside.indices)
-            np.testing.assert_array_equal(one.beside().data, beside.data)
+            np.testing.assert_array_equal(one.concatenate_sides().indices, beside.indices)
+            np.testing.assert_array_equal(one.concatenate_sides().data, beside.data)
             np.testing.assert_array_equal(found.n_following, expected.n_following)
             np.testing.assert_array_equal(found.n_preceding, expected.n_preceding)
         assert not folder.exists()
@@ -90,7 +90,7 @@ def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus,
     [([3, 0, 1, 2], [1, 2, 3]), ([0, 1, 2], [0, 1, 2]), ([5, 1, 2, 0, 3], [1, 2, 4]), ([], [])],
 )
 def test_what_stays_is_a_longest_rising_subsequence(order, staying):
-    assert np.flatnonzero(_staying(np.array(order, dtype=np.int64))).tolist() == staying
+    assert np.flatnonzero(_longest_rising_subsequence(np.array(order, dtype=np.int64))).tolist() == staying
 
 
 @pytest.mark.parametrize("start", ["weighted", "published"])

@@ -13,8 +13,8 @@ from scipy import sparse
 from dspectral import WordEmbedding, build_corpus
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.inputs.sequences import as_corpus
-from dspectral.methods.embeddings.queries import nearest
-from dspectral.methods.embeddings.word_embedding import EmbeddingRecipe, count_corpus
+from dspectral.methods.embeddings.queries import nearest_vectors
+from dspectral.methods.embeddings.word_embedding import EmbeddingRecipe, count_contexts
 from dspectral.store import context_counts as contexts
 
 ABC = [["a", "b", "c"]]
@@ -88,7 +88,7 @@ def test_vectors_are_those_of_a_dense_decomposition():
     ):
         recipe = EmbeddingRecipe(context=context, n_contexts=n_contexts)
         model = WordEmbedding(3, window=window, power=0.5, recipe=recipe).fit(sentences)
-        counts = count_corpus(as_corpus(sentences), window, recipe).rows.toarray()
+        counts = count_contexts(as_corpus(sentences), window, recipe).rows.toarray()
         U, s, _ = np.linalg.svd(dense(counts, "sqrt", "cca", 0.75))
         np.testing.assert_allclose(model.singular_values_, s[1:4], rtol=1e-4)
         expected = U[:, 1:4] * np.sqrt(s[1:4])
@@ -251,7 +251,7 @@ def test_directions_that_the_counts_do_not_have_are_zeros(n_components):
 
 
 def test_ties_are_answered_in_the_order_of_the_vocabulary():
-    assert nearest(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
+    assert nearest_vectors(np.eye(4)[[0, 1, 1, 0]], [0], n=3)[0].tolist() == [3, 1, 2]
 
 
 @pytest.mark.parametrize(
