@@ -1,9 +1,8 @@
 """Small dense linear algebra on tall or wide arrays, with a fixed sign convention.
 
-Most functions work through a Gram matrix in double precision: it costs a fraction of a QR or SVD of the long
-side and no copy of it. The price is half the digits: directions whose singular value is below
-``sqrt(eps)`` of the largest are not told apart from rounding, and are dropped. :func:`jacobi_svd` keeps the
-digits of a small factor down to ``16 eps``.
+Most functions decompose a Gram matrix in double precision, which costs less than a QR or SVD of the long side and
+needs no copy of it. It halves the digits: singular values below ``sqrt(eps)`` of the largest cannot be distinguished
+from rounding and are dropped. :func:`jacobi_svd` resolves singular values of a small factor down to ``16 eps``.
 """
 
 import math
@@ -21,13 +20,13 @@ from dspectral.linalg.sparse_products import add_transpose_times
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 MARGIN = 16.0
-"""Rank is counted above this multiple of the rounding."""
+"""Eigenvalues above this multiple of the rounding error count towards the rank."""
 GRADED_RATIO = 1e3
-"""Ratio of squared singular values, or of columns' lengths, from which on rounding is not alike for all."""
+"""Ratio of squared singular values, or of column lengths, above which rounding must be treated per column."""
 MAX_SUM_TERMS = 1 << 14
-"""Terms of the longest sums in single precision."""
+"""Largest number of terms of a sum in single precision."""
 MAX_JACOBI_ROWS = 1024
-"""Rows up to which a factor is decomposed by rotations: 4 times LAPACK's time, 5 s."""
+"""Largest number of rows of a factor decomposed by Jacobi rotations, which take 4 times as long as LAPACK's SVD."""
 
 
 def eigh_descending(K: Doubles, k: int | None = None) -> tuple[Doubles, Doubles]:
@@ -40,11 +39,10 @@ def eigh_descending(K: Doubles, k: int | None = None) -> tuple[Doubles, Doubles]
 def leading_eigenpairs(
     K: Doubles, dtype: DTypeLike, *, k: int | None = None, only_k: bool = False, margin: float = MARGIN
 ) -> tuple[Doubles, Doubles]:
-    """Return the eigenpairs of a Gram matrix that stand out from rounding.
+    """Return the eigenpairs of a Gram matrix above its rounding error, largest first.
 
-    Every singular value decomposition through a Gram matrix takes its rank from this function. If ``K = A A'`` then
-    ``vectors / sqrt(values)`` turns A into orthonormal rows. Shapes: `K` (n, n); returns `values` (r,), `vectors` (n,
-    r).
+    All decompositions through a Gram matrix determine their rank here. If ``K = A A'``, the rows of
+    ``(vectors / sqrt(values))' A`` are orthonormal. Shapes: `K` (n, n); returns `values` (r,), `vectors` (n, r).
     """
     values, vectors = eigh_descending(K, k if only_k else None)
     rank = int(np.sum(values > rounding_floor(values, dtype, margin)))
@@ -53,17 +51,16 @@ def leading_eigenpairs(
 
 
 def triangular_factor(*parts: FloatArray) -> Doubles:
-    """Return the triangular factor of a QR decomposition of rows one under the other. Shapes: `*parts` (r_i, d)."""
+    """Return the triangular factor of a QR decomposition of the concatenated rows. Shapes: `*parts` (r_i, d)."""
     return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
 
 
 def jacobi_svd(factor: Doubles) -> tuple[Doubles, Doubles]:
     """Return the singular values of a small matrix, largest first, and its right singular vectors.
 
-    One-sided Jacobi rotations find small values to all digits beside large ones where rows or columns are graded
-    (Drmac and Veselic 2008); of more than 1,024 rows they would take minutes, and LAPACK's values are off by eps times
-    the largest. What is below ``16 eps`` of the largest is dropped, as the factor itself may have such rounding.
-    Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
+    One-sided Jacobi rotations compute small values of graded rows or columns to full relative accuracy (Drmac and
+    Veselic 2008). Factors of more than 1,024 rows use LAPACK's SVD, whose error is eps times the largest value. Values
+    below ``16 eps`` of the largest are dropped. Shapes: `factor` (r, d); returns values (r',), vectors (r', d).
 
     >>> jacobi_svd(np.array([[1e9, 0.0], [1.0, 1e-5]]))[0]
     array([1.e+09, 1.e-05])
@@ -83,74 +80,74 @@ def jacobi_svd(factor: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def graded_eigenpairs(
-    gram: Doubles, k: int, share: float, least: float, dust: Doubles
+    gram: Doubles, k: int, share: float, floor: float, column_floor: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Return at most k eigenpairs of a Gram matrix that are no rounding, also those of columns far shorter than others.
+    """Return at most k eigenpairs of a Gram matrix above rounding, including those of very short columns.
 
-    Rounding of a Gram matrix is relative to the lengths of both columns. Where fewer than k values are above a share of
-    the largest, and above the least, columns are scaled to length 1, what falls to rounding is dropped, and the factor
-    of what is left is scaled back and rotated. Shapes: `gram` (d, d), `dust` (d,): squared length up to which a column
-    is rounding; returns values (r,), vectors (d, r).
+    Rounding of a Gram entry is relative to the lengths of both its columns. If fewer than k values exceed
+    ``max(share * largest, floor)``, columns are scaled to length 1, directions below rounding are dropped, and the
+    remaining factor is scaled back and decomposed. Shapes: `gram` (d, d), `column_floor` (d,): squared length below
+    which a column is rounding; returns values (r,), vectors (d, r).
     """
     values, vectors = eigh_descending(gram, min(k, len(gram)))
-    rank = int(np.sum(values > max(share * values[0], least)))
+    rank = int(np.sum(values > max(share * values[0], floor)))
     if rank == len(values):
         return values, vectors
-    lengths = np.sqrt(np.where(gram.diagonal() > dust, gram.diagonal(), 0.0))
+    lengths = np.sqrt(np.where(gram.diagonal() > column_floor, gram.diagonal(), 0.0))
     above = np.flatnonzero(lengths)
     if not len(above) or lengths.max() < GRADED_RATIO * lengths[above].min():
         return values[:rank], vectors[:, :rank]
     scales = lengths[above]
-    inner, turns = eigh_descending(gram[np.ix_(above, above)] / np.outer(scales, scales))
+    inner, rotation = eigh_descending(gram[np.ix_(above, above)] / np.outer(scales, scales))
     kept = inner > share * inner[0]
-    sizes, axes = jacobi_svd((turns[:, kept] * np.sqrt(inner[kept])).T * scales)
+    sizes, axes = jacobi_svd((rotation[:, kept] * np.sqrt(inner[kept])).T * scales)
     vectors = np.zeros((len(gram), min(k, len(sizes))))
     vectors[above] = axes[:k].T
     return sizes[:k] ** 2, vectors
 
 
 def rounding_floor(values: Doubles, dtype: DTypeLike, margin: float = MARGIN) -> float:
-    """Return the size below which an eigenvalue of a Gram matrix is rounding, not data."""
+    """Return the value below which an eigenvalue of a Gram matrix is rounding error."""
     return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
 
 
 def rounding_of_sums(n_terms: int, energy: float) -> float:
-    """Bound the rounding of a Gram matrix of n rows, ``n eps / 2`` of its trace, and of means taken off.
+    """Bound the rounding of a Gram matrix of n rows and of its centering: ``2 n eps`` times the trace.
 
-    Higham 2002, section 3.1; sums of equal terms round to the same side again and again, and reach a third of it.
+    Higham 2002, section 3.1. Sums of equal terms always round to the same side and come within a factor of the bound.
     """
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
 
 
 def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float:
-    """Bound the rounding of products with a Gram matrix of n rows that are formed and summed in a type.
+    """Bound the rounding of products with a Gram matrix of n rows that are computed and summed in `dtype`.
 
-    In single precision no sum is longer than a piece of a block has rows.
+    In single precision a sum has at most as many terms as a panel of a block has rows.
     """
     n_terms = 8 * n_terms if dtype == np.float64 else min(n_terms, MAX_SUM_TERMS)
     return (MARGIN + n_terms / 4.0) * float(np.finfo(np.dtype(dtype)).eps) * energy
 
 
 def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:
-    """Bound what a Gram matrix about the mean is off by, whose differences are rounded: ``|E| <= 2 |Y| |R| + |R|^2``.
+    """Bound the error of a centered Gram matrix due to rounded differences: ``|E| <= 2 |Y| |R| + |R|^2``.
 
-    `energy`: that of the rows about their mean, Y; `of_mean`: that of the means, of which R is the rounding; `n_terms`:
-    number of terms where the mean is a sum of sparse rows.
+    `energy`: squared norm of the centered rows Y; `of_mean`: squared norm of the n copies of the mean, of which R is
+    the rounding; `n_terms`: number of terms if the mean is a sum of sparse rows.
     """
     off = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(of_mean)
     return 2.0 * math.sqrt(energy) * off + off * off
 
 
 def mean_noise_floor(n_rows: int, of_mean: float) -> float:
-    """Return the scatter about the mean that equal rows may have by rounding."""
+    """Return the largest scatter about the mean that rounding can produce from equal rows."""
     return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * of_mean)
 
 
 def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Return an orthonormal basis of the columns of a tall matrix.
 
-    Columns of length 1 first, then twice ``Z <- Z V / sqrt(values)`` with the eigenpairs of ``Z'Z``: ``4 d r^2``
-    flops a round. Shapes: `Z` (d, r); returns (d, rank).
+    Normalizes the columns, then computes ``Z <- Z V / sqrt(values)`` twice with the eigenpairs of ``Z'Z``, at
+    ``4 d r^2`` flops each. Shapes: `Z` (d, r); returns (d, rank).
     """
     norms = column_norms(Z)
     if not overwrite or not norms.all():
@@ -159,7 +156,7 @@ def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray
 
 
 def gram_qr_inplace(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]:
-    """Write an orthonormal basis of the columns of a tall matrix in its place.
+    """Return a QR decomposition of a tall matrix, with Q overwriting it.
 
     Shapes: `Z` (d, r), `norms` (r,); returns `Q` (d, rank), `R` (rank, r).
 
@@ -168,19 +165,19 @@ def gram_qr_inplace(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]
     (array([[0.6],
            [0.8]]), array([[5.]]))
     """
-    # Scaled first, so that a short column is not taken for rounding beside a long one. In the sweep that writes a
-    # panel its inner products are taken too, while it is in the cache: three sweeps in all.
+    # Normalize first, so that a short column next to a long one does not count as rounding. Each sweep also computes
+    # the inner products of a panel while it is in cache: three sweeps in total.
     R, narrow = np.diag(norms), norms.astype(Z.dtype)
     gram = np.zeros((Z.shape[1], Z.shape[1]))
     for panel in panels(len(Z), Z):
         Z[panel] /= narrow
         gram += Z[panel].T @ Z[panel]
-    # Once leaves an error of eps times the condition squared, the second time of eps.
+    # The first round leaves an error of eps times the squared condition number, the second one of eps.
     for is_last in (False, True):
         values, vectors = leading_eigenpairs(gram, Z.dtype)
         roots = np.sqrt(values)
         Z, gram = multiply_inplace(Z, vectors / roots, with_gram=not is_last)
-        # Z_before is Z times this, but for pairs that were dropped: no inner products along the long side are needed.
+        # The old Z is the new Z times this factor, up to dropped pairs, without inner products over the long side.
         R = roots[:, None] * (vectors.T @ R)
     return Z, R
 
@@ -191,11 +188,11 @@ def column_norms(Z: FloatArray) -> Doubles:
 
 
 def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
-    """Return ``Z C`` in the memory of Z, for C with no more columns than Z, and its Gram matrix, or zeros."""
+    """Return ``Z C`` in the memory of Z, and its Gram matrix (or zeros). C has at most as many columns as Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
     for panel in panels(len(Z), Z):
-        # Safe in place, since the product lies elsewhere: all of the panel is read before any of it is overwritten.
+        # Safe in place: the product has its own buffer, so the panel is read before it is overwritten.
         product = np.matmul(Z[panel], C, out=panel_buffer(panel, room))
         Z[panel, :rank] = product
         if with_gram:
@@ -204,7 +201,7 @@ def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -
 
 
 def select_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
-    """Return a copy of some columns of a tall matrix (d, r), in a file if the matrix lies in one."""
+    """Return a copy of the chosen columns of a tall matrix (d, r), in a file if the matrix is in one."""
     out = tall_zeros_like(Z, int(np.sum(chosen)))
     for panel in panels(len(Z), Z, out):
         out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
@@ -218,11 +215,11 @@ def unit_rows(rows: FloatArray) -> FloatArray:
 
 
 def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
-    """Flip rows (k, d) so that the first of the entries largest in magnitude of each is positive."""
+    """Flip signs of rows (k, d) so that the (first) entry of largest magnitude of each row is positive."""
     if not rows.size:
         return rows
     size = np.empty(rows.shape[1], dtype=rows.dtype)
-    peaks = [np.argmax(np.abs(row, out=size)) for row in rows]  # row by row: rows may be as large as memory
+    peaks = [np.argmax(np.abs(row, out=size)) for row in rows]  # row by row to limit memory
     signs = np.sign(rows[np.arange(len(rows)), peaks])
     flips = np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
     return np.multiply(rows, flips, out=rows if overwrite else None)
@@ -231,23 +228,23 @@ def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, Doubles]:
     """Return the first right singular vectors of a wide matrix, and its singular values.
 
-    ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then one small round ``(V'V)^(-1/2) V'``: the
-    first leaves the vectors orthogonal only to the rounding times the condition. The cost is ``2 r^2 d + 4 k r d``
-    flops, panel by panel. Shapes: `sketch` (r, d); returns `axes` (k', d), `singular_values` (k',).
+    ``V' = S^(-1) U' A`` with the eigenpairs ``(U, S^2)`` of ``A A'``, then ``(V'V)^(-1/2) V'``, because the first step
+    is orthogonal only to rounding times the condition number. Cost: ``2 r^2 d + 4 k r d`` flops. Shapes: `sketch`
+    (r, d); returns `axes` (k', d), `singular_values` (k',).
     """
     values, vectors = leading_eigenpairs(row_gram(sketch), sketch.dtype, k=k)
     return orthonormalize_axes(combine_rows((vectors / np.sqrt(values)).T, sketch)), np.sqrt(values)
 
 
 def orthonormalize_axes(axes: FloatArray) -> FloatArray:
-    """Make singular vectors (k, d) orthonormal to rounding by the symmetric inverse root, in ``4 k^2 d`` flops."""
+    """Orthonormalize singular vectors (k, d) by the symmetric inverse square root, in ``4 k^2 d`` flops."""
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
     return fixed_signs(axes, overwrite=True)
 
 
 OVERSAMPLING = 16
-"""Vectors iterated beyond those wanted."""
+"""Number of additional columns in subspace iteration."""
 ITERATIONS = 3
 Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
 
@@ -255,10 +252,10 @@ Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
 def leading_left(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
-    Memory: ``(n + d) * (k + 16)`` numbers. scikit-learn's ``randomized_svd`` has other last bits. Halko, Martinsson
-    and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d); returns `vectors` (n, k), `values` (k,).
+    Memory: ``(n + d) * (k + 16)`` numbers. Halko, Martinsson and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d);
+    returns `vectors` (n, k), `values` (k,).
     """
-    # The transpose is stored, because products with rows gathered are twice as fast.
+    # Store the transpose: products that gather rows are twice as fast.
     return _subspace_iteration(A.__matmul__, A.T.tocsr().__matmul__, A.shape, A.dtype, k, random_state)
 
 
@@ -270,7 +267,7 @@ def leading_left_vectors_by_block(
     *,
     random_state: int = 0,
 ) -> tuple[Doubles, Doubles]:
-    """Return what :func:`leading_left` returns, bit for bit, of a matrix that comes in blocks of rows.
+    """Return the same bits as :func:`leading_left` for a matrix read in blocks of rows.
 
     Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
 
@@ -302,7 +299,7 @@ def _subspace_iteration(
     for _ in range(ITERATIONS):
         basis = multiply(multiply_back(_orthonormal(basis)))
     basis = _orthonormal(basis)
-    # The Gram matrix squares the singular values, so it is formed in double precision whatever the type of A.
+    # The Gram matrix squares the singular values, so compute it in double precision.
     inner = np.asarray(multiply_back(basis), dtype=np.float64)
     values, rotation = eigh_descending(inner.T @ inner)
     return np.asarray(basis @ rotation[:, :k], dtype=np.float64), np.sqrt(values[:k])
@@ -313,14 +310,14 @@ def _orthonormal(Y: FloatArray) -> FloatArray:
 
 
 MAX_GRAM_SIDE = 800
-"""Rows or columns up to which the Gram matrix is decomposed."""
+"""Largest side of a Gram matrix that is decomposed directly."""
 
 
 def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
-    """Return the leading right singular vectors of a matrix one side of which is short, up to its rank.
+    """Return the leading right singular vectors of a matrix, at most its rank.
 
-    Where m, d or ``4 k`` is small, the Gram matrix of the shorter side is decomposed, ``8 min(m, d)^2`` bytes; else
-    ARPACK multiplies by the rows. Shapes: `rows` (m, d); returns (at most k, d).
+    If the shorter side is at most ``max(800, 4 k)``, its Gram matrix is decomposed, ``8 min(m, d)^2`` bytes; otherwise
+    ARPACK is used. Shapes: `rows` (m, d); returns (at most k, d).
 
     >>> right_axes(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
     array([[0., 1., 0.],
@@ -331,9 +328,9 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     k = min(k, shorter)
     if shorter <= max(MAX_GRAM_SIDE, 4 * k):
         return np.asarray(fixed_signs(_right_vectors_by_gram(rows, k)), dtype=np.float64)
-    # ARPACK would draw its own first vector, another each time.
+    # A fixed start: ARPACK would draw another one at each call.
     start = np.random.default_rng(seed).standard_normal(shorter)
-    # ARPACK finds fewer vectors than the shorter side is long; here that is more than `4 k`.
+    # ARPACK requires k below the shorter side, which is more than `4 k` here.
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
     squares: Doubles = sizes[order].astype(np.float64) ** 2
@@ -342,9 +339,9 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
 
 
 def _right_vectors_by_gram(rows: Rows, k: int) -> Doubles:
-    """Return the right singular vectors through the Gram matrix of the shorter side, ``8 min(m, d)^2`` bytes."""
+    """Return the right singular vectors from the Gram matrix of the shorter side."""
     m, d = rows.shape
-    # The side that is not decomposed follows by one product with the rows.
+    # Vectors of the longer side are one product with the rows.
     product = rows @ rows.T if m < d else rows.T @ rows
     gram = product.toarray() if is_sparse(product) else np.asarray(product)
     values, vectors = leading_eigenpairs(gram, np.float64, k=k, only_k=True)

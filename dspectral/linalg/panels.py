@@ -1,4 +1,4 @@
-"""Tall or wide arrays panel by panel: products summed in double without copies, arrays in files, memory let go."""
+"""Tall or wide arrays by panels: products summed in double without copies, file-backed arrays, released memory."""
 
 import ctypes
 import ctypes.util
@@ -17,35 +17,35 @@ from dspectral.types import Doubles, FloatArray, IntArray
 
 
 class _Scratch(mmap.mmap):
-    """Memory of a file of our own: its type tells such arrays from all others, whose pages must not be dropped."""
+    """Memory map of a temporary file. Only pages of arrays with this base type may be dropped."""
 
 
 def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = False) -> FloatArray:
-    """Return an array of zeros, in memory or in a file. Shapes: returns (height, width)."""
+    """Return an array of zeros (height, width), in memory or in a temporary file."""
     n_bytes = height * width * np.dtype(dtype).itemsize
     if not in_file or not n_bytes:
         return np.zeros((height, width), dtype=dtype)
     with TemporaryFile(prefix="dspectral-") as file:
         try:
             file.truncate(n_bytes)
-            if hasattr(os, "posix_fallocate"):  # a disk that fills later would end the process by a signal
+            if hasattr(os, "posix_fallocate"):  # a full disk would otherwise raise SIGBUS later
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"no room for a temporary file of {n_bytes / 1e6:,.0f} MB in {gettempdir()}: set TMPDIR to a folder "
-                "with more, or dspectral.memory-limit to keep more in memory",
+                f"a temporary file of {n_bytes / 1e6:,.0f} MB does not fit in {gettempdir()}: set TMPDIR to a folder with "
+                "more space, or raise dspectral.memory-limit to keep more in memory",
             ) from error
         return np.ndarray((height, width), dtype, buffer=_Scratch(file.fileno(), n_bytes))
 
 
 def tall_zeros_like(array: FloatArray, width: int) -> FloatArray:
-    """Return zeros (d, width) as tall as another array, and in a file if that one is."""
+    """Return zeros with the height of `array` and a new width, in a file if `array` is in one."""
     return tall_array(len(array), width, array.dtype, in_file=is_in_file(array))
 
 
 def is_in_file(array: FloatArray) -> bool:
-    """Report whether an array lies in a file that :func:`tall_array` made."""
+    """Return whether an array is in a temporary file of :func:`tall_array`."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -53,15 +53,15 @@ def is_in_file(array: FloatArray) -> bool:
 
 
 def release_rows(array: FloatArray, rows: slice) -> None:
-    """Release the memory of rows that lie in a file, where they stay; do nothing for other arrays."""
+    """Release the memory of rows of a file-backed array; the file keeps them. Do nothing for other arrays."""
     if is_in_file(array):
         release_pages(array, rows.start, rows.stop)
 
 
 def release_pages(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
-    """Release whole pages of a large array to the operating system while it is still referenced (Linux only).
+    """Return pages of a large array to the operating system while it is still referenced (Linux only).
 
-    The sketch of 200 rows of 300,000 columns then peaks at 530 MB instead of 750 MB. Shapes: `array` (n, ...).
+    Rows in memory read as zeros afterwards. Shapes: `array` (n, ...).
 
     >>> tall = np.ones((4, 1 << 16))
     >>> release_pages(tall, 0, 2)
@@ -73,32 +73,32 @@ def release_pages(array: np.ndarray[Any, Any], start: int, stop: int) -> None:
         return
     row_bytes = array.nbytes // max(1, len(array))
     first = array.ctypes.data + start * row_bytes
-    # Only whole pages can be released: round the beginning up and the length down.
+    # Only whole pages can be released: round the start up and the length down.
     first, last = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, array.ctypes.data + stop * row_bytes
     length = (last - first) // mmap.PAGESIZE * mmap.PAGESIZE
     if length > 0:
-        # The addresses stay mapped: a later read finds zeros instead of a fault, and the array is freed as usual. A
-        # refusal, which the call returns and nobody reads, only leaves the memory in use.
+        # The addresses stay mapped: later reads return zeros, and the array is freed as usual. The return code is
+        # ignored, because a failure only keeps the memory in use.
         advise(first, length, mmap.MADV_DONTNEED)
 
 
 @cache
 def _advise() -> Callable[[int, int, int], int] | None:
-    """Return the system's ``madvise``, or None where there is none."""
+    """Return the C function ``madvise``, or None if the system is not Linux."""
     if sys.platform != "linux":
         return None
     advise: Any = ctypes.CDLL(ctypes.util.find_library("c")).madvise
-    # Without declared types ctypes would pass an address as a C int, and cut it to 32 bits.
+    # Without declared types ctypes would truncate the address to a 32-bit int.
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return cast("Callable[[int, int, int], int]", advise)
 
 
 PANEL = 8192
-"""Columns of the long side taken at a time: a panel of 500 rows in single precision fits a core's cache."""
+"""Length of a panel along the long side: 500 rows of it in single precision fit the cache of a core."""
 
 
 def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
-    """Cut ``range(length)`` into slices of :data:`PANEL`. Shapes: `*arrays` (length, r_i)."""
+    """Yield slices of ``range(length)`` of at most :data:`PANEL`, and release them in `arrays` (length, r_i) after use."""
     for start in range(0, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
         yield panel
@@ -107,18 +107,17 @@ def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
 
 
 def panel_buffer(panel: slice, room: FloatArray) -> FloatArray | None:
-    """Return memory that every panel writes to in turn, for ``out`` of a function of NumPy."""
-    # What is asked for anew is mapped and cleared by the system page by page, and given back after each panel: a tenth
-    # of the time of a merge.
+    """Return `room` as ``out=`` argument for a full panel, or None for a shorter last one."""
+    # Reusing one buffer saves a tenth of the time of a merge: the system maps and clears new memory page by page.
     return room if panel.stop - panel.start == PANEL else None
 
 
 def row_gram(*parts: FloatArray) -> Doubles:
-    """Return ``S S'`` in double precision for S the rows (r_i, d) of all parts one under the other."""
+    """Return ``S S'`` in double precision, where S concatenates the rows (r_i, d) of all parts."""
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
     room = np.empty((size, PANEL), dtype=np.result_type(*parts))
-    # One panel of all parts fits the cache; its product is exact to the parts' precision, the sum to double.
+    # A panel of all parts fits the cache. Its product has the precision of the parts, the sum over panels is double.
     for panel in panels(parts[0].shape[1], *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
         total += stacked @ stacked.T
@@ -136,13 +135,13 @@ def multiply_from_left(vector: Doubles, Z: FloatArray) -> Doubles:
 
 
 def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
-    """Return ``coefficients @ S`` (m, d) for S the rows (r_i, d) of all parts, without stacking them."""
+    """Return ``coefficients @ S`` (m, d), where S concatenates the rows (r_i, d) of all parts, without building S."""
     n_columns = parts[0].shape[1]
     out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
     coefficients = coefficients.astype(out.dtype)
     room = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
     product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
-    # `2 m r d` flops for r rows in all; beside the result only a panel of S is copied, never S.
+    # `2 m r d` flops for r rows in total. Only one panel of S is copied at a time.
     for panel in panels(n_columns, *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
         out[:, panel] = np.matmul(coefficients, stacked, out=panel_buffer(panel, product))
@@ -150,7 +149,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
 
 
 def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
-    """Return ``S' P`` in double precision for S the columns (d, r_i) of all parts side by side."""
+    """Return ``S' P`` in double precision, where S concatenates the columns (d, r_i) of all parts."""
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
     for panel in panels(len(product), product, *parts):
         _add_inner(total, parts, panel, product[panel])
@@ -158,16 +157,17 @@ def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
 
 
 def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> list[Doubles]:
-    """Subtract from the columns of a product with the newest block what lies in an orthonormal basis, in place.
+    """Orthogonalize a product with the newest block against an orthonormal basis, in place; return the coefficients.
 
-    A symmetric matrix leads no further back than two blocks: these are taken out first, and then, for orthogonality
-    to rounding, all, while a panel is in the cache. ``4 d m`` flops for each column, ``8 d m`` in those two. Shapes:
-    `product` (d, m), `basis` (d, r_i); returns (r_i, m).
+    For a symmetric matrix only the last two blocks have large coefficients. They are subtracted first, and then all
+    blocks once more, which makes the result orthogonal to rounding. ``4 d m`` flops per column, ``8 d m`` for the last
+    two blocks. Shapes: `product` (d, m), `basis` (d, r_i); returns (r_i, m).
     """
     widths, newest = [part.shape[1] for part in basis], basis[-2:]
     inside = np.empty((PANEL, product.shape[1]), dtype=product.dtype)
     first, second = inner_products(newest, product), np.zeros((sum(widths), product.shape[1]))
-    # Invariant: panels before this one have lost the first coefficients, and `second` are those of what they have left.
+    # Invariant: the first coefficients are subtracted from all panels before this one, and `second` sums the
+    # coefficients of their remainders.
     narrow = first.astype(product.dtype)
     for panel in panels(len(product), product, *basis):
         _subtract(product[panel], newest, panel, narrow, inside)
@@ -179,7 +179,7 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
     return np.split(second, np.cumsum(widths)[:-1])
 
 
-# Part by part: a product of all parts beside each other would need a copy of each panel, a third of the time of all.
+# Loop over the parts: concatenating them would copy each panel, a third of the total time.
 
 
 def _add_inner(total: Doubles, parts: Sequence[FloatArray], panel: slice, product: FloatArray) -> None:
@@ -202,19 +202,19 @@ def _subtract(
         start = stop
 
 
-def cut_runs(sizes: IntArray, most: int) -> list[tuple[int, int]]:
-    """Cut items into runs of as many neighbors as have at most ``most`` together, or one item.
+def cut_runs(sizes: IntArray, max_size: int) -> list[tuple[int, int]]:
+    """Split consecutive items greedily into ranges ``(start, stop)`` of total size at most `max_size`, or of one item.
 
-    Time: one cumulative sum, then one binary search for each run. Shapes: `sizes` (n,).
+    Time: one cumulative sum, then one binary search per range. Shapes: `sizes` (n,).
 
     >>> cut_runs(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]
     """
     ends = np.cumsum(sizes)
     runs, start, before = [], 0, 0
-    # `before` is the size of all items before `start`.
+    # Invariant: `before` is the total size of the items before `start`.
     while start < len(sizes):
-        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, before + max_size, side="right")))
         runs.append((start, stop))
         start, before = stop, int(ends[stop - 1])
     return runs

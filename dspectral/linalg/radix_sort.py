@@ -1,4 +1,4 @@
-"""Sorting of non-negative integers digit by digit: linear time, and equal keys keep their order."""
+"""Stable radix sort of non-negative integers, in linear time."""
 
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ from dspectral._compiled import compiled
 from dspectral.types import Int64s
 
 MAX_DIGIT_BITS = 9
-"""Bits of a digit at most: the 512 places that are written to fit in the first-level cache."""
+"""Largest number of bits of a digit: the counts of its 512 values fit in the L1 cache."""
 N_VALUES = 1 << MAX_DIGIT_BITS
 N = TypeVar("N", bound=np.generic)
 
@@ -18,17 +18,17 @@ N = TypeVar("N", bound=np.generic)
 def sort_keys(
     keys: NDArray[N], spare: NDArray[N], positions: Int64s, n: int, low: int, high: int
 ) -> tuple[NDArray[N], NDArray[N]]:
-    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``; return where they are, and the spare.
+    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``; return the sorted buffer and the other one.
 
-    Shapes: `positions` (at least as many as there are digits, N_VALUES), room for the loop.
+    Shapes: `positions` (n_digits or more, N_VALUES), working memory.
     """
     n_digits, width = _split_digits(high - low)
     mask = keys.dtype.type((1 << width) - 1)
-    # All digits are counted in the first order: behind a sort equal keys stand together, and each would wait for the
-    # count that the one before it writes.
+    # Count all digits before sorting: among sorted keys equal ones are adjacent, and each increment would wait for the
+    # previous one of the same counter.
     for digit in range(n_digits):
         _write_first_positions(keys, n, keys.dtype.type(low + digit * width), mask, positions[digit])
-    # Invariant: before each digit the keys are sorted by all lower digits, and equal ones are in their first order.
+    # Invariant: before each digit the keys are stably sorted by all lower digits.
     for digit in range(n_digits):
         _scatter(keys, spare, n, keys.dtype.type(low + digit * width), mask, positions[digit])
         keys, spare = spare, keys
@@ -37,7 +37,7 @@ def sort_keys(
 
 @compiled
 def _scatter(keys: NDArray[N], spare: NDArray[N], n: int, shift: Any, mask: Any, positions: Int64s) -> None:
-    # Unsigned, because a compiled loop tests each signed index for being negative, which counts from the end.
+    # Unsigned indices: compiled loops check each signed index for negative values, which count from the end.
     for i in range(n):
         key = keys[np.uint64(i)]
         value = np.uint64((key >> shift) & mask)
@@ -69,7 +69,7 @@ def sort_pairs(
 
 @compiled
 def _split_digits(n_bits: int) -> tuple[int, int]:
-    """Return into how many digits of how many bits to cut a key: as few as can be, of equal width."""
+    """Return the number and the width of digits: as few as possible, of equal width."""
     n_digits = (n_bits + MAX_DIGIT_BITS - 1) // MAX_DIGIT_BITS
     return n_digits, (n_bits + n_digits - 1) // max(n_digits, 1)
 
