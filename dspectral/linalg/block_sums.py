@@ -174,7 +174,7 @@ def float_rows(rows: Rows) -> Rows:
 
 
 def scaled_rows(rows: Rows, factors: Doubles) -> Rows:
-    """Multiply each row (d,) by one number, in single precision for float32 rows, else in double."""
+    """Return each row times its factor (n,), in single precision for float32 rows, else in double."""
     # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
     # document that has a class.
     rows = float_rows(rows)

@@ -1,4 +1,4 @@
-"""Orthonormal bases of block Krylov spaces, in place, with the memory of rows released early."""
+"""Orthonormal bases of block Krylov spaces, and approximations of a symmetric matrix from them."""
 
 import math
 from typing import NamedTuple
@@ -30,24 +30,24 @@ from dspectral.linalg.panels import (
 from dspectral.types import Doubles, FloatArray, IntArray
 
 FAILURE = 1e-10, 2e-12
-"""Probability that a random product is far too short: of 5,000 for norms, and 250,000 for counts, in 12 passes."""
+"""Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts."""
 MIN_POLYNOMIAL = 10.0
-"""From this value on the square of a Chebyshev polynomial of a mean is at most the mean of the square."""
+"""Value above which Jensen's inequality holds for the square of a Chebyshev polynomial."""
 EXHAUSTED_DEGREE = 60
-"""Degree of polynomials where the space is invariant."""
+"""Degree of polynomials when the space is invariant, so that any degree is exact."""
 INTERVAL_STARTS = (0.0, 0.5, 0.75, 0.9)
-"""Where an interval begins, over its end."""
+"""Lower ends of the intervals that are tried, relative to their upper ends."""
 MIN_SPREAD = 1e-4
-"""Ratio of the least to the largest value of a space from which on its approximation is squared after it is made."""
+"""Ratio to the largest value below which squares of an approximation are computed from its rows."""
 GRID_RATIO = 1.1
-"""Ratio of the ends of intervals that are tried: no choice of the probes, so that their number can be counted."""
+"""Ratio of successive interval ends; a fixed grid, so that the number of random bounds is known."""
 
 
 class KrylovSpace(NamedTuple):
     """An orthonormal basis ``K = [K_1 ... K_j]`` with ``C [K_1 ... K_(j-1)] = K T``.
 
-    `basis` (d, r_i): blocks of orthonormal columns, orthogonal to each other; `columns`: block columns of T,
-    from the top to their last block that is not zero; `start_coefficients` (r_1, r): start columns in terms of K_1.
+    `basis` (d, r_i): blocks of orthonormal columns, orthogonal to each other; `columns`: block columns of T, without
+    their trailing zero blocks; `start_coefficients` (r_1, r): start columns in terms of K_1.
 
     >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
     >>> space = KrylovSpace.start(np.ones((4, 1)))
@@ -63,7 +63,7 @@ class KrylovSpace(NamedTuple):
 
     @classmethod
     def start(cls, Z: FloatArray) -> "KrylovSpace":
-        """Begin with the columns of a matrix. Shapes: `Z` (d, r)."""
+        """Return the space spanned by the columns of a matrix. Shapes: `Z` (d, r)."""
         norms = column_norms(Z)
         if not norms.all():
             Z, norms = select_columns(Z, norms > 0), norms[norms > 0]
@@ -72,57 +72,57 @@ class KrylovSpace(NamedTuple):
 
     @property
     def newest(self) -> FloatArray:
-        """Block whose product with C is wanted next, shape (d, r_j); r_j = 0 where nothing is left."""
+        """Block to multiply by C next, shape (d, r_j); r_j = 0 if the space is invariant."""
         return self.basis[-1]
 
     def extend(self, product: FloatArray, *, graded: bool = False) -> "KrylovSpace":
-        """Return the space one block larger; `graded`: also by directions far shorter than others, for a sweep more.
+        """Return the space extended by one block, which overwrites `product` (d, r_j).
 
         Block Gram-Schmidt, against the last two blocks and then all: ``product - sum_i K_i K_i' product``. ``4 d r_j``
-        flops for each column of the basis, twice in the last two, in three sweeps over the long side; the block is
-        written where the product was. Shapes: `product` (d, r_j).
+        flops for each column of the basis, twice in the last two, in three sweeps over the long side. `graded` adds a
+        sweep that keeps directions far shorter than others.
         """
         coefficients = orthogonalize_against(product, self.basis)
-        # Columns that are orthogonal nearly show what each adds, be it a thousandth of another.
-        turn = eigh_descending(column_gram(product))[1] if graded else np.eye(product.shape[1])
+        # Rotate to nearly orthogonal columns, so that short directions are resolved beside long ones.
+        rotation = eigh_descending(column_gram(product))[1] if graded else np.eye(product.shape[1])
         if graded:
-            product = multiply_inplace(product, turn)[0]
+            product = multiply_inplace(product, rotation)[0]
         norms = column_norms(product)
-        # Of orthogonal parts the squares add up: the lengths from before need no sweep of their own.
+        # Squares of orthogonal parts add up, so the original lengths need no sweep of their own.
         inside = sum(np.einsum("ij,ij->j", part, part) for part in coefficients)
         size = np.sqrt(inside + norms**2).max(initial=0.0)
-        # Columns inside the space leave only rounding, which must not become a direction of its own.
+        # The remainder of a column inside the space is rounding and must not become a direction.
         outside = norms > 64.0 * np.finfo(product.dtype).eps * size
         if not outside.all():
             product = select_columns(product, outside)
-        # The part outside the old blocks, in the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
+        # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
         block, of_outside = gram_qr_inplace(product, norms[outside])
         rest = np.zeros((len(of_outside), len(norms)))
         rest[:, outside] = of_outside
-        column = (*coefficients, rest @ turn.T if graded else rest)
+        column = (*coefficients, rest @ rotation.T if graded else rest)
         return KrylovSpace((*self.basis, block), (*self.columns, column), self.start_coefficients)
 
     def close(self, product: FloatArray) -> "Approximation":
         """Return the best approximation of C from the space. Shapes: `product` (d, r_j)."""
         width = product.shape[1]
-        # The last product is taken as it is: its column of T is the identity on the last block of M.
+        # The last product is not orthogonalized: its column of T is the identity on the last block of M.
         last = (*(np.zeros((block.shape[1], width)) for block in self.basis), np.eye(width))
         return _best_approximation((*self.basis, product), (*self.columns, last))
 
     def approximation_and_bounds(self, k: int, n_probes: int) -> "tuple[Approximation, Doubles]":
         """Return an approximation of C from all products so far, and upper bounds of its first k eigenvalues.
 
-        With Q the basis but for its newest block K, ``C Q = Q T + K R``. As far as the basis goes C lies between
-        ``[[T, R'], [R, 0]]``, whose eigenpairs are returned, and, where ``P C P <= s`` for ``P = 1 - Q Q'``,
-        ``[[T, R'], [R, s]]``; what is known of how few values are large may be less. No sweep over the long side.
-        Shapes: returns bounds (k,), or (d,) where that is less.
+        With Q the basis without its newest block K, ``C Q = Q T + K R``. Restricted to the basis, C is at least
+        ``[[T, R'], [R, 0]]``, whose eigenpairs are returned, and at most ``[[T, R'], [R, s]]`` if ``P C P <= s`` for
+        ``P = 1 - Q Q'``. A second bound counts large eigenvalues; the smaller one is returned. No sweep over the long
+        side. Shapes: returns bounds (k,), or (d,) if that is less.
 
         >>> C = np.diag(1.0 / np.arange(1.0, 201.0))
         >>> space = KrylovSpace.start(np.random.default_rng(0).standard_normal((200, 30)))
         >>> for _ in range(4):
         ...     space = space.extend(C @ space.newest)
-        >>> found, most = space.bracket(3, 12)
-        >>> found.values[:3].round(4), bool((most >= [1, 1 / 2, 1 / 3]).all()), most.round(4)
+        >>> best, bounds = space.approximation_and_bounds(3, 12)
+        >>> best.values[:3].round(4), bool((bounds >= [1, 1 / 2, 1 / 3]).all()), bounds.round(4)
         (array([1.    , 0.5   , 0.3333]), True, array([1.    , 0.5   , 0.3333]))
         """
         T = _assemble(self.columns, self.basis)
@@ -133,29 +133,27 @@ class KrylovSpace(NamedTuple):
         H[:n_inside, n_inside:] = T[n_inside:].T
         values, E = scipy.linalg.eigh(H, check_finite=False)
         k = min(k, len(self.newest))
-        outside, few = (
-            self._bound_complement_norm(H, values, E, n_inside, n_probes),
-            self._bound_by_counting(values, E, k),
-        )
+        outside = self._bound_complement_norm(H, values, E, n_inside, n_probes)
+        counting_bounds = self._bound_by_counting(values, E, k)
         H[range(n_inside, len(H)), range(n_inside, len(H))] = outside
-        most = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
+        bounds = np.concatenate([scipy.linalg.eigvalsh(H, check_finite=False), np.full(k, outside)])
         rank = int(np.sum(values > rounding_floor(values[::-1], self.newest.dtype)))
         values = values[::-1][:rank]
-        found = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis)
-        return found, np.minimum(np.sort(most)[::-1][:k], few)
+        approximation = Approximation(values, E[:, ::-1][:, :rank] * np.sqrt(values), self.basis)
+        return approximation, np.minimum(np.sort(bounds)[::-1][:k], counting_bounds)
 
     def _bound_complement_norm(
         self, H: FloatArray, values: FloatArray, E: FloatArray, n_inside: int, n_probes: int
     ) -> float:
-        """Bound the norm of C between vectors that are orthogonal to all blocks but the newest.
+        """Bound the norm of C on the orthogonal complement of all blocks but the newest.
 
-        The basis began with normal random columns. The last of them are probes W, independent of the space V that all
-        products but the last span from the others. A unit vector u orthogonal to V with the largest ``s = u'C u`` has
+        The start columns are random normal. The last ones are probes W, independent of the space V spanned by the
+        others and all their products but the last. The unit vector u orthogonal to V with the largest ``s = u'C u`` has
         ``f(s) <= |u'f(C)|`` for ``f(t) = t^q``, from ``MIN_POLYNOMIAL`` also for a Chebyshev polynomial, and
         ``s |u'f(C)| <= |P C P f(C)|`` for ``P = 1 - V V'``. The norm of a matrix is at most that of its product with W
-        over the least of ``|v'W|`` for one vector v, the root of a chi-squared variable. Halko, Martinsson and Tropp
-        2011, "Finding structure with randomness", 4.3 and proposition 8.6. With m the columns of the basis and q
-        products ``10 m^3 + 50 m^2 n_probes`` flops.
+        divided by a lower bound of ``|v'W|`` for a fixed v, the root of a chi-squared variable. Halko, Martinsson and
+        Tropp 2011, "Finding structure with randomness", 4.3 and proposition 8.6. Cost with m columns of the basis:
+        ``10 m^3 + 50 m^2 n_probes`` flops.
         """
         q = len(self.columns)
         size = _grid_ceiling(values)
@@ -173,12 +171,12 @@ class KrylovSpace(NamedTuple):
             vectors, sizes, _ = np.linalg.svd(product, full_matrices=False)
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
-        left, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
+        complement, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
         least = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
 
         def norm(f: FloatArray, times: int) -> float:
-            """Return the bound on ``|P f(C)|``, or on ``|P C P f(C)|``, of C over its size."""
-            Y = left @ (f[:, None] * probes)
+            """Bound ``|P f(C)|``, or ``|P C P f(C)|`` if `times` is 1, for C divided by its size."""
+            Y = complement @ (f[:, None] * probes)
             for _ in range(times):
                 Y = H @ Y / size
                 Y -= V @ (V.T @ Y)
@@ -186,20 +184,20 @@ class KrylovSpace(NamedTuple):
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
         for b, i in ((b, i) for b in _interval_ends(bound) for i in range(min(2, q - 1))):
-            found, low = norm(_chebyshev(scaled, 0.0, b, q - i), i), b if i else 1.0
-            for _ in range(3 * i):  # either s is at most `low`, or f(s) at most `found / low`
-                low = math.sqrt(low * _invert_chebyshev(0.0, b, q - i, found / low))
-            bound = min(bound, max(low * i, _invert_chebyshev(0.0, b, q - i, found / low)))
+            norm_bound, low = norm(_chebyshev(scaled, 0.0, b, q - i), i), b if i else 1.0
+            for _ in range(3 * i):  # either s is at most `low`, or f(s) at most `norm_bound / low`
+                low = math.sqrt(low * _invert_chebyshev(0.0, b, q - i, norm_bound / low))
+            bound = min(bound, max(low * i, _invert_chebyshev(0.0, b, q - i, norm_bound / low)))
         return float(bound * size)
 
     def _bound_by_counting(self, values: FloatArray, E: FloatArray, k: int) -> Doubles:
-        """Bound the first k eigenvalues of C by how few there can be above a value, which needs no gap between them.
+        """Bound the first k eigenvalues of C by counting eigenvalues above a value; needs no spectral gap.
 
-        For U the first j eigenvectors, f as above and W all columns that the space began with, ``f(s_j)^2 |U'W|^2 <=
-        |U'f(C) W|^2``, at most the sum of the first j squared singular values of ``f(C) W``; and ``|U'W|^2`` is a
-        chi-squared variable. Shapes: returns (k,).
+        For U the first j eigenvectors, f as above and W all start columns, ``f(s_j)^2 |U'W|^2 <= |U'f(C) W|^2``, which
+        is at most the sum of the first j squared singular values of ``f(C) W``. ``|U'W|^2`` is a chi-squared variable.
+        Shapes: returns (k,).
         """
-        # Polynomials of any degree are known where the products have left nothing new.
+        # Polynomials of any degree are known if the space is invariant.
         q, size = len(self.columns) if self.newest.shape[1] else EXHAUSTED_DEGREE, _grid_ceiling(values)
         if size == 0.0:
             return np.zeros(k)
@@ -211,33 +209,33 @@ class KrylovSpace(NamedTuple):
         least = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
 
         def norms(f: FloatArray) -> Doubles:
-            Y, most = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
+            Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
-            return np.asarray(most * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
+            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
 
         bounds = norms(scaled**q) ** (1 / q)
         last = math.floor(math.log(bounds[-1], GRID_RATIO))
         for a in INTERVAL_STARTS:
             before, b = math.inf, GRID_RATIO**last
-            while True:  # as long as shorter intervals are better by more than a thousandth
-                reached = [
+            while True:  # while a shorter interval improves the bound by more than a thousandth
+                new_bounds = [
                     _invert_chebyshev(a * b, b, q, at) for at in norms(_chebyshev(scaled, a * b, b, q))
                 ]
-                bounds = np.minimum(bounds, reached)
-                if reached[-1] > 0.999 * before:
+                bounds = np.minimum(bounds, new_bounds)
+                if new_bounds[-1] > 0.999 * before:
                     break
-                before, b = reached[-1], b / GRID_RATIO ** (1 / 3 if a else 1)
+                before, b = new_bounds[-1], b / GRID_RATIO ** (1 / 3 if a else 1)
         return np.repeat(size * bounds, n)[:k]
 
     def ritz_pairs(self, product: FloatArray) -> tuple[Doubles, FloatArray]:
-        """Return the eigenpairs of C within the space.
+        """Return the Ritz pairs of C: eigenpairs of its restriction to the space.
 
-        ``2 d r`` flops for each column of the basis. Where C has few rows this is less than :meth:`close` asks of
-        what comes after it. Shapes: `product` (d, r_j); returns `values` (r,), `vectors` (d, r).
+        ``2 d r`` flops for each column of the basis. Shapes: `product` (d, r_j); returns `values` (r,), `vectors`
+        (d, r).
 
         >>> C = np.diag([4.0, 3.0, 2.0, 1.0])
         >>> space = KrylovSpace.start(np.eye(4)[:, 1:3])
-        >>> values, vectors = space.ritz(C @ space.newest)
+        >>> values, vectors = space.ritz_pairs(C @ space.newest)
         >>> values.round(6), np.abs(vectors.T).round(6)
         (array([3., 2.]), array([[0., 1., 0., 0.],
                [0., 0., 1., 0.]]))
@@ -245,7 +243,7 @@ class KrylovSpace(NamedTuple):
         last = inner_products(self.basis, product)
         ends = np.cumsum([block.shape[1] for block in self.basis])[:-1]
         T = _assemble((*self.columns, tuple(np.split(last, ends))), self.basis)
-        # Symmetric up to rounding: the mean takes both triangles.
+        # T is symmetric up to rounding; average both triangles.
         values, small = leading_eigenpairs((T + T.T) / 2, product.dtype)
         of_blocks = np.split(small.astype(product.dtype), ends)
         vectors = self.basis[0] @ of_blocks[0]
@@ -255,7 +253,7 @@ class KrylovSpace(NamedTuple):
 
 
 class Approximation(NamedTuple):
-    """``C`` is near ``rows' rows`` with ``rows = coefficients' M'``, and never below it.
+    """Lower approximation ``rows' rows <= C`` with ``rows = coefficients' M'``.
 
     `values` (r,): eigenvalues of the approximation, largest first; `coefficients` (sum m_i, r): weights of
     the columns of M; `parts` (d, m_i): blocks of columns of M; `rounding_factor`: factor by which the
@@ -275,15 +273,15 @@ class Approximation(NamedTuple):
         Shapes: `scale` (m,), `columns` (d,); returns (m, d).
         """
         height, dtype = len(self.parts[0]), self.parts[0].dtype
-        # Rounded to the precision of the parts: double weights would make the product of each panel a double one.
+        # Convert to the precision of the parts: double weights would make each product double.
         weights = (self.coefficients[:, : len(scale)] * scale).astype(dtype)
-        # Tall, so that a panel of it is one piece of memory, touched when it is written.
+        # Tall, so that a panel is contiguous, and its memory is touched only when it is written.
         in_file = any(map(is_in_file, self.parts))
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
         of_parts = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
         room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
         for panel in panels(height, out, *self.parts):
-            # Part by part, for beside each other the parts would be copied.
+            # One part at a time: concatenating the parts would copy them.
             rows = np.matmul(self.parts[0][panel], of_parts[0], out=panel_buffer(panel, room))
             for part, weight in zip(self.parts[1:], of_parts[1:], strict=True):
                 rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
@@ -301,24 +299,24 @@ def _best_approximation(
     M is ``[K_1 ... K_j, P]`` with ``P = C K_j``. With ``K'C K = V diag(v) V'`` the approximation is ``(M R)(M R)'`` for
     ``R = T V / sqrt(v)``; the eigenpairs of the small ``R'M'M R`` turn it into orthogonal rows.
     """
-    # K is orthonormal to rounding: of `M'M` only `M'P` is summed over the long side, `2 d` flops for a pair of columns.
+    # K is orthonormal to rounding, so only the block `M'P` of `M'M` is summed over the long side.
     T, n_basis = _assemble(columns, parts), sum(part.shape[1] for part in parts[:-1])
     inner = np.eye(len(T))
     inner[:, n_basis:] = inner_products(parts, parts[-1])
     inner[n_basis:, :n_basis] = inner[:n_basis, n_basis:].T
-    # `K'C K` is symmetric up to rounding, but the eigensolver reads one triangle alone: the mean takes both. Pairs
-    # below the floor of rounding are dropped here, before the division by `sqrt(v)` would enlarge their errors.
+    # `K'C K` is symmetric up to rounding; average both triangles. Drop pairs below the rounding floor here, before
+    # the division by `sqrt(v)` amplifies their errors.
     projected = inner[: T.shape[1]] @ T
     values, vectors = leading_eigenpairs((projected + projected.T) / 2, parts[0].dtype)
     root = T @ (vectors / np.sqrt(values))
     squares, rounding_factor = root.T @ inner @ root, float(values[0] / values[-1]) if len(values) else 1.0
     small = values < MIN_SPREAD * values[:1]
     if small.any():
-        # Squares of products, over a small value, would be off by eps times the square of the largest over that one:
-        # the rows of such values alone are formed, in double precision, and multiplied with each other and with M.
+        # For a small value v, squared products divided by v have an error of eps * largest^2 / v. So compute only the
+        # rows of small values, in double precision, and their products with each other and with M.
         exact = root[:, small]
         beside, among = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
-        # In double precision a panel of all columns would be larger than the products: in quarters.
+        # In quarters of a panel: in double precision a panel of all columns would exceed the memory of the products.
         for panel in panels(len(parts[0]), *parts):
             for start in range(panel.start, panel.stop, PANEL // 4):
                 stop = min(start + PANEL // 4, panel.stop)
@@ -335,7 +333,7 @@ def _best_approximation(
 
 
 def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray, ...]) -> Doubles:
-    """Put the blocks of T in their places."""
+    """Return T as one matrix."""
     heights = np.cumsum([0, *(part.shape[1] for part in parts)])
     widths = np.cumsum([0, *(column[0].shape[1] for column in columns)])
     T = np.zeros((heights[-1], widths[-1]))
@@ -346,26 +344,26 @@ def _assemble(columns: tuple[tuple[Doubles, ...], ...], parts: tuple[FloatArray,
 
 
 def _grid_ceiling(values: FloatArray) -> float:
-    """Return the power of ``GRID_RATIO`` from the largest of some ascending values on, 0 if there is none."""
+    """Round the largest of the ascending values up to a power of ``GRID_RATIO``; return 0 if it is not positive."""
     return GRID_RATIO ** math.ceil(math.log(values[-1], GRID_RATIO)) if values[-1] > 0.0 else 0.0
 
 
 def _interval_ends(bound: float) -> list[float]:
-    """Return the ends of intervals that may improve a bound."""
+    """Return upper ends of intervals whose Chebyshev polynomials may improve a bound."""
     last = math.floor(math.log(bound, GRID_RATIO))
     return [GRID_RATIO**j for j in range(last - 12, last + 1)]
 
 
 def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
-    """Return the Chebyshev polynomial of an interval."""
+    """Evaluate the Chebyshev polynomial of the interval ``[a, b]``."""
     return np.asarray(np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0]))
 
 
 def _invert_chebyshev(a: float, b: float, degree: int, at: float) -> float:
-    """Return where the Chebyshev polynomial of an interval has a value, beyond b."""
+    """Return the argument beyond b at which the Chebyshev polynomial of ``[a, b]`` has the value `at`."""
     return a + (b - a) * (1.0 + math.cosh(math.acosh(max(at, MIN_POLYNOMIAL)) / degree)) / 2.0
 
 
 def _rounding(f: FloatArray, probes: FloatArray) -> float:
-    """Bound the rounding of a polynomial of C, times probes."""
+    """Bound the rounding of a polynomial of C times the probes."""
     return float(np.finfo(np.float64).eps * len(f) * np.abs(f).max() * np.linalg.norm(probes))

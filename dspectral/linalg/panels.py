@@ -33,8 +33,8 @@ def tall_array(height: int, width: int, dtype: DTypeLike, *, in_file: bool = Fal
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"a temporary file of {n_bytes / 1e6:,.0f} MB does not fit in {gettempdir()}: set TMPDIR to a folder with "
-                "more space, or raise dspectral.memory-limit to keep more in memory",
+                f"a temporary file of {n_bytes / 1e6:,.0f} MB does not fit in {gettempdir()}: set TMPDIR to a folder "
+                "with more space, or raise dspectral.memory-limit to keep more in memory",
             ) from error
         return np.ndarray((height, width), dtype, buffer=_Scratch(file.fileno(), n_bytes))
 
@@ -98,7 +98,7 @@ PANEL = 8192
 
 
 def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
-    """Yield slices of ``range(length)`` of at most :data:`PANEL`, and release them in `arrays` (length, r_i) after use."""
+    """Yield slices of at most :data:`PANEL` rows, and release those of file-backed arrays (length, r_i) after use."""
     for start in range(0, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
         yield panel

@@ -82,7 +82,7 @@ def _write_first_positions(keys: NDArray[Any], n: int, shift: Any, mask: Any, po
         positions[np.uint64(value)] = 0
     for i in range(n):
         positions[np.uint64((keys[np.uint64(i)] >> shift) & mask)] += 1
-    # Counts become beginnings: places[value] is the number of keys whose digit is smaller.
+    # Exclusive cumulative sum: places[value] is the number of keys whose digit is smaller.
     total = 0
     for value in range(n_values):
         count = positions[np.uint64(value)]

@@ -1,7 +1,7 @@
-"""Compiled loops over the entries of CSR blocks, behind :mod:`dspectral.linalg.sparse_products`; indices are unchecked.
+"""Compiled loops over the entries of CSR blocks for :mod:`dspectral.linalg.sparse_products`; indices are not checked.
 
-Products are added to an array in the order of the rows, for the same bits at each call; ``gather`` of a matrix and
-``scatter`` of its transpose have the same bits too.
+Products are added in the order of the rows, so results are reproducible. ``gather`` of a matrix and ``scatter`` of its
+transpose return the same bits.
 """
 
 from typing import Any
@@ -17,15 +17,15 @@ from dspectral.types import Doubles, FloatArray, Int64s, IntArray
 def add_row(
     data: NDArray[np.generic], indices: IntArray, entry: int, end: int, Z: FloatArray, row: FloatArray
 ) -> None:
-    """Add ``a_j Z_j`` to a row for each of some entries, four at a time: it is loaded and stored a fourth as often."""
-    # Entries of A take the type of Z: double entries would otherwise widen each product with a row of floats.
+    """Add ``a_j Z_j`` to a row for the entries from `entry` to `end`, four at a time to save loads and stores."""
+    # Convert entries of A to the type of Z: double entries would make each product double.
     number = Z.dtype.type
     while entry + 4 <= end:
         a, b = number(data[entry]), number(data[entry + 1])
         c, d = number(data[entry + 2]), number(data[entry + 3])
         za, zb = Z[indices[entry]], Z[indices[entry + 1]]
         zc, zd = Z[indices[entry + 2]], Z[indices[entry + 3]]
-        for k in range(row.size):  # one after the other, as `scatter` adds them
+        for k in range(row.size):  # in the same order as `scatter`
             row[k] = (((row[k] + a * za[k]) + b * zb[k]) + c * zc[k]) + d * zd[k]
         entry += 4
     while entry < end:
@@ -49,9 +49,8 @@ def scatter(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
 ) -> None:
     """Add ``A' Y`` to ``out``: each entry ``a_ij`` adds ``a_ij Y_i`` to row j."""
-    # Entries of several rows of A meet in one row of `out`: rows are taken in their order, so that the sums have the
-    # same bits at each call. Rows of `out` are reached at random, which is why wide Y goes through the transpose. The
-    # cost is `2 nnz r` flops.
+    # Several rows of A add to one row of `out`, in the order of the rows, so sums are reproducible. Access to `out` is
+    # random, so wide Y use the transpose instead. The cost is `2 nnz r` flops.
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -65,7 +64,7 @@ def scatter(
 def scatter_rounded(
     data: NDArray[np.generic], indices: IntArray, indptr: IntArray, Y: FloatArray, out: FloatArray
 ) -> None:
-    """Add ``A' Y`` to ``out`` as :func:`scatter` does, each product rounded before it is added, as SciPy's are."""
+    """Add ``A' Y`` to ``out`` like :func:`scatter`, but round each product before adding it, like SciPy."""
     for i in range(indptr.size - 1):
         source = Y[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -81,7 +80,7 @@ def gram_gather_scatter(
 ) -> None:
     """Add ``A' (A Z)`` to ``out`` row by row: gather ``y = A_i Z``, then scatter ``a_ij y`` while A_i is in cache."""
     number, product = Z.dtype.type, np.zeros(Z.shape[1], dtype=Z.dtype)
-    # Each row of A is read twice in a row, from the cache the second time: A itself is read from memory once.
+    # Each row of A is read twice, the second time from cache, so A is read from memory once.
     for i in range(indptr.size - 1):
         product[:] = 0
         add_row(data, indices, indptr[i], indptr[i + 1], Z, product)
@@ -95,7 +94,7 @@ def gram_gather_scatter(
 @compiled_with_contraction
 def add_columns(data: NDArray[np.generic], indices: IntArray, out: Doubles) -> None:
     """Add the entries of each column to ``out``."""
-    # In the order of the entries, as np.bincount sums them: both give the same bits.
+    # In the order of the entries, like np.bincount, with the same bits.
     for entry in range(data.size):
         out[indices[entry]] += np.float64(data[entry])
 
@@ -110,7 +109,7 @@ def add_gram(
     starts: IntArray,
     out: Doubles,
 ) -> None:
-    """Add the product of each entry with itself and those behind it in its row to ``out``, column after column.
+    """Add the products of each entry with itself and the later entries of its row to ``out``, column by column.
 
     Column j has the entries ``positions[p]`` of the rows ``rows[p]``, ``starts[j] <= p < starts[j + 1]``. One
     row of ``out`` is in the cache at a time. The cost is half the sum of the squared row sizes.
@@ -118,7 +117,7 @@ def add_gram(
     for j in range(starts.size - 1):
         row = out[j]
         for p in range(starts[j], starts[j + 1]):
-            # Widened before multiplying: a product of two float32 numbers is exact in float64, and only sums round.
+            # Convert before multiplying: products of float32 are exact in float64, so only sums round.
             value = np.float64(data[positions[p]])
             for other in range(np.uint64(positions[p]), np.uint64(indptr[rows[p] + 1])):
                 row[np.uint64(indices[other])] += value * np.float64(data[other])
@@ -133,10 +132,10 @@ def transpose(
     rows: IntArray,
     starts: IntArray,
 ) -> None:
-    """Write the entries column by column, and where each column begins: a counting sort, stable, O(nnz + d)."""
-    # Column j is counted two places on, and summed up one place on: `starts[j + 1]` is then where its next entry goes,
-    # and has become its end, which is the beginning of column j + 1, once all entries are written.
-    # Unsigned numbers, for then the compiler need not ask of each whether it counts from the end.
+    """Write the transpose in CSR layout, by a stable counting sort in O(nnz + d)."""
+    # Counts of column j are at `starts[j + 2]`. After the cumulative sum `starts[j + 1]` is the position of its next
+    # entry, and after all entries are written, the start of column j + 1.
+    # Unsigned numbers save the check for negative indices.
     one, two = np.uint64(1), np.uint64(2)
     starts[:] = 0
     for entry in range(np.uint64(indptr[0]), np.uint64(indptr[-1])):
@@ -160,7 +159,7 @@ def fill_tile(
     first: int,
     tile: FloatArray,
 ) -> None:
-    """Write the entries of the columns from ``first`` on, and zeros between them: one store for each number."""
+    """Write the columns from ``first`` on as a dense tile."""
     number = tile.dtype.type
     tile[:] = 0
     last = first + tile.shape[1]
@@ -176,10 +175,9 @@ def fill_tile(
 def gather_eight(
     data: NDArray[Any], indices: IntArray, indptr: IntArray, Z: FloatArray, out: FloatArray
 ) -> None:
-    """Add ``A Z`` to ``out`` for Z of eight columns: each product in Z's type, each sum in that of ``out``."""
-    # Eight names in place of an array: the compiler keeps them in one register, and an array in memory.
-    # Row i is written once, when its sums are whole. `16 nnz` flops; each entry reads a row of Z, which is one cache
-    # line in double precision and half of one in single.
+    """Add ``A Z`` to ``out`` for Z of eight columns, with products in Z's type and sums in that of ``out``."""
+    # Eight scalars instead of an array, so that the compiler keeps them in a register. Row i is written once. `16 nnz`
+    # flops; each entry reads a row of Z: one cache line in double precision, half of one in single.
     number, total = Z.dtype.type, out.dtype.type
     for i in range(indptr.size - 1):
         row = out[i]
@@ -205,9 +203,9 @@ def gather_eight(
 def add_row_gram_eight(
     data: NDArray[Any], indices: IntArray, indptr: IntArray, Q: Doubles, out: Doubles
 ) -> None:
-    """Add ``A (A' Q)`` to ``out`` for Q of eight columns; A is given by columns. Shapes: `Q` (n, 8), `out` (n, 8)."""
-    # Column by column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
-    # flops; Q and the result are all that is read and written at random, 128 bytes a row of A.
+    """Add ``A (A' Q)`` to ``out`` for Q of eight columns and A in CSC layout. Shapes: `Q` (n, 8), `out` (n, 8)."""
+    # For each column of A: eight inner products with Q, then each entry adds its multiple of them to its row. `32 nnz`
+    # flops. Only Q and `out` are accessed at random, 128 bytes per row of A.
     for j in range(indptr.size - 1):
         a = b = c = d = e = f = g = h = 0.0
         for entry in range(indptr[j], indptr[j + 1]):
@@ -225,10 +223,10 @@ def add_row_gram_eight(
 def scale_rows(
     data: FloatArray, indices: IntArray, indptr: IntArray, weights: FloatArray, power: int, out: FloatArray
 ) -> None:
-    """Weigh the entries of each row while they are added up, and divide them while they are in the cache."""
+    """Multiply entries by column weights and divide each row by its l1 (power 1) or l2 (power 2) norm, if power > 0."""
     number = out.dtype.type
-    # Invariant: rows before i are done. Sums are in the order of the entries, one product rounded at a time, so that
-    # they have the bits that NumPy's functions of whole arrays give. Two multiplications and a division an entry.
+    # Invariant: rows before i are done. Sums follow the order of the entries and round each product, with the same bits
+    # as NumPy. Two multiplications and one division per entry.
     for i in range(indptr.size - 1):
         first, last = indptr[i], indptr[i + 1]
         total = 0.0
@@ -247,7 +245,7 @@ def scale_rows(
 def divide(
     values: Doubles, indices: IntArray, indptr: IntArray, first: int, by_row: Doubles, by_column: Doubles
 ) -> None:
-    """Walk through the entries with a counter of the row: two divisions an entry."""
+    """Divide each entry by the numbers of its row and, if given, of its column."""
     start, i = indptr[first], first
     for k in range(values.size):
         while start + k >= indptr[i + 1]:

@@ -1,10 +1,9 @@
-"""Products of a CSR block with dense matrices, its transpose, the scaling of its entries, and checks of its structure.
+"""Products of a CSR block with dense matrices, its transpose, scaling of its entries, and checks of its structure.
 
-SciPy's products hold the interpreter lock, so threads would wait for each other; these release it. Where the dense side
-is wide, both products go through transposed pieces of the block, whose rows of ``A Z`` fit the cache. The long side,
-which does not, is then walked from its first row to its last: ``A Z`` adds each row of Z to the rows of the piece that
-have the column, and ``A' Y`` gathers them and writes each row of the result once. Reading a long Z at random, row
-by row of the block, takes two to four times as long.
+SciPy's products hold the GIL; these release it. For wide dense matrices both products use transposed panels of the
+block, whose rows of ``A Z`` fit the cache, so that the long side is read sequentially: ``A Z`` adds each row of Z to
+the rows that have the column, and ``A' Y`` writes each row of the result once. Random access to a long Z, row by row
+of the block, takes two to four times as long.
 """
 
 from collections.abc import Iterator
@@ -21,24 +20,24 @@ from dspectral.linalg.panels import cut_runs
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, without_room
 
 MIN_WIDE_COLUMNS = 32
-"""Columns from which transposing a block pays."""
+"""Number of dense columns from which products transpose the block."""
 CACHE_BYTES = 4 << 20
-"""Bytes of ``A Z`` that a transposed piece has, and of Z beyond which rows are not read from it at random."""
+"""Bytes of ``A Z`` for a transposed panel, and largest size of Z for random access."""
 EIGHT = 8
 MAX_NUMPY_ENTRIES = 1 << 14
-"""Entries up to which a function of NumPy is as fast as a loop."""
+"""Number of entries up to which NumPy is as fast as a compiled loop."""
 DENSE_SHARE = 0.25
-"""Share of entries that are stored from which a block is multiplied in dense tiles."""
+"""Share of stored entries from which products convert a block to dense tiles."""
 GRAM_PANEL_ENTRIES = 1 << 18
-"""Entries of a piece whose Gram matrix is summed column by column: 2 MiB, at which they stay in the cache."""
+"""Entries of a panel whose Gram matrix is summed column by column: 2 MiB, which fit the cache."""
 MIRROR_ROWS = 64
-"""Rows of a Gram matrix that are made symmetric at a time: half the time of 512."""
+"""Rows of a Gram matrix that are made symmetric at a time."""
 TILE_ROWS = 512
 TILE_BYTES = 4 << 20
 ByColumns = tuple[NDArray[Any], IntArray, IntArray]
-"""Entries column after column, the row of each, and where each column begins."""
+"""Data, row indices and column starts of a matrix in CSC layout."""
 TransposedPanel = tuple[slice, ByColumns]
-"""Consecutive rows of a block, by columns."""
+"""Consecutive rows of a block, and their entries in CSC layout."""
 TransposedPanels = list[TransposedPanel]
 
 
@@ -48,7 +47,7 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
     if Z.shape[1] < MIN_WIDE_COLUMNS or Z.nbytes <= CACHE_BYTES or A.nnz < A.shape[1]:
         sparse_loops.gather(*_arrays(A), read_only(Z), out)
         return out
-    # The same bits as above, whichever is chosen: each row's terms are added in the order of its columns.
+    # Same bits as above: the terms of each row are added in the order of its columns.
     for rows, piece in iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
         sparse_loops.scatter(*piece, read_only(Z), out[rows])
     return out
@@ -66,7 +65,7 @@ def transpose_times(A: CSRRows, Y: FloatArray, pieces: TransposedPanels | None =
 
 
 def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
-    """Add ``A' Y`` to a matrix, so that the bits of a sum over blocks of rows are those of all rows at once in SciPy.
+    """Add ``A' Y`` to a matrix; over consecutive blocks of rows the sum has the bits of SciPy's product of all rows.
 
     Shapes: `A` (n, d), `Y` (n, r), `out` (d, r).
 
@@ -82,9 +81,9 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
 def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    ``4 nnz r`` flops. Beside the result it holds 4 MiB of ``A Z`` and a transposed copy of as many rows, unless pieces
-    are at hand; for narrow Z one row of ``A Z``, and A is read once. A block whose zeros are few goes through BLAS.
-    Shapes: `A` (n, d), `Z` (d, r); returns (d, r).
+    ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, unless `pieces` are given, a transposed copy of as many
+    rows. Narrow Z need one row of ``A Z`` and read A once. Nearly dense blocks use BLAS. Shapes: `A` (n, d), `Z`
+    (d, r); returns (d, r).
     """
     Z = np.ascontiguousarray(Z)
     out = np.zeros((A.shape[1], Z.shape[1]), dtype=Z.dtype)
@@ -93,8 +92,8 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None
         return out
     if is_nearly_dense(A):
         return gram_times_dense(A, Z)
-    # Piece by piece: A Z is then still in the cache when it is gathered from. One piece of memory for all: what is
-    # asked for anew is mapped and cleared by the system page by page, each time.
+    # By panels: A Z is still in cache when it is read. Reuse one buffer: the system maps and clears new memory page by
+    # page.
     product = np.empty((min(_step(Z.shape[1] * Z.itemsize), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
     for rows, piece in pieces or iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
         of_piece = product[: rows.stop - rows.start]
@@ -105,11 +104,10 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None
 
 
 def gram(A: CSRRows) -> Doubles:
-    """Return ``A' A`` as a dense matrix, in double precision.
+    """Return ``A' A`` as a dense matrix in double precision.
 
-    Each pair of entries of a row is multiplied once: half the sum of the squared row sizes, at about 1 ns each where a
-    row of the result and a piece of A fit the cache. Sums are in the order of the rows. Shapes: `A` (n, d); returns
-    (d, d).
+    Each pair of entries of a row is multiplied once: half the sum of the squared row sizes. Sums follow the order of
+    the rows. Shapes: `A` (n, d); returns (d, d).
     """
     out = np.zeros((A.shape[1], A.shape[1]))
     for start, stop in cut_runs(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
@@ -117,12 +115,13 @@ def gram(A: CSRRows) -> Doubles:
         arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
         positions, rows, starts = TransposeBuffer.of(piece, piece.nnz).transpose(piece)
         sparse_loops.add_gram(*arrays, positions, rows, starts, out)
-    # So far a pair is on the side of whichever entry comes first in its row.
+    # Each pair was added once, in the row of the entry that comes first. Add the transpose.
     diagonal = out.diagonal().copy()
     for start in range(0, len(out), MIRROR_ROWS):
-        across = slice(start, start + MIRROR_ROWS), slice(start, None)
-        both = out[across] + out[across[::-1]].T
-        out[across], out[across[::-1]] = both, both.T
+        upper = slice(start, start + MIRROR_ROWS), slice(start, None)
+        lower = upper[::-1]
+        total = out[upper] + out[lower].T
+        out[upper], out[lower] = total, total.T
     np.fill_diagonal(out, diagonal)
     return out
 
@@ -130,7 +129,7 @@ def gram(A: CSRRows) -> Doubles:
 def column_sums(A: CSRRows) -> Doubles:
     """Return the sum of each column in double precision. Shapes: `A` (n, d); returns (d,)."""
     if A.nnz <= MAX_NUMPY_ENTRIES:
-        # The same sums in the same order: a small block waits for no loop to be compiled.
+        # The same sums in the same order, without compiling a loop for a small block.
         return np.bincount(A.indices, weights=A.data, minlength=A.shape[1]).astype(np.float64, copy=False)
     out = np.zeros(A.shape[1])
     sparse_loops.add_columns(read_only(A.data), read_only(A.indices), out)
@@ -138,10 +137,10 @@ def column_sums(A: CSRRows) -> Doubles:
 
 
 def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
-    """Return a sparse matrix as a ``csr_array`` whose rows are sorted and hold each entry once.
+    """Return a sparse matrix as a ``csr_array`` with sorted rows and without duplicates; raise ValueError if invalid.
 
-    Kernels here take each stored value for an entry of its own, and look at no index twice: one that points outside
-    would make them read or write memory that is not the matrix's. Shapes: `A` (n, d); returns (n, d).
+    The compiled loops do not check indices: an invalid one would access memory outside the matrix. Shapes: `A` (n, d);
+    returns (n, d).
 
     >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
     array([3.])
@@ -149,19 +148,21 @@ def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     rows: CSRRows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
     fault = csr_fault(rows.indices, rows.indptr, rows.shape[1])
     if fault:
-        raise ValueError(f"the sparse matrix is damaged: {fault}")
+        raise ValueError(
+            f"invalid sparse matrix: {fault}; build it again, for example by scipy.sparse.csr_array"
+        )
     rows = without_room(rows)
     if not rows.has_canonical_format:
-        rows = rows.copy()  # the caller's own memory stays as it is
+        rows = rows.copy()  # do not change the caller's matrix
         rows.sum_duplicates()
     return rows
 
 
 def gram_times_eight(A: CSRRows, pieces: TransposedPanels, Z: FloatArray) -> Doubles:
-    """Return ``A'(A Z)`` for Z of eight columns: ``A Z`` is rounded to Z's precision, sums of it are not.
+    """Return ``A'(A Z)`` for Z of eight columns, with ``A Z`` rounded to Z's precision and summed in double.
 
-    Rows are only gathered, from A by rows and from A by columns, with the eight sums in registers: adding at random
-    places takes more than twice as long. ``32 nnz`` flops. Shapes: `A` (n, d), `Z` (d, 8); returns (d, 8).
+    Both products only gather rows, with eight sums in registers. ``32 nnz`` flops. Shapes: `A` (n, d), `Z` (d, 8);
+    returns (d, 8).
     """
     Y, out = np.zeros((A.shape[0], EIGHT), dtype=Z.dtype), np.zeros((A.shape[1], EIGHT))
     sparse_loops.gather_eight(*_arrays(A), read_only(Z), Y)
@@ -171,13 +172,12 @@ def gram_times_eight(A: CSRRows, pieces: TransposedPanels, Z: FloatArray) -> Dou
 
 
 def is_nearly_dense(A: CSRRows) -> bool:
-    """Report whether products with a block are quicker in dense tiles. Shapes: `A` (n, d)."""
-    # Measured at 153 columns: 39 ns a stored entry in loops; in tiles 50, 24 and 10 at a share of .17, .4 and 1.
+    """Return whether products with a block are faster in dense tiles. Shapes: `A` (n, d)."""
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
 
 
 def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
-    """Return ``A' (A Z)``, or that of the rows less their mean, which are made dense a tile at a time.
+    """Return ``A' (A Z)``, of the rows minus a mean if given, converting the rows to dense tiles.
 
     Shapes: `A` (n, d), `Z` (d, r), `mean` (d,); returns (d, r).
     """
@@ -195,13 +195,13 @@ def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> Flo
 def iter_dense_tiles(
     A: Rows, start: int, stop: int, dtype: DTypeLike, mean: Doubles | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield some rows in tiles, from the first column to the last, in memory that the next one overwrites.
+    """Yield rows as dense tiles from the first column to the last; each tile overwrites the previous one.
 
-    A mean (d,) is taken off in double precision.
+    A mean (d,) is subtracted in double precision.
     """
     n_rows = stop - start
     n_columns = max(1, TILE_BYTES // (max(TILE_ROWS, n_rows) * np.dtype(dtype).itemsize))
-    # Invariant: entries of row i before `positions[i - start]` are in tiles that were yielded.
+    # Invariant: entries of row i before `positions[i - start]` are in earlier tiles.
     if is_sparse(A):
         data, indices = read_only(A.data), read_only(A.indices)
         positions, ends = (
@@ -224,22 +224,22 @@ def iter_dense_tiles(
 
 
 def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
-    """Return consecutive rows of a CSR matrix as views of its entries; SciPy's own slicing copies them."""
+    """Return consecutive rows of a CSR matrix as views of its entries; SciPy's slicing would copy them."""
     first, last = A.indptr[start], A.indptr[stop]
     rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
-    # Set afterwards: the constructor copies views of less than a half.
+    # Set the arrays afterwards: the constructor copies views of less than half of an array.
     rows.data, rows.indices = A.data[first:last], A.indices[first:last]
     rows.indptr = A.indptr[start : stop + 1] - first
     return rows
 
 
 def _step(row_bytes: int) -> int:
-    """Return the number of rows of a piece: as many as rows of ``A Z`` fit the cache."""
+    """Return the number of rows of a panel, whose rows of ``A Z`` fit the cache."""
     return max(1, CACHE_BYTES // row_bytes)
 
 
 def iter_transposed_panels(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[TransposedPanel]:
-    """Yield consecutive rows, and their transpose in memory that the next one overwrites unless it is held."""
+    """Yield consecutive rows and their transpose; unless `held`, each transpose overwrites the previous one."""
     cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
     room = TransposeBuffer.of(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
@@ -249,12 +249,12 @@ def iter_transposed_panels(A: CSRRows, row_bytes: int, *, held: bool = False) ->
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:
-    """Return the arrays of a block, read-only: loops are then compiled once for blocks in memory and in a store."""
+    """Return the arrays of a block as read-only, so that loops are compiled once for memory and stores."""
     return read_only(A.data), read_only(A.indices), read_only(A.indptr)
 
 
 class TransposeBuffer(NamedTuple):
-    """Memory for the transposes of pieces of one matrix: most entries of a piece, and d + 2 starts."""
+    """Reusable memory for the transposes of panels of one matrix: entries of the largest panel, and d + 2 starts."""
 
     data: NDArray[Any]
     indices: IntArray
@@ -262,8 +262,8 @@ class TransposeBuffer(NamedTuple):
 
     @classmethod
     def of(cls, A: CSRRows, n_entries: int) -> Self:
-        """Ask for the memory. Shapes: `A` (n, d)."""
-        # As SciPy chooses: a loop over the transpose is then compiled for no other types than one over the rows.
+        """Return a buffer for panels of at most `n_entries` entries. Shapes: `A` (n, d)."""
+        # The same index type as SciPy, so that loops over the transpose need no compilation for another type.
         index = np.int32 if max(A.shape[0], n_entries) < 2**31 else np.int64
         return cls(
             np.empty(n_entries, dtype=A.dtype),
@@ -272,14 +272,14 @@ class TransposeBuffer(NamedTuple):
         )
 
     def transpose(self, piece: CSRRows) -> ByColumns:
-        """Return data, indices and indptr of a piece by columns, in place of the last ones."""
+        """Return data, indices and indptr of a panel in CSC layout, overwriting the previous ones."""
         data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
         sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)
         return read_only(data), read_only(indices), read_only(self.starts[:-1])
 
 
 def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
-    """Say what is wrong with the structure of a CSR matrix, or nothing: compiled loops follow indices without checks.
+    """Return what is invalid in the structure of a CSR matrix, or an empty string.
 
     Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
 
@@ -289,7 +289,7 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
     ''
     """
     if not len(indptr) or not 0 <= indptr[-1] <= len(indices) or offset_fault(indptr, indptr[-1]):
-        return f"its row pointers do not cut {len(indices)} entries into rows"
+        return f"its row pointers do not split {len(indices)} entries into rows"
     used = indices[: indptr[-1]]
     if not len(used):
         return ""
@@ -300,7 +300,7 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
 
 
 def offset_fault(offsets: IntArray, length: int) -> str:
-    """Say what is wrong with offsets that cut an array into pieces, or nothing. Shapes: `offsets` (n + 1,).
+    """Return what is invalid in offsets (n + 1,) that split an array of `length` entries, or an empty string.
 
     >>> offset_fault(np.array([0, 2, 5]), 5), offset_fault(np.array([0, 7, 5]), 5)
     ('', 'its offsets do not cut an array of 5 into pieces')
@@ -312,7 +312,7 @@ def offset_fault(offsets: IntArray, length: int) -> str:
 def scaled_to_length(
     data: NDArray[Any], rows: CSRRows, column_weights: FloatArray | None, norm: str | None
 ) -> FloatArray:
-    """Return entries (nnz,) times the weights of their columns (d,), over the lengths of their rows."""
+    """Return entries (nnz,) times column weights (d,), divided by the norms of their rows."""
     out = np.empty(len(data), dtype=data.dtype)
     weights = np.empty(0, data.dtype) if column_weights is None else column_weights.astype(data.dtype)
     power = {None: 0, "l1": 1, "l2": 2}[norm]
@@ -321,5 +321,5 @@ def scaled_to_length(
 
 
 def divide_entries(values: Doubles, rows: CSRRows, first: int, by_row: Doubles, by_column: Doubles) -> None:
-    """Divide entries by a number of their row (n,), and then by one of their column (d,), in place."""
+    """Divide entries by the numbers of their rows (n,) and then of their columns (d,), in place."""
     sparse_loops.divide(values, *_arrays(rows)[1:], first, by_row, by_column)

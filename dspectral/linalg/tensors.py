@@ -1,4 +1,4 @@
-"""Symmetric third-order tensors as sums of cubes of orthonormal vectors, and the joint diagonalization of matrices."""
+"""Decomposition of symmetric third-order tensors into rank-one terms ("cubes"); joint diagonalization of matrices."""
 
 import math
 from typing import NamedTuple, Self
@@ -9,19 +9,19 @@ from dspectral._compiled import compiled
 from dspectral.types import Doubles, FloatArray, Int64s
 
 MAX_BATCH = 16
-"""Most cubes that are taken off in one round."""
+"""Largest number of cubes subtracted per round."""
 MIN_WEIGHT_SHARE = 0.5
-"""Cubes of less than that share of a round's largest wait for a later round."""
+"""Cubes below this share of the largest weight of a round are left for a later round."""
 MAX_OVERLAP = 0.3
-"""Products of two vectors of one round, from which on the smaller one waits: it may be the same, or half of it."""
-ROUGHLY, EXACTLY = 1e-4, 1e-6
-"""Largest entry of a step that moves a vector no more, in single precision and in double."""
+"""Inner product of two vectors of a round above which the one of smaller weight is left for a later round."""
+SINGLE_TOLERANCE, DOUBLE_TOLERANCE = 1e-4, 1e-6
+"""Largest entry of a converged step, in single precision and in double."""
 
 
 def joint_diagonalize(
     matrices: Doubles, start: Doubles | None = None, *, tolerance: float = 1e-10, max_sweeps: int = 60
 ) -> Doubles:
-    """Find the rotation under which several symmetric matrices are nearly diagonal, by Jacobi sweeps.
+    """Return the rotation that makes several symmetric matrices nearly diagonal, by Jacobi sweeps.
 
     About ``4 m k^3`` operations a sweep, one copy of the matrices. Cardoso and Souloumiac 1996, "Jacobi angles for
     simultaneous diagonalization". Shapes: `matrices` (m, k, k), `start` (k, k); returns (k, k).
@@ -29,10 +29,10 @@ def joint_diagonalize(
     k = matrices.shape[1]
     U = np.eye(k) if start is None else np.array(start)
     work = np.ascontiguousarray(matrices if start is None else U.T @ matrices @ U)
-    # The sweeps rotate `work` in place, and without a start it may still be the caller's memory.
+    # The sweeps rotate `work` in place; without a start it may share the caller's memory.
     if start is None:
         work = work.copy()
-    # The axes are kept as rows: a rotation of two of them then runs through contiguous memory.
+    # Store axes as rows, so that a rotation of two axes reads contiguous memory.
     Ut = np.ascontiguousarray(U.T)
     _sweeps(work, Ut, tolerance, max_sweeps)
     return np.ascontiguousarray(Ut.T)
@@ -40,14 +40,14 @@ def joint_diagonalize(
 
 @compiled
 def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> None:
-    """Rotate all planes in turn, in place, until no rotation brings more onto the diagonals.
+    """Rotate all planes in turn, in place, until no rotation exceeds the tolerance.
 
     Invariant: ``work[m] = U' M_m U``, and each rotation lowers the sum of squares outside the diagonals. A sweep costs
     ``O(m k^3)``.
     """
     k = work.shape[1]
-    # Each rotation changes rows and columns p and q of all matrices, and so the angles of the planes behind it: the
-    # planes can only be taken one after the other, and their fixed order makes the result reproducible.
+    # Each rotation changes rows and columns p and q of all matrices, and so the angles of later planes. The fixed
+    # sequential order makes the result reproducible.
     for _ in range(max_sweeps):
         turned = False
         for p in range(k - 1):
@@ -62,7 +62,7 @@ def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> No
 
 @compiled
 def _angle(work: Doubles, p: int, q: int) -> tuple[float, float]:
-    """Return cosine and sine of the rotation of a plane that leaves least outside the diagonals.
+    """Return cosine and sine of the rotation of a plane that minimizes the sum of squares off the diagonals.
 
     The angle is that of the leading eigenvector of the 2 x 2 matrix of sums over m of ``h h'`` with
     ``h = (M_pp - M_qq, 2 M_pq)`` (Cardoso and Souloumiac, section 3).
@@ -73,7 +73,7 @@ def _angle(work: Doubles, p: int, q: int) -> tuple[float, float]:
         on += difference * difference
         off += twice * twice
         mixed += difference * twice
-    if mixed == 0.0 and off > on:  # both arguments of the angle would be 0, which is no angle
+    if mixed == 0.0 and off > on:  # both arguments of atan2 would be 0
         return math.sqrt(0.5), math.sqrt(0.5)
     angle = 0.5 * math.atan2(2.0 * mixed, on - off + math.hypot(on - off, 2.0 * mixed))
     return math.cos(angle), math.sin(angle)
@@ -98,7 +98,7 @@ def _jacobi_rotate(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: floa
 
 
 class DeflatedTensor(NamedTuple):
-    """A symmetric tensor from which some cubes are subtracted.
+    """Symmetric tensor minus a list of cubes.
 
     Shapes: `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)``, twice as large where ``j < l``; `upper, lower`: j and
     l of its columns; `values` (r,), `vectors` (r, k): the cubes.
@@ -112,39 +112,39 @@ class DeflatedTensor(NamedTuple):
 
     @classmethod
     def of(cls, T: Doubles) -> Self:
-        """Pack a tensor of shape (k, k, k)."""
+        """Return the packed tensor. Shapes: `T` (k, k, k)."""
         upper, lower = np.triu_indices(len(T))
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
         return cls(pairs, upper, lower, np.empty(0), np.empty((0, len(T))))
 
     def apply(self, X: Doubles, pairs: FloatArray | None = None) -> Doubles:
-        """Return ``T(I, x, x)`` for each row x, from the pairs as they are or rounded."""
+        """Return ``T(I, x, x)`` for each row x, optionally from pairs in another precision."""
         pairs = self.pairs if pairs is None else pairs
         columns = np.ascontiguousarray(X.T, dtype=pairs.dtype)
-        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor. Whole rows are
-        # copied: to gather entry by entry takes four times as long.
+        # T(I, x, x)_i = sum over j <= l of pairs[i, jl] x_j x_l: half the products of the full tensor. Copying
+        # whole rows is four times as fast as gathering entries.
         products = columns.take(self.upper, axis=0)
         products *= columns.take(self.lower, axis=0)
         whole = (pairs @ products).T
-        # A cube `v u x u x u` takes `v (u'x)^2 u` off the product: `2 k` products a row, and no write of k^3 entries.
+        # A cube `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
     def deflate(self, u: Doubles) -> Self:
-        """Subtract the cube of a row of shape (1, k), weighted by ``T(u, u, u)``."""
+        """Return the tensor minus the cube of u (1, k) with weight ``T(u, u, u)``."""
         value = np.einsum("rj,rj->r", self.apply(u), u)
         return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
 
 def normalize_rows(X: Doubles) -> Doubles:
-    """Return rows at length 1; a row of zeros stays. Shapes: `X` (n, k); returns (n, k)."""
+    """Scale each row to length 1; rows of zeros stay zero. Shapes: `X` (n, k); returns (n, k)."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(lengths > 0, lengths, 1.0))
 
 
 class OrthogonalCP(NamedTuple):
-    """Cubes of a tensor, ``sum_j values[j] u_j x u_j x u_j``, largest first, and the share that is left.
+    """Decomposition ``sum_j values[j] u_j x u_j x u_j`` of a tensor, largest first, and its relative residual.
 
-    Shapes: `values` (k,), `vectors` (k, k): u_j of length 1 in columns.
+    Shapes: `values` (k,), `vectors` (k, k): unit vectors u_j in columns.
     """
 
     values: Doubles
@@ -155,45 +155,46 @@ class OrthogonalCP(NamedTuple):
 def power_method(
     T: Doubles, *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
-    """Find the cubes one after the other, each as the best fixed point of ``u <- T(I, u, u)``, and deflate.
+    """Return the cubes one by one: find the best fixed point of ``u <- T(I, u, u)`` over several starts, and deflate.
 
-    Tensors of real text are not quite orthogonal, so that cubes are subtracted, and not looked for among orthogonal
-    vectors: Anandkumar et al. 2014, algorithm 1. ``restarts iterations k^4`` operations in products; half of a copy
-    of the tensor, its entries ``j <= l``, is read once a step. Shapes: `T` (k, k, k).
+    Anandkumar et al. 2014, algorithm 1. Deflation subtracts cubes, which need not be exactly orthogonal. Cost:
+    ``restarts iterations k^4`` operations. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
     if restarts < 1 or iterations < 1:
-        raise ValueError(f"restarts is {restarts} and iterations {iterations}, but each must be at least 1")
+        raise ValueError(f"restarts={restarts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    left = DeflatedTensor.of(T)
-    rough = left.pairs.astype(
+    remainder = DeflatedTensor.of(T)
+    rough = remainder.pairs.astype(
         np.float32
     )  # near a fixed point a step squares the error: single precision does at first
     for _ in range(k):
         starts = normalize_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
-            starts = normalize_rows(left.apply(starts, rough))
-        # The start with the largest T(u, u, u) is the one in the basin of the largest cube left.
-        best = int(np.argmax(np.einsum("rj,rj->r", left.apply(starts, rough), starts)))
-        left = left.deflate(_iterate_to_convergence(left, starts[best : best + 1], polish, EXACTLY))
-    return sort_cubes(T, left.values, left.vectors.T)
+            starts = normalize_rows(remainder.apply(starts, rough))
+        # The start with the largest T(u, u, u) is the one in the basin of the largest cube remainder.
+        best = int(np.argmax(np.einsum("rj,rj->r", remainder.apply(starts, rough), starts)))
+        remainder = remainder.deflate(
+            _iterate_to_convergence(remainder, starts[best : best + 1], polish, DOUBLE_TOLERANCE)
+        )
+    return sort_cubes(T, remainder.values, remainder.vectors.T)
 
 
 def simultaneous_diagonalization(
     T: Doubles, *, projections: int | None = None, seed: int = 0
 ) -> OrthogonalCP:
-    """Find all cubes at once, because every contraction ``T(I, I, x)`` is diagonal in the same basis.
+    """Return all cubes at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
-    Two rounds: random contractions, then the contractions with the vectors that the first round found, which weigh
-    each vector's own evidence most. ``4 k^4`` operations a sweep of the second, two copies of the tensor. Kuleshov,
-    Chaganty and Liang 2015, "Tensor factorization via matrix factorization". Shapes: `T` (k, k, k).
+    Two rounds: random contractions, then contractions with the vectors of the first round. Cost: ``4 k^4`` operations
+    per sweep of the second round, and two copies of the tensor. Kuleshov, Chaganty and Liang 2015, "Tensor
+    factorization via matrix factorization". Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
     k = len(T)
-    # First round: contractions in random directions tell all vectors apart, each weighted by chance.
+    # First round: contractions in random directions separate all vectors, with random weights.
     directions = np.random.default_rng(seed).standard_normal((projections or min(k, 20), k))
     U = joint_diagonalize(np.tensordot(directions, T, axes=1))
-    # Second round: the contraction with vector j weights the evidence for j itself most.
+    # Second round: the contraction with vector j has the largest weight on j itself.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([float(((T @ u) @ u) @ u) for u in U.T])
     return sort_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
@@ -216,10 +217,10 @@ def contract(T: Doubles, M: Doubles) -> Doubles:
 
 
 def unfolded_symmetric(raw: Doubles) -> Doubles:
-    """Return the symmetric tensor (k, k, k) of which sums of ``y_i y_j y_k`` hold the pairs ``j <= k``."""
+    """Return the symmetric tensor (k, k, k) from sums of ``y_i y_j y_l`` over the pairs ``j <= l``."""
     k = len(raw)
     upper, lower = np.triu_indices(k)
-    # Both triangles from one, then the average over the positions that the sums treat differently.
+    # Fill both triangles, then average over the positions that the sums treat differently.
     T = np.empty((k, k, k))
     T[:, upper, lower] = raw
     T[:, lower, upper] = raw
@@ -227,81 +228,84 @@ def unfolded_symmetric(raw: Doubles) -> Doubles:
 
 
 def sort_cubes(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
-    """Return cubes, the largest first, with what they leave of the tensor."""
+    """Return the cubes, largest first, with the relative residual of the tensor."""
     order = np.argsort(-values, kind="stable")
-    # At a fixed point of the power step the weight is positive, and the other method flips the signs of its vectors: a
-    # negative weight did not converge, and counts as 0.
+    # A fixed point of the power step has a positive weight, and the other method flips signs. A negative weight means
+    # no convergence and counts as 0.
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
-    left = float(np.linalg.norm(T - tensor_from_cubes(values, vectors)))
-    return OrthogonalCP(values, vectors, left / size if size else 0.0)
+    residual = float(np.linalg.norm(T - tensor_from_cubes(values, vectors)))
+    return OrthogonalCP(values, vectors, residual / size if size else 0.0)
 
 
 def check_tensor(T: Doubles) -> Doubles:
     """Return a tensor as a contiguous array in double precision. Shapes: `T` (k, k, k); returns (k, k, k)."""
     T = np.asarray(T, dtype=np.float64)
     if T.ndim != 3 or len(set(T.shape)) != 1 or not T.size:
-        raise ValueError(f"the tensor has shape {T.shape}, but must be k x k x k")
+        raise ValueError(f"T.shape={T.shape} must be (k, k, k)")
     if not np.isfinite(T).all():
-        raise ValueError("the tensor holds NaN or infinity, but every entry must be finite")
+        raise ValueError("T contains NaN or infinity, but every entry must be finite")
     return np.ascontiguousarray(T)
 
 
 def power_method_in_batches(
     T: Doubles, *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
-    """Find the cubes in rounds: up to 16 fixed points of many starts that lie apart and weigh half of the largest.
+    """Return the cubes in rounds of up to 16 well-separated fixed points with at least half of the largest weight.
 
-    ``starts iterations k^4 / 16`` operations where rounds are full, in products of matrices with 64 columns, which
-    run several times as fast. Shapes: `T` (k, k, k).
+    Cost: ``starts iterations k^4 / 16`` operations if rounds are full, in products of matrices with 64 columns, which
+    are several times as fast as those of :func:`power_method`. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
     if starts < 1 or iterations < 1:
-        raise ValueError(f"starts is {starts} and iterations {iterations}, but each must be at least 1")
+        raise ValueError(f"starts={starts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    left = DeflatedTensor.of(T)
-    rough = left.pairs.astype(np.float32)
-    while len(left.values) < k:
+    remainder = DeflatedTensor.of(T)
+    rough = remainder.pairs.astype(np.float32)
+    while len(remainder.values) < k:
         U = normalize_rows(generator.standard_normal((starts, k)))
         for _ in range(iterations):
-            U = normalize_rows(left.apply(U, rough))
-        weights = _evaluate_cubic_form(left, U, rough)
-        # The best is always among them, also of a tensor of rounding errors, whose weights may be below 0.
+            U = normalize_rows(remainder.apply(U, rough))
+        weights = _evaluate_cubic_form(remainder, U, rough)
+        # The minimum keeps the best vector even if all weights are negative, as for a tensor of rounding errors.
         heavy = weights >= min(MIN_WEIGHT_SHARE * weights.max(), weights.max())
-        U = U[heavy][_select_separated(U[heavy], weights[heavy], min(MAX_BATCH, k - len(left.values)))]
+        U = U[heavy][_select_separated(U[heavy], weights[heavy], min(MAX_BATCH, k - len(remainder.values)))]
         U = _iterate_to_convergence(
-            left, _iterate_to_convergence(left, U, polish, ROUGHLY, rough), polish, EXACTLY
+            remainder,
+            _iterate_to_convergence(remainder, U, polish, SINGLE_TOLERANCE, rough),
+            polish,
+            DOUBLE_TOLERANCE,
         )
-        # Two that lay apart may have come to the same end.
-        for number in _select_separated(U, _evaluate_cubic_form(left, U), len(U)):
-            left = left.deflate(U[number : number + 1])
-    return sort_cubes(T, left.values, left.vectors.T)
+        # Separate vectors may have converged to the same cube.
+        for number in _select_separated(U, _evaluate_cubic_form(remainder, U), len(U)):
+            remainder = remainder.deflate(U[number : number + 1])
+    return sort_cubes(T, remainder.values, remainder.vectors.T)
 
 
-def _select_separated(U: Doubles, weights: Doubles, most: int) -> list[int]:
-    """Return the numbers of the heaviest rows that lie apart, the heaviest first."""
+def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:
+    """Return indices of rows by falling weight, without rows too close to an earlier one."""
     taken: list[int] = []
     for number in np.argsort(-weights, kind="stable"):
-        if len(taken) < most and not np.any(np.abs(U[taken] @ U[number]) >= MAX_OVERLAP):
+        if len(taken) < max_rows and not np.any(np.abs(U[taken] @ U[number]) >= MAX_OVERLAP):
             taken.append(int(number))
     return taken
 
 
 def _iterate_to_convergence(
-    left: DeflatedTensor, U: Doubles, most: int, enough: float, pairs: FloatArray | None = None
+    tensor: DeflatedTensor, U: Doubles, max_steps: int, tolerance: float, pairs: FloatArray | None = None
 ) -> Doubles:
-    """Iterate rows at most so often, each until a step moves it by no more than is enough."""
+    """Apply the power step to each row until it moves by less than the tolerance, at most `max_steps` times."""
     U, moving = U.copy(), np.arange(len(U))
-    for _ in range(most):
-        new = normalize_rows(left.apply(U[moving], pairs))
+    for _ in range(max_steps):
+        new = normalize_rows(tensor.apply(U[moving], pairs))
         moved = np.abs(new - U[moving]).max(axis=1)
         U[moving] = new
-        moving = moving[moved >= enough]
+        moving = moving[moved >= tolerance]
         if not len(moving):
             break
     return U
 
 
-def _evaluate_cubic_form(left: DeflatedTensor, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
+def _evaluate_cubic_form(tensor: DeflatedTensor, U: Doubles, pairs: FloatArray | None = None) -> Doubles:
     """Return ``T(u, u, u)`` of each row."""
-    return np.asarray(np.einsum("rj,rj->r", left.apply(U, pairs), U))
+    return np.asarray(np.einsum("rj,rj->r", tensor.apply(U, pairs), U))
