@@ -12,12 +12,11 @@ from .dashboard.installation import show_dashboard as show_dashboard
 from .decomposition.estimators import PCA as PCA
 from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
-from .engine.around.checkpoints import forget as forget
+from .engine.around.checkpoints import clear_checkpoints as clear_checkpoints
 from .engine.around.cluster import ClusterError as ClusterError
 from .engine.around.context import keep as keep
 from .engine.run import summarize as summarize
 from .exploring.exploration import explore as explore
-from .forecast import plan as plan
 from .inputs.top_terms import top_terms as top_terms
 from .io.word2vec import read_word2vec as read_word2vec
 from .io.word2vec import write_word2vec as write_word2vec
@@ -47,6 +46,7 @@ from .methods.tmpca.tree_pca import TreePCA as TreePCA
 from .methods.topics.estimator import Topics as Topics
 from .persistence.models import load as load
 from .persistence.models import save as save
+from .planning import plan as plan
 from .plotting.brown_tree import plot_brown_tree as plot_brown_tree
 from .plotting.merge_trees import plot_merge_tree as plot_merge_tree
 from .plotting.spectra import plot_certificate as plot_certificate
@@ -55,7 +55,7 @@ from .plotting.word_map import plot_words as plot_words
 from .preprocessing.hashing import NgramHashing as NgramHashing
 from .preprocessing.weighting import TfidfWeighting as TfidfWeighting
 from .run_plan import RunPlan as RunPlan
-from .run_plan import projected_memory as projected_memory
+from .run_plan import estimate_memory as estimate_memory
 from .search import nearest as nearest
 from .search import write_coordinates as write_coordinates
 from .store.coordinates import open_coordinates as open_coordinates

@@ -6,7 +6,7 @@ from typing import Any
 __all__ = ["tree_depth"]
 
 
-def configured_fan_in() -> int:
+def get_fan_in() -> int:
     """Return how many neighboring summaries one merge takes: ``dspectral.fan-in``, 2 where it is not set."""
     return _get_integer("dspectral.fan-in", 2, least=2)
 
@@ -23,7 +23,7 @@ def count_merges(n_blocks: int, fan_in: int) -> list[int]:
 
 def tree_depth(n_blocks: int, fan_in: int | None = None) -> int:
     """Return the number of levels of merges above summaries of blocks."""
-    return len(count_merges(n_blocks, configured_fan_in() if fan_in is None else fan_in))
+    return len(count_merges(n_blocks, get_fan_in() if fan_in is None else fan_in))
 
 
 def get_n_retries() -> int:
@@ -39,17 +39,17 @@ def get_max_group_bytes() -> int:
 def get_in_memory_bytes() -> int:
     """Return up to how many bytes of stored entries a decomposition works in memory, an eighth of the limit at most."""
     value = _get_setting("dspectral.in-memory-bytes", "128 MiB")
-    return min(parse_size("dspectral.in-memory-bytes", value), memory_limit() // 8)
+    return min(parse_size("dspectral.in-memory-bytes", value), get_memory_limit() // 8)
 
 
-def memory_limit() -> int:
+def get_memory_limit() -> int:
     """Return how many bytes one method may hold in memory before it works on disk or in more passes."""
     return parse_size("dspectral.memory-limit", _get_setting("dspectral.memory-limit", "1 GiB"))
 
 
-def asked_memory_limit() -> int | None:
-    """Return the limit of :func:`memory_limit` if somebody has set it; work that does not fit in it is then refused."""
-    return None if _get_setting("dspectral.memory-limit", None) is None else memory_limit()
+def get_explicit_memory_limit() -> int | None:
+    """Return :func:`get_memory_limit` if the user has set it (larger work is then refused), or None."""
+    return None if _get_setting("dspectral.memory-limit", None) is None else get_memory_limit()
 
 
 def get_wait_warning() -> float:

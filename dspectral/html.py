@@ -26,10 +26,10 @@ _CELL = "text-align:left;vertical-align:top;padding:1px 8px 1px 0;border:0;backg
 Facts: TypeAlias = Iterable[tuple[str, object]]
 
 
-def size_of(n_bytes: float) -> str:
+def format_bytes(n_bytes: float) -> str:
     """Return a number of bytes in the unit that a person would choose.
 
-    >>> size_of(999), size_of(2_500_000), size_of(12e9)
+    >>> format_bytes(999), format_bytes(2_500_000), format_bytes(12e9)
     ('999 bytes', '2.5 MB', '12 GB')
     """
     if n_bytes < 1000:

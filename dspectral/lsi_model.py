@@ -18,13 +18,13 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dspectral.decomposition.estimators import TruncatedSVD
-from dspectral.inputs.parameters import check_flag, check_integer, check_real, refuse_others
+from dspectral.inputs.parameters import check_flag, check_integer, check_real, reject_foreign_arguments
 from dspectral.persistence import models
 from dspectral.store.counts import CountStore, open_finished
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
-from dspectral.store.rows import read_lazily
+from dspectral.store.rows import dask_array_from_blocks
 from dspectral.types import CSRRows, is_sparse
 
 Bag: TypeAlias = list[tuple[int, float]]
@@ -255,7 +255,7 @@ class LsiModel:
         self.projection, self.docs_processed = SimpleNamespace(u=None, s=None), 0
         self.rows: CountStore | None = None
         self._store, self._temporary, self._weights = store, store is None, list[float]()
-        if store is not None and open_finished(Location.of(store)) is not None:
+        if store is not None and open_finished(Location.from_url(store)) is not None:
             raise StoreError(f"there is a finished store at {store} already: choose another path")
         if corpus is not None:
             self.add_documents(corpus)
@@ -313,13 +313,13 @@ class LsiModel:
 
     def _weight_blocks(self, stores: Sequence[CountStore], weights: Sequence[float]) -> Any:
         """Return the rows of stores, each block weighted, in the model's precision."""
-        pieces = [store.pieces for store in stores]
+        pieces = [store.block_reader for store in stores]
         read = [(piece.read, item) for piece in pieces for item in piece.items]
         items = [(*one, weight) for one, weight in zip(read, weights, strict=True)]
         sizes = [size for store in stores for size in store.block_rows]
         entry = 4 + np.dtype(self.dtype).itemsize
         n_bytes = [n * entry // 8 for piece in pieces for n in piece.n_bytes]
-        return read_lazily(
+        return dask_array_from_blocks(
             partial(read_weighted, dtype=self.dtype), items, sizes, self.num_terms, n_bytes, dtype=self.dtype
         )
 
@@ -328,7 +328,7 @@ class LsiModel:
         if self._store is None:
             self._store = f"{mkdtemp()}/rows.zarr"
             finalize(self, rmtree, self._store.removesuffix("/rows.zarr"), ignore_errors=True)
-        there = open_finished(Location.of(self._store))
+        there = open_finished(Location.from_url(self._store))
         if self.docs_processed != (0 if there is None else there.n_rows):
             raise StoreError(
                 f"{self._store} is no longer the store of {self.docs_processed} documents that it was"
@@ -470,7 +470,9 @@ class LsiModel:
         -----
         Documents are not saved: a loaded model adds documents if the `store` was given a path that still holds them.
         """
-        refuse_others("LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES)
+        reject_foreign_arguments(
+            "LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES
+        )
         if self.projection.u is None:
             raise ValueError(
                 "the model has no topics, which documents must teach: call add_documents before save"
@@ -506,7 +508,7 @@ class LsiModel:
         ValueError
             If there is no such model.
         """
-        refuse_others("LsiModel.load", others, FILES)
+        reject_foreign_arguments("LsiModel.load", others, FILES)
         svd = models.load(fname)
         if not isinstance(svd, SavedSVD):
             raise ValueError(  # noqa: TRY004  as of every path that holds no such model
@@ -516,7 +518,7 @@ class LsiModel:
         model._set(svd)
         model.docs_processed, model._weights, model._store = svd.facts_["documents"]
         model._temporary = model._store is None
-        rows = open_finished(Location.of(model._store)) if model._store else None
+        rows = open_finished(Location.from_url(model._store)) if model._store else None
         # A store that has grown since is not what the topics were found in.
         model.rows = rows if rows is not None and rows.n_rows == model.docs_processed else None
         return model

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 __all__ = ["expand_path"]
 
-Place: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
+ResolvedURL: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
 """The URL of a folder, of which a local path is absolute, and storage options as pairs."""
 
 
@@ -33,23 +33,23 @@ def expand_path(path: str | PathLike[str]) -> str:
     return text if is_url or "::" in text else expanduser(text)  # noqa: PTH111
 
 
-def place_of(url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Place:
+def resolve_url(url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> ResolvedURL:
     """Return the folder that a user named; a local path is made absolute, as workers have folders of their own."""
     place = expand_path(url)
     is_url = "://" in place or "::" in place
     return place if is_url else str(Path(place).absolute()), tuple(sorted((storage_options or {}).items()))
 
 
-def inner_path(system: Any, root: str, key: str) -> str:
+def join_inside(system: Any, root: str, key: str) -> str:
     """Return the path of a key in a folder, and refuse one that leaves it; an empty key is the folder itself."""
-    if key and leaves_folder(system, root, key):
+    if key and is_outside(system, root, key):
         raise ValueError(
             f"{key!r:.80} leads out of {root}, but what a file names or links to must be within: remove it"
         )
     return f"{root}/{key}" if key else root
 
 
-def leaves_folder(system: Any, root: str, key: str) -> bool:
+def is_outside(system: Any, root: str, key: str) -> bool:
     """Report whether a key is none of a file within a folder, or there is a link on its way to a place outside."""
     # Servers decode what is percent-encoded; a second colon begins a drive or an address.
     parts = [*key.split("/"), *unquote(key).split("/")]
@@ -64,7 +64,7 @@ def leaves_folder(system: Any, root: str, key: str) -> bool:
     return linked and not Path(f"{root}/{key}").resolve().is_relative_to(Path(root).resolve())
 
 
-def refuse_endless(path: str, most: float = math.inf) -> None:
+def check_regular_file(path: str, most: float = math.inf) -> None:
     """Refuse a pipe or a device, which would be read for ever, and a file of more bytes than it may have."""
     found = Path(path).stat()
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):

@@ -13,17 +13,17 @@ from dspectral import engine
 from dspectral.decomposition.estimators import SketchedPCA, TruncatedSVD
 from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.io.anndata import (
-    chosen_variables,
-    facts_of,
-    loadings_of,
-    place_elements,
-    var_column,
+    build_loadings,
+    build_uns,
+    get_var_column,
+    select_variables,
+    write_to_anndata,
 )
 from dspectral.store.anndata import AnnDataCounts, open_anndata, open_backed
-from dspectral.store.anndata_files import dense_matrix, prepare_elements, shape_of_anndata
+from dspectral.store.anndata_files import dense_matrix, prepare_elements, read_anndata_shape
 from dspectral.store.counts import open_store
 from dspectral.store.location import Location
-from dspectral.types import holds_several, is_sparse, matrix_of, refuse_other_containers
+from dspectral.types import check_container, get_anndata_matrix, is_anndata, is_sparse
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -166,14 +166,14 @@ def pca(
     target, rows, found = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
-    rows = engine.dense_rows(rows)
+    rows = engine.wrap_disk_array(rows)
     if mask_var is ...:
         mask_var = (
             HIGHLY_VARIABLE
-            if target is not None and var_column(target, HIGHLY_VARIABLE) is not None
+            if target is not None and get_var_column(target, HIGHLY_VARIABLE) is not None
             else None
         )
-    mask = chosen_variables(target, mask_var)
+    mask = select_variables(target, mask_var)
     n_vars = _check_shape(target, rows, layer, obsm)
     if mask is not None:
         rows = _select_columns(rows, mask)
@@ -199,16 +199,16 @@ def pca(
         **({} if layer is None else {"layer": layer}),
         **({} if obsm is None else {"obsm": obsm}),
     }
-    ours = facts_of(model, centered=zero_center, mask_var=None)
-    ours["n_blocks"] = engine.lazy_rows(rows).numblocks[0]
+    ours = build_uns(model, centered=zero_center, mask_var=None)
+    ours["n_blocks"] = engine.as_dask_rows(rows).numblocks[0]
     del ours["params"]
     facts = {"params": params, **{name: ours.pop(name) for name in ("variance", "variance_ratio")}}
     elements = {f"obsm/{keys[0]}": coordinates}
     if obsm is None:
-        elements[f"varm/{keys[1]}"] = loadings_of(model.components_, n_vars, mask)
+        elements[f"varm/{keys[1]}"] = build_loadings(model.components_, n_vars, mask)
     else:
         facts["components"] = model.components_.T
-    place_elements(target, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
+    write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
     return found
 
 
@@ -273,7 +273,7 @@ def _check_shape(target: Any, rows: Any, layer: str | None, obsm: str | None) ->
         )
     if target is None:
         return int(shape[1])
-    n_obs, n_vars = shape_of_anndata(target) if isinstance(target, Location) else target.shape
+    n_obs, n_vars = read_anndata_shape(target) if isinstance(target, Location) else target.shape
     if shape[0] != n_obs or (obsm is None and shape[1] != n_vars):
         raise ValueError(
             f"layer {layer!r} has shape {shape}, but there are {n_obs} observations and {n_vars} variables, beside "
@@ -304,28 +304,28 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
     if isinstance(data, str | PathLike):
         if copy:
             raise ValueError(f"copy is True, but {data} is a file, into which results are written")
-        where, path = Location.of(data, None), None if obsm is None else f"obsm/{obsm}"
+        where, path = Location.from_url(data, None), None if obsm is None else f"obsm/{obsm}"
         rows = dense_matrix(where, layer, path=path)
         if rows is None:
             rows = open_store(data, layer=layer) if path is None else open_anndata(where, path=path)
         if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
             return where, rows, None
         return _open_data(rows, None, None, copy=False)  # a store of ours, which has no layer
-    if holds_several(data):
+    if is_anndata(data):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
                 "the AnnData is backed by a file, and copies and views of it take no results: read it into memory by "
                 "to_memory(), or take the whole of it"
             )
         target = data.copy() if copy else data
-        return target, open_backed(matrix_of(target, layer, obsm)), target if copy else None
+        return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
     if copy or layer is not None or obsm is not None:
         raise ValueError("layer and copy are for an AnnData, but a matrix or store was given; obsm is, too")
     if hasattr(data, "to_anndata"):
         adata = data.to_anndata()
         return adata, data, adata
     if not (engine.is_lazy(data) or is_sparse(data)):
-        refuse_other_containers(data)
+        check_container(data)
         data = np.asanyarray(data)  # of a list or a data frame
     return None, data, None
 
@@ -339,7 +339,7 @@ def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
             f"{rows.shape[1]}{said}"
         )
     lazy = engine.is_lazy(rows)
-    kind = engine.lazy_rows(rows)._meta if lazy else rows  # noqa: SLF001  the kind of its blocks
+    kind = engine.as_dask_rows(rows)._meta if lazy else rows  # noqa: SLF001  the kind of its blocks
     return engine.map_rows(
         rows,
         itemgetter((slice(None), np.flatnonzero(mask))),

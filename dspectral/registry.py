@@ -36,7 +36,7 @@ ARRAYS: dict[type, Mapping[str, Array]] = {}
 """Arrays of these classes, and of their bases, by attribute; ``a.b`` is the attribute b of the attribute a."""
 
 
-def saved(kind: C, name: str = "") -> C:
+def register_class(kind: C, name: str = "") -> C:
     """Let :func:`dspectral.save` and :func:`dspectral.load` know a class; used as a decorator."""
     known = RECORDS if issubclass(kind, tuple) else ESTIMATORS
     name = name or kind.__name__
@@ -47,7 +47,7 @@ def saved(kind: C, name: str = "") -> C:
     return kind
 
 
-def has_arrays(arrays: Mapping[str, Array]) -> Callable[[C], C]:
+def register_arrays(arrays: Mapping[str, Array]) -> Callable[[C], C]:
     """Declare the arrays of a class, which ``load`` checks against each other; used as a decorator."""
 
     def declare(kind: C) -> C:

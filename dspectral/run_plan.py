@@ -3,14 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dspectral.configuration import configured_fan_in, tree_depth
-from dspectral.html import card, size_of
+from dspectral.configuration import get_fan_in, tree_depth
+from dspectral.html import card, format_bytes
 
 ENDS_AT = 0.95
 """Share of its limit at which Dask's nanny ends a worker."""
 
 
-def projected_memory(
+def estimate_memory(
     *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int | None = None, n_workers: int = 1
 ) -> int:
     """Bound the bytes that a pass needs, over all workers, beside the interpreters themselves.
@@ -40,10 +40,10 @@ def projected_memory(
 
     Examples
     --------
-    >>> projected_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
+    >>> estimate_memory(summary_bytes=10, n_blocks=8, work_bytes=100, n_workers=2)
     250
     """
-    fan_in = configured_fan_in() if fan_in is None else fan_in
+    fan_in = get_fan_in() if fan_in is None else fan_in
     depth = tree_depth(n_blocks, fan_in)
     return n_workers * (work_bytes + summary_bytes) + depth * (fan_in - 1) * summary_bytes
 
@@ -154,7 +154,7 @@ class RunPlan:
     def _get_facts(self) -> list[tuple[str, object]]:
         by = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
         whose = "a worker" if self.n_workers else "this process"
-        limit = f"of {size_of(self.memory_limit)}" if self.memory_limit else "no limit"
+        limit = f"of {format_bytes(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [
             ("verdict", self.verdict),
             ("because", self.refusal),
@@ -162,8 +162,8 @@ class RunPlan:
             ("passes over the data", "unknown" if self.n_passes is None else self.n_passes),
             ("blocks", f"{self.n_blocks:,}"),
             ("tasks of a pass", f"{self.n_tasks:,}"),
-            ("bytes read in a pass", "unknown" if self.bytes_read is None else size_of(self.bytes_read)),
-            (f"memory of {whose}", f"{size_of(self.worker_memory)} ({limit})"),
+            ("bytes read in a pass", "unknown" if self.bytes_read is None else format_bytes(self.bytes_read)),
+            (f"memory of {whose}", f"{format_bytes(self.worker_memory)} ({limit})"),
             ("time of a pass", _format_estimate(self.pass_seconds, by)),
             ("time", _format_estimate(self.seconds, by)),
         ]

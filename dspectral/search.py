@@ -16,11 +16,11 @@ from dspectral.methods.topics.estimator import Topics
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.columns import check_columns
 from dspectral.store.coordinates import Coordinates, write_rows
-from dspectral.store.rows import OpenedCounts
+from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import Weighting
 from dspectral.types import FloatArray, is_sparse
 
-SLICE_ROWS = 8_192
+PANEL_ROWS = 8_192
 """Rows of a block whose cosines with all queries are in memory at a time."""
 
 
@@ -97,14 +97,16 @@ class Nearest(NamedTuple):
     n: int
 
     @classmethod
-    def of(cls, points: FloatArray, numbers: NDArray[np.int64], *, queries: FloatArray, n: int) -> Self:
+    def from_block(
+        cls, points: FloatArray, numbers: NDArray[np.int64], *, queries: FloatArray, n: int
+    ) -> Self:
         """Return the nearest rows of one block; rows of zeros are left out.
 
         Shapes: `points` (n_rows, k); `numbers` (n_rows, 1); `queries` (n_queries, k), of length 1.
         """
         summary = cls(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
-        for start in range(0, len(points), SLICE_ROWS):
-            panel = np.asarray(points[start : start + SLICE_ROWS], dtype=np.float32)
+        for start in range(0, len(points), PANEL_ROWS):
+            panel = np.asarray(points[start : start + PANEL_ROWS], dtype=np.float32)
             lengths = np.linalg.norm(panel, axis=1)
             nonzero = np.flatnonzero(lengths > 0)
             # With many queries the product with a whole block would be larger than the block.
@@ -167,7 +169,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     n = check_integer("n", n, at_least=1)
     points = _points(model, rows, rows)
     query = _normalize_query(model, points, query)
-    if is_sparse(query) or isinstance(query, OpenedCounts):
+    if is_sparse(query) or isinstance(query, CountMatrix):
         queries = _unit_rows(np.asarray(_compute(_points(model, rows, query))))
         return _search(rows, points, queries, [-1] * len(queries), n)
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
@@ -182,8 +184,8 @@ def _search(
     rows: Any, points: Any, queries: NDArray[np.float32], excluded: list[int], n: int
 ) -> list[list[Neighbor]]:
     """Find the rows nearest to each query in one pass, without the excluded row of each."""
-    summarize_block = partial(Nearest.of, queries=queries, n=n + 1)
-    summary = engine.summarize(points, engine.row_numbers(points), of=summarize_block, name="nearest")
+    summarize_block = partial(Nearest.from_block, queries=queries, n=n + 1)
+    summary = engine.summarize(points, engine.get_row_numbers(points), of=summarize_block, name="nearest")
     found = zip(excluded, summary.rows.tolist(), summary.cosines.tolist(), strict=True)
     lists = [
         [Neighbor(row, cosine) for row, cosine in zip(numbers, cosines, strict=True) if row != own][:n]
@@ -201,7 +203,7 @@ def _normalize_query(model: Any, points: Any, query: Any) -> Any:
         query = query.to_numpy()
     if isinstance(query, np.ndarray) and query.dtype.kind in "OUT":
         return query.tolist()
-    if not is_sparse(query) and not isinstance(query, OpenedCounts):
+    if not is_sparse(query) and not isinstance(query, CountMatrix):
         return query
     if is_sparse(query):
         query = sparse.csr_array(query.reshape((1, -1)) if query.ndim == 1 else query)
@@ -217,12 +219,12 @@ def _normalize_query(model: Any, points: Any, query: Any) -> Any:
 
 
 def _compute(X: Any) -> Any:
-    return X.compute() if engine.is_lazy(X) and not isinstance(X, OpenedCounts) else X
+    return X.compute() if engine.is_lazy(X) and not isinstance(X, CountMatrix) else X
 
 
 def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:
     """Add the ids and texts from the store."""
-    if not isinstance(rows, OpenedCounts | Coordinates):
+    if not isinstance(rows, CountMatrix | Coordinates):
         return lists
     numbers = sorted({near.row for neighbors in lists for near in neighbors})
     ids, texts = (
@@ -264,7 +266,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     are_texts = isinstance(X, list)
     if isinstance(X, Coordinates):
         return X.array
-    are_counts = isinstance(X, OpenedCounts) or is_sparse(getattr(X, "_meta", X))
+    are_counts = isinstance(X, CountMatrix) or is_sparse(getattr(X, "_meta", X))
     if not are_texts and (model is None or not are_counts):
         return X
     store_url = None
@@ -274,7 +276,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
     transform = model.coordinates if isinstance(model, Topics) and not are_shares else model.transform
     first = model.steps[0][1] if hasattr(model, "steps") else model
     if are_texts and not get_tags(first).input_tags.string:
-        if not isinstance(rows, OpenedCounts):
+        if not isinstance(rows, CountMatrix):
             name = repr(store_url) if store_url else "..."
             raise ValueError(
                 "query is a text, but rows has no store with the settings for counting it: call "
@@ -282,14 +284,14 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
             )
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
-    if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, OpenedCounts):
+    if (digest := getattr(model, "weighting_", None)) is not None and isinstance(rows, CountMatrix):
         weighting = Weighting.tfidf(rows.document_frequency, rows.n_rows)
         if weighting.digest != digest:
             raise ValueError(
                 "the model was fitted to another weighting than rows.tfidf(): give a Pipeline of its TfidfWeighting "
                 "and the model."
             )
-        if isinstance(X, OpenedCounts):
+        if isinstance(X, CountMatrix):
             X = X.weighted(weighting)
         elif np.all(
             (values := X.data[: X.nnz]) == np.round(values)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -28,7 +28,7 @@ Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | np.integer[Any]
 """A whole number of Python or out of an array, as compiled loops take both."""
-KeepPath: TypeAlias = "str | PathLike[str] | None"
+CheckpointPath: TypeAlias = "str | PathLike[str] | None"
 """Folder or URL for the checkpoints of a fit; None for the one in force."""
 CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
@@ -101,18 +101,18 @@ def is_backed(X: object) -> bool:
     return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
-def strip_labels(X: Any) -> Any:
+def unwrap_xarray(X: Any) -> Any:
     """Return the array of a DataArray of xarray whose data is not chunked, and all else as it is."""
     is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None
     return np.asarray(X) if is_labeled else X
 
 
-def holds_several(X: object) -> bool:
+def is_anndata(X: object) -> bool:
     """Report whether X is an AnnData, which holds several matrices."""
     return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
 
 
-def matrix_of(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
+def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
     """Return a matrix of an AnnData object, by default X; layer "raw" is raw.X where no layer has this name."""
     kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
     if name is None and adata.X is not None:
@@ -129,10 +129,10 @@ def matrix_of(adata: Any, layer: str | None = None, obsm: str | None = None) -> 
     return named[name].to_numpy() if hasattr(named[name], "to_numpy") else named[name]
 
 
-def refuse_other_containers(X: object, name: str = "X") -> None:
+def check_container(X: object, name: str = "X") -> None:
     """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
     kind = type(X).__name__
-    if holds_several(X):
+    if is_anndata(X):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(
             f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
@@ -169,12 +169,12 @@ def refuse_other_containers(X: object, name: str = "X") -> None:
         )
 
 
-def without_room(A: Any) -> Any:
+def trim_csr(A: Any) -> Any:
     """Return a CSR matrix, its entries viewed, without spare room behind its last row. Shapes: `A` (n, d).
 
     >>> A = sparse.csr_array(([1.0, 9.0], [0, 0], [0, 2]), shape=(1, 1))
     >>> A.indptr[-1] = 1
-    >>> without_room(A).data
+    >>> trim_csr(A).data
     array([1.])
     """
     n_used = int(A.indptr[-1])
@@ -190,10 +190,10 @@ class Sentences(NamedTuple):
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
+    def from_ids(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
         """Pack sentences of ids one after the other.
 
-        >>> Sentences.of([[3, 1], [], [2]]).offsets
+        >>> Sentences.from_ids([[3, 1], [], [2]]).offsets
         array([0, 2, 2, 3])
         """
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
@@ -211,7 +211,7 @@ class Sentences(NamedTuple):
         return len(self.offsets) - 1
 
 
-class LabelledSentences(NamedTuple):
+class LabeledSentences(NamedTuple):
     """Sentences and a label for each token: sentence ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
 
     ids: NDArray[np.int32]
@@ -219,13 +219,13 @@ class LabelledSentences(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-@has_arrays(
+@register_arrays(
     {
         "data": Array("*", "u"),
         "offsets": Array("*", "i", below="data", order="offsets"),
     }
 )
-@saved
+@register_class
 class Documents(NamedTuple):
     """The raw UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
@@ -233,7 +233,7 @@ class Documents(NamedTuple):
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, texts: "list[str] | list[bytes]") -> "Documents":
+    def from_strings(cls, texts: "list[str] | list[bytes]") -> "Documents":
         """Pack texts, strings or UTF-8 bytes, into one buffer."""
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)

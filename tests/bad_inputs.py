@@ -68,14 +68,14 @@ def fault_of(error, allowed):
     long = len(text) > LONGEST_SENTENCE and not any(home in file for home in VALIDATION)  # which shows arrays
     if not text or long or "Traceback" in text:
         return f"no sentence: {shown}"
-    if "/sklearn/utils/" in files_of(error):  # scikit-learn hands on what pandas says of its own tables
+    if "/sklearn/utils/" in find_files(error):  # scikit-learn hands on what pandas says of its own tables
         return None
     if any(home in file for home in VALIDATION) or (raised and any(home in file for home in HOMES)):
         return None
     return f"raw error: {shown}"
 
 
-def files_of(error):
+def find_files(error):
     """Return the files behind the last frame of this library."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     last = max((i for i, file in enumerate(files) if any(home in file for home in HOMES)), default=-1)

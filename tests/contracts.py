@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
         made("NgramHashing", n_features=64), texts, transformed, {"n_features": [32, 64]}, "texts"
     ),
     "SentenceRepresentation": Case(
-        made("SentenceRepresentation", n_components=2, n_features=256, min_document_frequency=1),
+        made("SentenceRepresentation", n_components=2, n_features=256, min_df=1),
         texts,
         transformed,
         {"weight": [0.5, 1.0]},

@@ -18,17 +18,22 @@ from dspectral.methods.lsi.hybrid import ClassGramProduct, CrossProduct
 from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, TopScores
 from dspectral.methods.lsi.local_regions import LocalSpaces
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
-from dspectral.methods.multilabel.summaries import FirstMoments, Regression, SecondMoments, StateStatistics
-from dspectral.methods.tmpca.levels import KeptNodes, PairCounts, Trees
+from dspectral.methods.multilabel.summaries import (
+    FirstMoments,
+    RegressionSums,
+    SecondMoments,
+    StateStatistics,
+)
+from dspectral.methods.tmpca.levels import CollectedNodes, TokenPairCounts, Trees
 from dspectral.methods.topics.rotation import CoordinateSample, TopicAxes, TopicSums
 from dspectral.search import Nearest
-from dspectral.store.from_text.texts import OfPartitions
+from dspectral.store.from_text.texts import PartitionResults
 from dspectral.store.rows import ColumnTotals
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
 from dspectral.text.weighting import DocumentFrequencies
-from dspectral.types import Documents, LabelledSentences, Sentences
+from dspectral.types import Documents, LabeledSentences, Sentences
 
 D, L, K, TYPES = 9, 3, 4, 7
 """Columns, labels or classes, states or components, and word types of the blocks below."""
@@ -55,11 +60,11 @@ class Tokens(NamedTuple):
     labeled: bool
 
     def part(self, a, b):
-        plain = Sentences.of([ids for ids, _ in self.sentences[a:b]])
+        plain = Sentences.from_ids([ids for ids, _ in self.sentences[a:b]])
         if not self.labeled:
             return plain
         labels = [label for _, labels in self.sentences[a:b] for label in labels]
-        return LabelledSentences(plain.ids, np.array(labels, dtype=np.int32), plain.offsets)
+        return LabeledSentences(plain.ids, np.array(labels, dtype=np.int32), plain.offsets)
 
 
 class Texts(NamedTuple):
@@ -68,7 +73,7 @@ class Texts(NamedTuple):
     texts: list
 
     def part(self, a, b):
-        return Documents.of(self.texts[a:b])
+        return Documents.from_strings(self.texts[a:b])
 
 
 def rows(rng, n):
@@ -126,7 +131,7 @@ STATES = {
     "column_weights": np.ones(D),
     "counts": True,
 }
-FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.of}
+FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.from_block}
 THIRD = {"whitening": RNG.standard_normal((D, K)), "counts": True, "distinct": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
@@ -148,7 +153,7 @@ class Case(NamedTuple):
 
 
 def case(kind, streams, most_bytes, /, name="", **parameters):
-    return Case(kind, streams, partial(kind.of, **parameters), most_bytes, f"{kind.__name__}{name}")
+    return Case(kind, streams, partial(kind.from_block, **parameters), most_bytes, f"{kind.__name__}{name}")
 
 
 CASES = [
@@ -191,9 +196,9 @@ CASES = [
     ),
     case(StateStatistics, (csr, labels), lambda n: 8 * (2 * K + 2 * K * L + K * D + 5 * (5 + L)), **STATES),
     Case(
-        Regression,
+        RegressionSums,
         (csr, labels),
-        lambda *block: StateStatistics.of(*block, **STATES).regression,
+        lambda *block: StateStatistics.from_block(*block, **STATES).regression,
         lambda n: 8 * 5 * (5 + L),
         "Regression",
     ),
@@ -212,7 +217,7 @@ CASES = [
     case(Likelihood, (tokens,), lambda n: 0, model=MODEL),
     case(ViewMoments, (TAGGED,), lambda n: 8 * L * (2 * VIEWS.width + 1) ** 2, views=VIEWS),
     case(OperatorMoments, (TAGGED,), lambda n: 8 * (L * (TYPES + L) * 4 + 4 * L), **OPERATORS),
-    case(PairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
+    case(TokenPairCounts, (tokens,), lambda n: 12 * TYPES * TYPES + 16 * TYPES, n_types=TYPES, length=4),
     case(CoordinateSample, (csr, numbers), lambda n: 16 * n, axes=AXES, step=2),
     case(TopicSums, (csr, numbers), lambda n: 16 * (D + 1 + 2 * 3), axes=AXES, n_nearest=3),
     case(TermTable, (texts,), lambda n: 6 * (24 + 8)),
@@ -227,10 +232,14 @@ CASES = [
         n_components=2,
         seed=0,
     ),
-    case(KeptNodes, (tokens,), lambda n: n * (8 * 2 * 2 + 8), **NODES),
+    case(CollectedNodes, (tokens,), lambda n: n * (8 * 2 * 2 + 8), **NODES),
     case(TermSample, (texts,), lambda _: 3000, settings=HashingSettings(), size=100),
     Case(
-        OfPartitions, (rows,), lambda block: OfPartitions(tuple(block)), lambda n: 8 * n * D, "OfPartitions"
+        PartitionResults,
+        (rows,),
+        lambda block: PartitionResults(tuple(block)),
+        lambda n: 8 * n * D,
+        "PartitionResults",
     ),
 ]
 SKETCHES = (FrequentDirections, LocalSpaces, RowFactor)

@@ -15,7 +15,7 @@ import dspectral
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.lsi.local_regions import LocalSpaces
-from dspectral.methods.tmpca.levels import KeptNodes
+from dspectral.methods.tmpca.levels import CollectedNodes
 from tests.law_cases import CASES, SKETCHES, SLACK
 from tests.strategies import cuts, matrices, split
 
@@ -31,7 +31,7 @@ def arrays(summary):
     if isinstance(summary, np.ndarray | float | int | np.generic):
         return [np.asarray(summary)]
     parts = [array for field in summary for array in arrays(field)]
-    if isinstance(summary, KeptNodes):  # one entry a block: the nodes of all of them are what counts
+    if isinstance(summary, CollectedNodes):  # one entry a block: the nodes of all of them are what counts
         return [np.concatenate(parts[0::2]), np.concatenate(parts[1::2])]
     return parts
 
@@ -122,7 +122,7 @@ def test_a_summary_takes_no_more_bytes_than_its_class_states_however_many_rows_t
 def test_sparse_and_dense_rows_leave_the_same_summary_whatever_their_spectrum(size, data):
     X = data.draw(matrices())
     borders = data.draw(cuts(len(X)))
-    for of in (Moments.of, partial(RandomRange.of, size=size)):
+    for of in (Moments.from_block, partial(RandomRange.from_block, size=size)):
         first, *others = [of(block) for block in split(X, borders)]
         ours, theirs = first.merge(*others), of(sparse.csr_array(X))
         scale = float(np.sum(X**2)) + 1.0

@@ -29,7 +29,7 @@ from sklearn.svm import LinearSVC
 import dspectral
 from dspectral import load, save
 from dspectral.methods.lsi.similarities import TermSimilarity
-from dspectral.store.arrays import read_record, write_record
+from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.location import Location
 from dspectral.text.weighting import DocumentFrequencies
 from dspectral.types import Documents
@@ -70,7 +70,7 @@ def models() -> dict[str, tuple[Callable[[], Any], Any, Any]]:
     found = {name: (case.make, *case.data()) for name, case in CASES.items()}
     X, y = rows_of_classes()
     make = lambda name, **parameters: lambda: getattr(dspectral, name)(**parameters)  # noqa: E731
-    sent = dspectral.SentenceRepresentation(2, n_features=256, min_document_frequency=1)
+    sent = dspectral.SentenceRepresentation(2, n_features=256, min_df=1)
     more = {
         "sketch": (make("SketchedPCA", n_components=2, solver="frequent_directions"), X, None),
         "krylov": (make("TruncatedSVD", n_components=2, solver="krylov"), X, None),
@@ -93,7 +93,10 @@ def models() -> dict[str, tuple[Callable[[], Any], Any, Any]]:
             make("IntentClassifier", representation=sent, plus=True, C=[1.0], weights=[0.5]),
             *texts_of_classes(),
         ),
-        "packed": (make("WordVectorRepresentation", words=Documents.of(WORDS), vectors=VECTORS), *texts()),
+        "packed": (
+            make("WordVectorRepresentation", words=Documents.from_strings(WORDS), vectors=VECTORS),
+            *texts(),
+        ),
         "embedder": (lambda: dspectral.embedder(2), *texts()),
         "anchors": (make("AnchorHMM", n_states=3, min_count=2, n_em_iter=1), *sentences()),
         "scikit-learn": (scikit_learn, X, None),
@@ -152,7 +155,7 @@ def changes(values: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
 
 def write_mutant(source: str, path: str, rng: np.random.Generator) -> str:
     """Write a saved model with one array, or one number, changed; return what was."""
-    record = read_record(Location.of(source))
+    record = read_stored_group(Location.from_url(source))
     arrays = [record.array(number) for number in range(len(record.attributes["digests"]))]
     head = json.dumps(record.attributes["dspectral_model"])
     if not arrays or rng.random() < 0.1:  # a number of the estimator, such as that of its columns
@@ -170,7 +173,7 @@ def write_mutant(source: str, path: str, rng: np.random.Generator) -> str:
         what, arrays[number] = every[rng.integers(len(every))]
         what = f"array {number} {what}"
     content = json.loads(head)
-    write_record(Location.of(path), {"dspectral_model": content}, arrays)
+    write_stored_group(Location.from_url(path), {"dspectral_model": content}, arrays)
     return what
 
 

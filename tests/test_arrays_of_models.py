@@ -11,8 +11,8 @@ from scipy import sparse
 from dspectral import SketchedPCA, load, save
 from dspectral.persistence.checks import check_arrays
 from dspectral.persistence.models import import_all
-from dspectral.registry import ARRAYS, ESTIMATORS, RECORDS, Array, has_arrays
-from dspectral.store.arrays import read_record, write_record
+from dspectral.registry import ARRAYS, ESTIMATORS, RECORDS, Array, register_arrays
+from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.location import Location
 from tests import model_mutants
 from tests.contracts import CASES
@@ -67,10 +67,12 @@ def test_every_class_that_is_saved_declares_its_arrays(fitted):
 
 
 def rewritten(path, number, change):
-    record = read_record(Location.of(path))
+    record = read_stored_group(Location.from_url(path))
     arrays = [record.array(i) for i in range(len(record.attributes["digests"]))]
     arrays[number] = change(arrays[number])
-    write_record(Location.of(path), {"dspectral_model": record.attributes["dspectral_model"]}, arrays)
+    write_stored_group(
+        Location.from_url(path), {"dspectral_model": record.attributes["dspectral_model"]}, arrays
+    )
 
 
 FREE = {"WordVectorRepresentation", "TreePCA", "VectorQuantizer", "LocalLSI", "sketch", "logistic", "extra"}
@@ -81,10 +83,10 @@ FREE = {"WordVectorRepresentation", "TreePCA", "VectorQuantizer", "LocalLSI", "s
 def test_an_array_that_is_cut_or_not_finite_is_refused_by_name(name, fitted, tmp_path):
     path = str(tmp_path / "model")
     save(fitted[name], path)
-    n_arrays = len(read_record(Location.of(path)).attributes["digests"])
+    n_arrays = len(read_stored_group(Location.from_url(path)).attributes["digests"])
     for number in range(n_arrays):
         save(fitted[name], path, overwrite=True)
-        values = read_record(Location.of(path)).array(number)
+        values = read_stored_group(Location.from_url(path)).array(number)
         changes = [lambda old: old.reshape(1, *old.shape)]
         if values.dtype.kind == "f":
             changes += [
@@ -133,7 +135,7 @@ SOUND = {
     "shares": np.array([[0.25, 1.0], [0.75, 0.0]]), "logs": np.array([-np.inf, 0.0]), "parts": [np.ones(2), np.ones(3)],
     "either": np.ones(1), "wide": np.ones((2, 8)), "flag": None,
 }  # fmt: skip
-has_arrays(
+register_arrays(
     {
         "square": Array("n n"),
         "ids": Array("m", "iu", at_least=0, below="n"),
@@ -191,12 +193,12 @@ def test_below_holds_of_rising_entries_too():
 def test_a_number_that_sizes_are_compared_with_is_compared_too(tmp_path, fitted):
     path = str(tmp_path / "model")
     save(fitted["Topics"], path)
-    record = read_record(Location.of(path))
+    record = read_stored_group(Location.from_url(path))
     head = json.dumps(record.attributes["dspectral_model"]).replace(
         '"n_features_in_": 24', '"n_features_in_": 23'
     )
     arrays = [record.array(i) for i in range(len(record.attributes["digests"]))]
-    write_record(Location.of(path), {"dspectral_model": json.loads(head)}, arrays)
+    write_stored_group(Location.from_url(path), {"dspectral_model": json.loads(head)}, arrays)
     with pytest.raises(ValueError, match=r"Topics\.columns_.*23.*23"):
         load(path)
 

@@ -24,8 +24,8 @@ from dspectral import (
     build_store,
     metrics,
 )
-from dspectral.inputs.labels import class_rows, label_matrix
-from dspectral.io import build_labelled_store, read_conll
+from dspectral.inputs.labels import as_label_matrix, encode_classes
+from dspectral.io import build_labeled_store, read_conll
 from tests.bad_inputs import faults, outcome
 
 EMPTY = sparse.csr_array((0, 0))
@@ -79,10 +79,10 @@ LABELS = np.arange(12) % 2
         (lambda: WordEmbedding(2).fit(None), "X.*NoneType"),
         (lambda: WordEmbedding(2).fit(3), "X.*int"),
         (lambda: TreePCA(length=4).fit(da.zeros((4, 8)).map_blocks(sparse.csr_array, meta=EMPTY)), "X.*Array"),
-        (lambda: class_rows([{}, {}], 2), "class.*{}"),
-        (lambda: class_rows([[1, 2], [3]], 2), "rows"),
-        (lambda: label_matrix([[1, 2], [3]]), "rows"),
-        (lambda: class_rows(np.zeros((2, 0)), 2), "column"),
+        (lambda: encode_classes([{}, {}], 2), "class.*{}"),
+        (lambda: encode_classes([[1, 2], [3]], 2), "rows"),
+        (lambda: as_label_matrix([[1, 2], [3]]), "rows"),
+        (lambda: encode_classes(np.zeros((2, 0)), 2), "column"),
         (lambda: metrics.precision_at(np.eye(2), np.eye(2), "x"), "k.*'x'"),
         (lambda: metrics.precision_at({}, np.eye(2), 1), "scores.*dict"),
         (lambda: metrics.propensity_precision_at(np.eye(2), np.eye(2), 1, [1.0]), "propensities.*1"),
@@ -114,4 +114,4 @@ def test_damaged_and_empty_files_are_named(tmp_path):
         read_conll(str(path))
     (tmp_path / "a.svm").write_text("0,1\n")
     with pytest.raises(ValueError, match=r"n_columns.*0.*a.svm"):
-        build_labelled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")
+        build_labeled_store(str(tmp_path / "a.svm"), str(tmp_path / "s"), format="svmlight")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral.datasets import low_rank_counts, refinement_sequences, sample_labelled_documents
+from dspectral.datasets import low_rank_counts, refinement_sequences, sample_labeled_documents
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_it_works.md"
 SENTENCES = [["the", "cat", "sat"], ["a", "dog", "sat"], ["the", "dog", "ran"], ["a", "cat", "ran"]] * 10
@@ -30,13 +30,13 @@ def sentence_passes(tmp_path):
 
 
 def larger():
-    model = dspectral.SentenceRepresentation(2, n_features=4096, min_document_frequency=0)
+    model = dspectral.SentenceRepresentation(2, n_features=4096, min_df=0)
     with dask.config.set({"dspectral.in-memory-bytes": 0}):
         return model.fit(low_rank_counts(200, 4096, 4, block_rows=50)).n_passes_  # one counts frequencies
 
 
 def labelled():
-    X, y, _ = sample_labelled_documents(300, n_words=100, n_labels=6, n_states=4, seed=1)
+    X, y, _ = sample_labeled_documents(300, n_words=100, n_labels=6, n_states=4, seed=1)
     return X, y
 
 

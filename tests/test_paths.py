@@ -68,15 +68,15 @@ def test_models_and_files_of_other_programs_lie_where_a_path_says(written):
     assert dspectral.load(path("model")).n_components_ == 1
     dspectral.write_word2vec(path("words.bin"), ["red"], np.ones((1, 2)))
     assert dspectral.read_word2vec(path("words.bin"))[0] == ["red"]
-    io.write_labelled_text(np.eye(2), path("rows.svm"), np.eye(2), format="svmlight")
-    io.build_labelled_store(path("rows.svm"), path("labeled"), format="svmlight")
+    io.write_labeled_text(np.eye(2), path("rows.svm"), np.eye(2), format="svmlight")
+    io.build_labeled_store(path("rows.svm"), path("labeled"), format="svmlight")
     assert dspectral.open_store(path("labeled")).shape == (2, 2)
     io.write_brown_paths(path("paths.txt"), ["01"], ["red"], [3])
     assert io.read_brown_paths(path("paths.txt"))
     (folder / "two.conll").write_text("red\tA\n")
     assert io.read_conll(path("two.conll"), word_column=1, tag_column=2).words == [["red"]]
     (folder / "two.jsonl").write_text('{"text": "red", "label": "A"}\n')
-    assert next(io.read_labelled_records(path("two.jsonl"))).text == "red"
+    assert next(io.read_labeled_records(path("two.jsonl"))).text == "red"
     io.write_anndata(dspectral.open_store(path("labeled")), path("rows.h5ad"))
     assert dspectral.open_store(path("rows.h5ad")).shape == (2, 2)
     io.write_embedding(path("rows.h5ad"), dspectral.PCA(1).fit(np.eye(2)), np.ones((2, 1)))

@@ -24,12 +24,12 @@ from sklearn.svm import LinearSVC
 import dspectral
 from dspectral import HybridLSI, NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, load, save
 from dspectral.persistence import models
-from dspectral.persistence.models import import_all, named
+from dspectral.persistence.models import find_class, import_all
 from dspectral.store import arrays
 from dspectral.store.array_files import group_metadata
-from dspectral.store.arrays import read_record, write_record
+from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
-from dspectral.store.lock import locked
+from dspectral.store.lock import hold_write_lock
 from dspectral.summary_files import _resolve_container
 from dspectral.text.tokenizers import Tokenizer
 from tests.strategies import zipf_counts
@@ -176,8 +176,8 @@ def test_no_name_of_any_module_that_can_be_imported_makes_anything_run():
         paths += [f"{name}:{a}" for a, of in found.items() if getattr(of, "__module__", "") != name]
     doors = (
         _resolve_container,
-        lambda name: named(name.replace(":", "."), (), ""),
-        lambda name: Tokenizer(name).resolved(),
+        lambda name: find_class(name.replace(":", "."), (), ""),
+        lambda name: Tokenizer(name).resolve(),
     )
     taken = []
     for path, door in product(paths, doors):
@@ -315,11 +315,11 @@ def test_a_random_state_outside_of_its_key_is_refused(path, mine, kind, position
 
 def edited(path, change):
     where = Location(path)
-    record = read_record(where)
+    record = read_stored_group(where)
     arrays = [record.array(i) for i in range(record.attributes.get("n", 100)) if exists(path, i)]
     head = json.loads(json.dumps(record.attributes["dspectral_model"]))
     change(head, arrays)
-    write_record(where, {"dspectral_model": head}, arrays)
+    write_stored_group(where, {"dspectral_model": head}, arrays)
 
 
 def exists(path, number):
@@ -437,7 +437,7 @@ def test_only_the_generation_that_was_read_is_removed(path, pca):
 def test_arrays_that_a_killed_save_left_are_removed_by_the_next(path, pca, monkeypatch):
     save(pca, path)
     with monkeypatch.context() as patched:
-        patched.setattr(arrays, "digest_of", None)  # arrays are written, and the root is not
+        patched.setattr(arrays, "compute_digest", None)  # arrays are written, and the root is not
         with pytest.raises(TypeError):
             save(pca, path, overwrite=True)
     assert "arrays-0001" in Location(path).names()
@@ -446,15 +446,15 @@ def test_arrays_that_a_killed_save_left_are_removed_by_the_next(path, pca, monke
 
 
 def test_a_saver_waits_for_another_one_and_is_told_of_it_after_a_while(path, pca, monkeypatch):
-    where = Location.of(path)
+    where = Location.from_url(path)
     monkeypatch.setattr(models, "WAIT_SECONDS", 0.1)
-    with locked(where), pytest.raises(StoreError, match=re.escape(path)):
+    with hold_write_lock(where), pytest.raises(StoreError, match=re.escape(path)):
         save(pca, path)
     monkeypatch.setattr(models, "WAIT_SECONDS", 60.0)
     holding = threading.Event()
 
     def hold():
-        with locked(where):
+        with hold_write_lock(where):
             holding.set()
             time.sleep(0.2)
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import dspectral
 from dspectral import keep, write_counts
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from tests.contracts import CASES
 
@@ -47,7 +47,7 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
     passes = []
     for _ in range(2):
         heard = []
-        with listening(heard.append), keep(tmp_path / "kept"):
+        with event_listener(heard.append), keep(tmp_path / "kept"):
             assert same(vars(fit()), expected)
         passes.append(
             [event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED]

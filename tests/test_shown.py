@@ -12,7 +12,7 @@ from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.spectrum import Certificate
 from dspectral.html import card, number, spectrum_picture
-from dspectral.inputs.fitted_facts import fitted_card
+from dspectral.inputs.fitted_facts import render_fitted_card
 from dspectral.store import StoreError
 from tests.contracts import CASES
 
@@ -77,7 +77,12 @@ def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
 
 
 @pytest.mark.parametrize(
-    "value", [Certificate(2.0, 0.125), FrequentDirections.of(np.eye(5), size=3), Moments.of(np.eye(3))]
+    "value",
+    [
+        Certificate(2.0, 0.125),
+        FrequentDirections.from_block(np.eye(5), size=3),
+        Moments.from_block(np.eye(3)),
+    ],
 )
 def test_summaries_and_certificates_show_what_they_bound(value):
     page = Page(value._repr_html_())
@@ -97,7 +102,7 @@ def test_every_estimator_shows_the_diagram_and_once_fitted_what_it_has_learned(n
     model = case.make()
     plain = model._repr_html_()
     assert "fitted_" not in plain
-    assert fitted_card(model) == ""
+    assert render_fitted_card(model) == ""
     X, y = case.data()
     model.fit(X, y)
     monkeypatch.setattr(dask, "compute", _refused)
@@ -107,9 +112,9 @@ def test_every_estimator_shows_the_diagram_and_once_fitted_what_it_has_learned(n
     bundle = model._repr_mimebundle_()
     assert bundle["text/html"].count("sk-estimator") == html.count("sk-estimator")
     if name != "NgramHashing":  # nothing to learn
-        page = Page(fitted_card(model))
+        page = Page(render_fitted_card(model))
         assert f"{name}, fitted" in page.text
-        assert fitted_card(model) in html
+        assert render_fitted_card(model) in html
         assert "script" not in page.tags
         if name == "EMHMM":
             first, last = (number(model.log_likelihoods_[i]) for i in (0, -1))
@@ -127,7 +132,7 @@ def test_names_that_are_code_are_shown_as_text():
     X, y = CASES["LocalLSI"].data()
     model.fit(X, np.where(y == "even", HOSTILE, "odd"))
     for html in (
-        fitted_card(model),
+        render_fitted_card(model),
         card(HOSTILE, [(HOSTILE, HOSTILE)]),
         spectrum_picture([1.0], what=HOSTILE),
     ):

@@ -552,7 +552,7 @@ def intents(folder: Path) -> Iterator[Case]:
     store = public("build_store")(text_file(folder), str(folder / "sent"), hashing=hashing, block_bytes=2000)
     models = {
         "text": sent(texts),
-        "store": sent(store, min_document_frequency=1),
+        "store": sent(store, min_df=1),
         "gram": sent(texts, solver="gram", weight=0.5),
         "krylov": sent(texts, solver="krylov", n_passes=3, random_state=2),
     }
@@ -668,11 +668,11 @@ def generators(_: Path) -> Iterator[Case]:
         "brown_model_sentences": dataset("brown_model_sentences")(60, seed=3),
         "gaussian_rows": dataset("gaussian_rows")(70, 5, block_rows=30, seed=2),
         "low_rank_counts": dataset("low_rank_counts")(70, 40, 3, exponent=0.8, block_rows=30, seed=2),
-        "topic_parameters": dataset("topic_parameters")(40, 3),
-        "labelled_counts": dataset("labelled_counts")(70, 40, 8, 3, block_rows=30, seed=2),
+        "make_topic_parameters": dataset("make_topic_parameters")(40, 3),
+        "labeled_counts": dataset("labeled_counts")(70, 40, 8, 3, block_rows=30, seed=2),
         "refinement_sequences": dataset("refinement_sequences")(90, block_sequences=40, seed=2),
         "state_parameters": parameters,
-        "sample_labelled_documents": dataset("sample_labelled_documents")(50, parameters=parameters, seed=4),
+        "sample_labeled_documents": dataset("sample_labeled_documents")(50, parameters=parameters, seed=4),
     }
     for name, value in drawn.items():
         yield f"data {name}", {"drawn": digest(value)}
@@ -712,7 +712,7 @@ def reports(folder: Path) -> Iterator[Case]:
             "--plain",
         ],
         "lsi_classification": _classification(folder),
-        "multilabel": ["--train", _labelled_lines(folder), "--n-states", "3"],
+        "multilabel": ["--train", _labeled_lines(folder), "--n-states", "3"],
         "pos_induction": ["--corpus", _tagged_lines(folder), "--n-states", "4"],
         "word_embeddings": _word_lists(folder),
     }
@@ -734,7 +734,7 @@ def _classification(folder: Path) -> list[str]:
     return [*files, *asked.split(), *more.split()]
 
 
-def _labelled_lines(folder: Path) -> str:
+def _labeled_lines(folder: Path) -> str:
     """Write documents with several labels in the form of the extreme classification repository."""
     rows, _, several = counted(300)
     lines = [f"{rows.shape[0]} {rows.shape[1]} {several.shape[1]}"]

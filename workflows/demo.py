@@ -34,14 +34,14 @@ def main(argv: list[str] | None = None) -> None:
         # Texts lie sorted by label, which what is learned from them must not know.
         shuffle = np.random.default_rng(arguments.seed).permutation
         train = train.at(shuffle(len(train.texts)))
-        others = [found.unlabelled_texts[i] for i in shuffle(len(found.unlabelled_texts))]
+        others = [found.unlabeled_texts[i] for i in shuffle(len(found.unlabeled_texts))]
         test = Labelled(found.test_texts, np.asarray(found.test_labels))
         with run.measure("count the unlabelled text"):
             hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
             texts = Texts([*train.texts, *others])
             counts = build_store(texts, f"{scratch}/unlabelled.zarr", hashing=hashing, block_bytes=1 << 18)
         full = classify(run, Task("standard library", train, test, counts))
-        for query, neighbours in nearest(full, found.unlabelled_texts, QUERIES):
+        for query, neighbours in nearest(full, found.unlabeled_texts, QUERIES):
             run.note(f"nearest to “{query}”: " + "; ".join(f"“{text}”" for text in neighbours))
 
 

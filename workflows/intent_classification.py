@@ -37,7 +37,7 @@ from ._parts.labelled_texts import read_one_label
 
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
 """Candidates of the cross-validation; `none` also tries C=10."""
-METHODS = ("auto", *SentenceRepresentation.halves, "sent+")
+METHODS = ("auto", *SentenceRepresentation.half_kinds, "sent+")
 """Methods that use unlabeled text; `sent` and `sent+` are always fitted."""
 
 
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     """Learn, classify, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        (train, others), (test, unlabelled) = (read_labelled(arguments, side) for side in ("train", "test"))
+        (train, others), (test, unlabelled) = (read_labeled(arguments, side) for side in ("train", "test"))
         unseen = not_learned(([intent] for intent in test.intents.tolist()), train.intents.tolist())
         note_not_learned(run, unseen, len(unlabelled))
         # Files are often sorted by intent, which the representation must not use.
@@ -126,7 +126,7 @@ def fit_methods(
     choice = models["sent"].choice_
     plus = IntentClassifier(learned, plus=True, C=choice.C, weights=choice.weight)
     plus = scores.fit("sent+", train, plus, [part])
-    for half in SentenceRepresentation.halves:
+    for half in SentenceRepresentation.half_kinds:
         if half != "sent" and method in ("auto", half):
             models[half] = scores.fit(half, train, with_choices(learned, IntentRecipe(half)), [part])
     if method == "auto":
@@ -188,7 +188,7 @@ def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str)
     return store
 
 
-def read_labelled(arguments: argparse.Namespace, side: str) -> tuple[Labelled, list[str]]:
+def read_labeled(arguments: argparse.Namespace, side: str) -> tuple[Labelled, list[str]]:
     """Read the sentences of `train` or `test` with an intent, and the texts of those without."""
     path: str = getattr(arguments, side)
     texts, intents = read_one_label(path, [arguments.label] if arguments.label else ["intent", "label"])

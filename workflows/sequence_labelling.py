@@ -17,7 +17,7 @@ import numpy as np
 
 import dspectral
 from dspectral import RefinementHMM, RefinementRecipe
-from dspectral.inputs import as_labelled
+from dspectral.inputs import as_labeled_corpus
 from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form import form
@@ -199,7 +199,7 @@ def score(run: form.Run, task: Task, method: Method, scores: dict[str, dict[str,
 def fitted(model: RefinementHMM, task: Task, *, head: bool = False) -> RefinementHMM:
     """Fit the training side, or (to compile) its first strings."""
     side = Side(task.train.tokens[:20], task.train.labels[:20]) if head else task.train
-    model.fit(as_labelled(side.tokens, side.labels))
+    model.fit(as_labeled_corpus(side.tokens, side.labels))
     if head:
         model.predict(side.tokens[:2])
     return model

@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
                 summary, seconds = timed(partial(sketch, rows, batches, arguments), arguments.repeats)
             run.passes += 1
             values = {
-                "error": float(np.linalg.norm(exact - Moments.of(summary.sketch).gram, 2)),
+                "error": float(np.linalg.norm(exact - Moments.from_block(summary.sketch).gram, 2)),
                 "certificate": summary.error,
                 "bound": bound(energy, arguments),
                 "seconds": seconds,
@@ -86,7 +86,7 @@ def sketch_store(run: form.Run, store: CountStore) -> None:
     arguments = run.arguments
     if store.left_out:
         run.note(f"Left out of {arguments.store}, as --without asks: {', '.join(store.left_out)}.")
-    of = partial(FrequentDirections.of, size=arguments.sketch_size, shrink=arguments.shrink)
+    of = partial(FrequentDirections.from_block, size=arguments.sketch_size, shrink=arguments.shrink)
     with run.measure("sketch") as used:
         summary = summarize(store, of=of, name="sketch")
     with run.measure("true error"):
@@ -121,7 +121,7 @@ def true_error(store: CountStore, sketch: NDArray[np.floating], seed: int) -> fl
     vectors = np.random.default_rng(seed).standard_normal((sketch.shape[1], 8)).astype(sketch.dtype)
     for _ in range(POWER_STEPS):
         vectors, _ = np.linalg.qr(vectors)
-        product = summarize(store, of=partial(GramProduct.of, factor=vectors), name="product").product
+        product = summarize(store, of=partial(GramProduct.from_block, factor=vectors), name="product").product
         product -= sketch.T @ (sketch @ vectors)
         largest = float(np.linalg.eigvalsh(vectors.T @ product)[-1])
         vectors = product
@@ -132,7 +132,7 @@ def sketch(rows: NDArray[np.float64], batches: int, arguments: argparse.Namespac
     """Sketch the rows in so many blocks, under the scheduler in force."""
     size = -(-len(rows) // batches)
     blocks = da.from_array(rows, chunks=(size, -1), name=False)
-    of = partial(FrequentDirections.of, size=arguments.sketch_size, shrink=arguments.shrink)
+    of = partial(FrequentDirections.from_block, size=arguments.sketch_size, shrink=arguments.shrink)
     if arguments.workers is None and arguments.scheduler is None and batches == 1:
         with dask.config.set(scheduler="sync"):
             return summarize(blocks, of=of, name="sketch")
@@ -210,7 +210,8 @@ def certificates_of_levels(
 ) -> list[float]:
     """Return the largest certificate on each level of the merge tree, as a share of its rows' energy."""
     sketches = [
-        FrequentDirections.of(block, size=arguments.sketch_size, shrink=arguments.shrink) for block in blocks
+        FrequentDirections.from_block(block, size=arguments.sketch_size, shrink=arguments.shrink)
+        for block in blocks
     ]
     found = [max(sketch.error / sketch.energy for sketch in sketches)]
     while len(sketches) > 1:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.linalg.panels import cut_runs
+from dspectral.linalg.panels import split_by_size
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s, Sentences
 
 Context: TypeAlias = Literal["bag", "list", "zones"]
@@ -17,14 +17,14 @@ NEAR = 2
 """Maximum distance in the near zone of ``"zones"``."""
 Sides: TypeAlias = Literal["both", "left", "right"]
 """Sides of a word on which contexts are counted."""
-UNIT = 2.0**20
+WEIGHT_UNIT = 2.0**20
 """Weights are multiples of 1 / UNIT, so sums up to 2**33 are exact in any order."""
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 """De Bruijn sequence, whose 64 windows of six bits are distinct (Leiserson, Prokop and Randall 1998)."""
-PLACES = np.empty(64, dtype=np.uint8)
+BIT_POSITIONS = np.empty(64, dtype=np.uint8)
 """Position of a set bit, by the six leading bits of the product of the bit and ``DE_BRUIJN``."""
 for _bit in range(64):
-    PLACES[((int(DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
+    BIT_POSITIONS[((int(DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
 MAX_PAIRS = 1 << 20
 """Maximum pairs of a token and a context per batch of rows: 12 MB, which the allocator reuses."""
 
@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class ContextSettings(NamedTuple):
-    """Parameters of ``window_of``; ``window`` is the number of words on each side."""
+    """Parameters of ``make_window``; ``window`` is the number of words on each side."""
 
     n_types: int
     window: int
@@ -60,7 +60,7 @@ class ContextSettings(NamedTuple):
 class ContextCounts(NamedTuple):
     """Number of tokens, and counts of contexts of each word type, shape (n_types, n_contexts).
 
-    >>> ContextCounts.of(Sentences.of([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
+    >>> ContextCounts.from_block(Sentences.from_ids([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
            [0., 1., 0.]])
@@ -70,10 +70,10 @@ class ContextCounts(NamedTuple):
     counts: CSRRows
 
     @classmethod
-    def of(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
-        """Count the contexts in one block of sentences; ``rule`` are arguments of ``window_of``."""
-        context_window = window_of(n_types, window, **rule)
-        ((data, indices, indptr),) = count_runs(sentences, n_types, context_window, [(0, n_types)])
+    def from_block(cls, sentences: Sentences, *, n_types: int, window: int, **rule: Any) -> Self:
+        """Count the contexts in one block of sentences; ``rule`` are arguments of ``make_window``."""
+        context_window = make_window(n_types, window, **rule)
+        ((data, indices, indptr),) = count_contexts(sentences, n_types, context_window, [(0, n_types)])
         if len(data) < 2**31:  # same type as `indices`, which SciPy would otherwise copy
             indptr = indptr.astype(np.int32)
         counts = sparse.csr_array((data, indices, indptr), shape=(n_types, context_window.n_columns))
@@ -91,7 +91,7 @@ class ContextCounts(NamedTuple):
         return type(self)(n_tokens, counts)
 
 
-def window_of(
+def make_window(
     n_types: int,
     window: int,
     *,
@@ -100,9 +100,9 @@ def window_of(
     n_contexts: int | None = None,
     sides: Sides = "both",
 ) -> Window:
-    """Return the context window for :func:`count_runs`.
+    """Return the context window for :func:`count_contexts`.
 
-    >>> window_of(9, 3, distance_weighting=True, sides="right").weights.round(2)
+    >>> make_window(9, 3, distance_weighting=True, sides="right").weights.round(2)
     array([1.  , 0.5 , 0.33])
     """
     if n_types < 1:
@@ -123,13 +123,15 @@ def window_of(
         raise ValueError(
             f"window={window} with n_types={n_types} has {n_raw} contexts, but must have fewer than 2**31: reduce one"
         )
-    # Positions from left to right, the order of count_runs.
+    # Positions from left to right, the order of count_contexts.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
-    weights = np.rint(UNIT / distances) / UNIT if distance_weighting else np.ones(left + right)
+    weights = np.rint(WEIGHT_UNIT / distances) / WEIGHT_UNIT if distance_weighting else np.ones(left + right)
     group = np.arange(left + right) if context == "list" else np.where(distances > NEAR, groups - 1, 0)
     first = group * n_types
-    hashed_columns = np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
-    return Window(weights, first, left, right, hashed_columns, n_contexts or n_raw)
+    columns_from_hashing = (
+        np.empty(0, dtype=np.int32) if n_contexts is None else _hash_columns(n_raw, n_contexts)
+    )
+    return Window(weights, first, left, right, columns_from_hashing, n_contexts or n_raw)
 
 
 def _hash_columns(n: int, n_columns: int) -> Int32s:
@@ -142,14 +144,14 @@ def _hash_columns(n: int, n_columns: int) -> Int32s:
 
 
 class RowSums(NamedTuple):
-    """Accumulator of one row: sums, a bitmap ``marks`` of columns with entries, and a bitmap ``tops`` of nonzero marks."""
+    """Accumulator of one row: sums, bitmap ``marks`` of columns with entries, bitmap ``tops`` of nonzero marks."""
 
     sums: Doubles
     marks: NDArray[np.uint64]
     tops: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, n_columns: int) -> "RowSums":
+    def allocate(cls, n_columns: int) -> "RowSums":
         """Return an empty accumulator."""
         n_marks = -(-n_columns // 64)
         return cls(
@@ -180,20 +182,20 @@ def take_row(row: RowSums, data: Doubles, indices: Int32s, end: int) -> int:
         while top:
             lowest = top & (~top + unit)
             top ^= lowest
-            mark = np.uint64(64 * i) + np.uint64(PLACES[(lowest * DE_BRUIJN) >> shift])
+            mark = np.uint64(64 * i) + np.uint64(BIT_POSITIONS[(lowest * DE_BRUIJN) >> shift])
             bits = row.marks[mark]
             row.marks[mark] = 0
             while bits:
                 lowest = bits & (~bits + unit)
                 bits ^= lowest
-                column = mark * np.uint64(64) + np.uint64(PLACES[(lowest * DE_BRUIJN) >> shift])
+                column = mark * np.uint64(64) + np.uint64(BIT_POSITIONS[(lowest * DE_BRUIJN) >> shift])
                 indices[end], data[end] = column, row.sums[column]
                 row.sums[column] = 0.0
                 end += 1
     return end
 
 
-def count_runs(
+def count_contexts(
     sentences: Sentences, n_types: int, window: Window, runs: Sequence[tuple[int, int]]
 ) -> Iterator[CSRParts]:
     """Yield the context counts of each range of word types."""
@@ -201,16 +203,16 @@ def count_runs(
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise ValueError(f"a sentence has word type {wrong}, but types must be from 0 to {n_types - 1}")
-    tokens = Tokens(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
+    tokens = TokensByType(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
-    row = RowSums.of(window.n_columns)
+    row = RowSums.allocate(window.n_columns)
     for first, last in runs:
         # In small batches of rows, so that the allocator reuses memory.
-        ranges = [(first + a, first + b) for a, b in cut_runs(tokens.n_pairs[first:last], MAX_PAIRS)]
+        ranges = [(first + a, first + b) for a, b in split_by_size(tokens.n_pairs[first:last], MAX_PAIRS)]
         yield _concatenate_rows([_count(ids, tokens, a, b, window.left, arrays, row) for a, b in ranges])
 
 
-class Tokens(NamedTuple):
+class TokensByType(NamedTuple):
     """Tokens of a block grouped by type: positions in the text, and the start of each type.
 
     Shapes: `extents` (n_tokens, 2), the window size left and right within the sentence; `n_pairs` (n_types,), the
@@ -241,7 +243,7 @@ def _concatenate_rows(parts: list[CSRParts]) -> CSRParts:
 @compiled
 def _count(
     ids: Int32s,
-    tokens: Tokens,
+    tokens: TokensByType,
     start: int,
     stop: int,
     left: int,
@@ -277,7 +279,7 @@ def _count(
 def _tokens_by_type(
     ids: Int32s, offsets: Int64s, n_types: int, left: int, right: int
 ) -> tuple[Int64s, Int32s, Int64s, Int64s]:
-    """Return the fields of ``Tokens``."""
+    """Return the fields of ``TokensByType``."""
     starts = np.zeros(n_types + 1, dtype=np.int64)
     for token in range(ids.size):
         starts[ids[token] + 1] += 1

@@ -1,8 +1,8 @@
 """Compress rows of counts to about two bytes per entry, and sum them over blocks of sentences.
 
-A piece holds some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the gaps
-between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes. Gaps and
-sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of weights; 0
+A piece holds some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the
+gaps between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes. Gaps
+and sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of weights; 0
 marks a rare value.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.cooccurrence.contexts import UNIT, CSRParts, RowSums, add_to_row, take_row
+from dspectral.cooccurrence.contexts import WEIGHT_UNIT, CSRParts, RowSums, add_to_row, take_row
 from dspectral.types import Doubles, Int32s, Int64s
 
 N_CODES = 256
@@ -22,7 +22,7 @@ N_HEADER_NUMBERS = 3
 """Number of integers in the header of a piece."""
 
 
-class Coding(NamedTuple):
+class ByteCoding(NamedTuple):
     """Codes of frequent values: ``codes[value / quantum]``, or 0, and the value of each code."""
 
     values: Doubles
@@ -30,19 +30,19 @@ class Coding(NamedTuple):
     quantum: float
 
     @classmethod
-    def of(cls, weights: Doubles) -> "Coding":
+    def from_weights(cls, weights: Doubles) -> "ByteCoding":
         """Return the coding for sums of weights.
 
-        >>> Coding.of(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
+        >>> Coding.from_weights(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
         """
         return _build_coding(np.asarray(weights, dtype=np.float64).tobytes())
 
 
 @lru_cache(maxsize=16)
-def _build_coding(weights: bytes) -> Coding:
+def _build_coding(weights: bytes) -> ByteCoding:
     """Return the coding for weights, cached because it takes about 10 ms."""
-    whole = np.rint(np.frombuffer(weights) * UNIT).astype(np.int64)
+    whole = np.rint(np.frombuffer(weights) * WEIGHT_UNIT).astype(np.int64)
     divisor = max(1, int(np.gcd.reduce(whole)))
     terms = np.unique(whole[whole > 0]) // divisor
     sums_coded, sums = np.empty(0, dtype=np.int64), terms
@@ -51,12 +51,12 @@ def _build_coding(weights: bytes) -> Coding:
         sums = np.unique(sums[: N_CODES - 1, None] + terms)
     sums_coded = sums_coded[: N_CODES - 1]
     values, codes = np.zeros(N_CODES), np.zeros(1 + sums_coded.max(initial=0), dtype=np.uint8)
-    values[1 : 1 + len(sums_coded)] = sums_coded * (divisor / UNIT)
+    values[1 : 1 + len(sums_coded)] = sums_coded * (divisor / WEIGHT_UNIT)
     codes[sums_coded] = np.arange(1, 1 + len(sums_coded))
-    return Coding(read_only(values), read_only(codes), divisor / UNIT)
+    return ByteCoding(read_only(values), read_only(codes), divisor / WEIGHT_UNIT)
 
 
-def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
+def pack_rows(rows: CSRParts, coding: ByteCoding) -> NDArray[np.uint8]:
     """Return rows of counts as a piece, of at most 14 bytes per entry, typically about two."""
     data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
     sizes = _measure_rows(data, indices, indptr, coding)
@@ -70,8 +70,8 @@ def packed_rows(rows: CSRParts, coding: Coding) -> NDArray[np.uint8]:
     return piece.view(np.uint8)
 
 
-def sum_of_packed(
-    before: CSRParts, pieces: Int64s, starts: Int64s, coding: Coding, capacity: int, row: RowSums
+def sum_packed_rows(
+    before: CSRParts, pieces: Int64s, starts: Int64s, coding: ByteCoding, capacity: int, row: RowSums
 ) -> CSRParts:
     """Add pieces of the same rows to sums, exactly in any order. Memory: 12 bytes per entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
@@ -138,7 +138,7 @@ def _read_varint(content: NDArray[np.uint8], position: np.uint64) -> tuple[np.ui
 
 
 @compiled
-def _get_code(value: float, coding: Coding) -> int:
+def _get_code(value: float, coding: ByteCoding) -> int:
     # Values are multiples of the quantum; adding 0.5 removes the rounding error of the quotient.
     multiple = np.int64(value / coding.quantum + 0.5) if value < coding.codes.size * coding.quantum else 0
     code = coding.codes[multiple] if multiple < coding.codes.size else 0
@@ -146,7 +146,7 @@ def _get_code(value: float, coding: Coding) -> int:
 
 
 @compiled
-def _measure_rows(data: Doubles, indices: Int32s, indptr: Int64s, coding: Coding) -> Int64s:
+def _measure_rows(data: Doubles, indices: Int32s, indptr: Int64s, coding: ByteCoding) -> Int64s:
     """Return the numbers of entries, gap bytes, rare values and size bytes."""
     totals = np.zeros(4, dtype=np.int64)
     for i in range(indptr.size - 1):
@@ -169,7 +169,7 @@ def _pack(
     data: Doubles,
     indices: Int32s,
     indptr: Int64s,
-    coding: Coding,
+    coding: ByteCoding,
     content: NDArray[np.uint8],
     numbers: Doubles,
     section_starts: Int64s,
@@ -208,7 +208,7 @@ def _add_pieces(
     content: NDArray[np.uint8],
     numbers: Doubles,
     section_starts: Int64s,
-    coding: Coding,
+    coding: ByteCoding,
     capacity: int,
     row: RowSums,
 ) -> CSRParts:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from dspectral.linalg.panels import cut_runs
+from dspectral.linalg.panels import split_by_size
 from dspectral.linalg.sparse_products import divide_entries
 from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, IntArray, format_value
 
@@ -36,7 +36,7 @@ class ContextScaling(NamedTuple):
     total: float
 
     @classmethod
-    def of(
+    def from_column_sums(
         cls,
         column_sums: Doubles,
         *,
@@ -58,7 +58,7 @@ class ContextScaling(NamedTuple):
             smoothed *= total / smoothed.sum() if total else 1.0
         chosen = cls(transform, scaling, smoothed, total)
         with np.errstate(over="ignore"):
-            largest = float(chosen.transformed(np.array([total]))[0])
+            largest = float(chosen.transform_counts(np.array([total]))[0])
         if largest > LARGEST:
             raise ValueError(
                 f"count_transform={transform!r} maps the sum of counts {total:g} to {largest:.3g}, but the result must "
@@ -74,22 +74,22 @@ class ContextScaling(NamedTuple):
 
     def apply(self, rows: CSRRows) -> CSRRows:
         """Transform and scale rows of counts, shape (n, n_contexts)."""
-        sums = self.transformed(np.asarray(rows.sum(axis=1, dtype=np.float64)))
+        sums = self.transform_counts(np.asarray(rows.sum(axis=1, dtype=np.float64)))
         by_row, by_column = np.ones(len(sums)), np.empty(0)
         # Rows and columns with sum 0 have no entries; 1 avoids NaN.
         if self.scaling in ("cca", "reg", "ppmi"):
             by_row = np.where(sums > 0, sums, 1.0)
         if self.scaling in ("cca", "ppmi"):
-            columns = self.transformed(self.columns)
+            columns = self.transform_counts(self.columns)
             by_column = np.where(columns > 0, columns, 1.0)
         if self.scaling == "cca":
             by_row, by_column = np.sqrt(by_row), np.sqrt(by_column)
-        factor = float(self.transformed(np.array([self.total]))[0])
+        factor = float(self.transform_counts(np.array([self.total]))[0])
         data = np.empty(rows.nnz, dtype=self.dtype)
         # In batches of rows whose float64 entries fit the cache.
-        for start, stop in cut_runs(np.diff(rows.indptr), CACHED_ENTRIES):
+        for start, stop in split_by_size(np.diff(rows.indptr), CACHED_ENTRIES):
             first, last = int(rows.indptr[start]), int(rows.indptr[stop])
-            values = self.transformed(rows.data[first:last])
+            values = self.transform_counts(rows.data[first:last])
             divide_entries(values, rows, start, by_row, by_column)
             if self.scaling == "ppmi":
                 # `where` avoids log(0) at explicit zeros.
@@ -103,7 +103,7 @@ class ContextScaling(NamedTuple):
             scaled.eliminate_zeros()
         return scaled
 
-    def transformed(self, values: FloatArray | IntArray) -> Doubles:
+    def transform_counts(self, values: FloatArray | IntArray) -> Doubles:
         """Return transformed counts, or transformed sums of counts."""
         values = np.asarray(values, dtype=np.float64)
         if self.transform == "none":
@@ -127,6 +127,6 @@ def check_transform(transform: CountTransform) -> None:
         )
 
 
-def most_entries(counts: Int64s, *, n_positions: int, n_contexts: int) -> Int64s:
+def bound_entries(counts: Int64s, *, n_positions: int, n_contexts: int) -> Int64s:
     """Return an upper bound on the number of distinct contexts of each word type with ``counts`` tokens."""
     return np.minimum(counts * n_positions, n_contexts)

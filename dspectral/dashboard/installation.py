@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dask
 
 from dspectral.engine.around.cluster import query
-from dspectral.engine.around.context import client_in_force
+from dspectral.engine.around.context import current_client
 
 if TYPE_CHECKING:
     from distributed import Client, Scheduler, Worker
@@ -46,7 +46,7 @@ def show_dashboard(client: "Client | None" = None) -> str | None:
     ...     print(show_dashboard(client))
     http://127.0.0.1:41907/spectral
     """
-    asked: Any = client_in_force() if client is None else client
+    asked: Any = current_client() if client is None else client
     if asked is None:
         raise ValueError("client is None, and no client is in force: make one by distributed.Client()")
     if asked.asynchronous:

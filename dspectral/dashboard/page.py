@@ -17,8 +17,8 @@ from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dspectral.engine.around.events import format_pass_number
-from dspectral.html import number, size_of
-from dspectral.watch.record import FitHistory, FitState, PassState
+from dspectral.html import format_bytes, number
+from dspectral.watch.history import FitHistory, FitState, PassState
 
 BLUE, ORANGE, GRAY = "#3b78c2", "#e07b00", "#57606a"
 HEIGHT = 210
@@ -99,10 +99,10 @@ def _make_chips(members: list[FitState], root: FitState, one: PassState | None) 
         chips.append(("certificate", f"{root.bounds.points[-1][1]:.3g} of the energy", ""))
     if root.is_running and root.memory is not None:
         processes, interpreters, memory_bound = root.memory
-        text = size_of(processes)
+        text = format_bytes(processes)
         if interpreters is not None:
-            text += f", {size_of(max(0, processes - interpreters))} beyond their interpreters"
-            text += "" if memory_bound is None else f" (by the law up to {size_of(memory_bound)})"
+            text += f", {format_bytes(max(0, processes - interpreters))} beyond their interpreters"
+            text += "" if memory_bound is None else f" (by the law up to {format_bytes(memory_bound)})"
         chips.append(("workers", text, ""))
     return chips
 

@@ -12,7 +12,7 @@ from tornado.ioloop import IOLoop, PeriodicCallback
 
 from dspectral.engine.around.events import TOPIC
 from dspectral.engine.around.progress import DONE_STATES
-from dspectral.watch.record import FitHistory, FitState, PassState, WorkerMemory
+from dspectral.watch.history import FitHistory, FitState, PassState, WorkerMemory
 
 NAME = "dspectral-dashboard"
 """Name of the plugin on the scheduler."""

@@ -4,17 +4,17 @@ from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.datasets.counts import low_rank_counts
 from dspectral.datasets.dense import gaussian_rows
 from dspectral.datasets.hidden_markov import anchor_sentences, refinement_sequences
-from dspectral.datasets.labelled_documents import labelled_counts, sample_labelled_documents, state_parameters
+from dspectral.datasets.labeled_documents import labeled_counts, sample_labeled_documents, state_parameters
 from dspectral.datasets.standard_library import standard_library_documents, standard_library_intents
 
 __all__ = [
     "anchor_sentences",
     "brown_model_sentences",
     "gaussian_rows",
-    "labelled_counts",
+    "labeled_counts",
     "low_rank_counts",
     "refinement_sequences",
-    "sample_labelled_documents",
+    "sample_labeled_documents",
     "standard_library_documents",
     "standard_library_intents",
     "state_parameters",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.random_blocks import checked_seed
+from dspectral.datasets.random_blocks import check_seed
 from dspectral.inputs.parameters import RandomState
 
 
@@ -50,7 +50,7 @@ def brown_model_sentences(
             raise ValueError(f"{name}={value} must be at least 1")
     if n_words < n_classes:
         raise ValueError(f"n_words={n_words} must be at least {n_classes}, the number of classes")
-    seed = checked_seed(seed)
+    seed = check_seed(seed)
     # The model has its own random stream, so it does not depend on the number of sentences.
     model = np.random.default_rng([seed, 0])
     transitions = model.dirichlet(np.full(n_classes, 0.5), size=n_classes)

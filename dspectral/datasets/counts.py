@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.random_blocks import checked_seed, random_rows
+from dspectral.datasets.random_blocks import check_seed, random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
 
@@ -19,7 +19,7 @@ TOPICS_PER_ROW = 3
 class TopicParameters(NamedTuple):
     """Distributions of :func:`low_rank_counts`; ``noise`` is the proportion of words from the background.
 
-    Shapes: `topics` (n_components, n_columns), `popularity` (n_components,), `background` (n_columns,).
+    Shapes: `topics` (n_components, n_columns), `topic_popularity` (n_components,), `background` (n_columns,).
     """
 
     topics: CSRRows
@@ -27,7 +27,7 @@ class TopicParameters(NamedTuple):
     background: NDArray[np.float64]
     noise: float
 
-    def expected_columns(self) -> NDArray[np.float64]:
+    def expected_column_frequencies(self) -> NDArray[np.float64]:
         """Return the probability of each column for a word of a random row, shape (n_columns,)."""
         topical: NDArray[np.float64] = self.topics.T @ self.popularity
         return self.noise * self.background + (1.0 - self.noise) * topical
@@ -94,13 +94,13 @@ def low_rank_counts(
         n_rows=n_rows,
         n_columns=n_columns,
         block_rows=block_rows,
-        seed=checked_seed(seed),
+        seed=check_seed(seed),
         meta=meta,
         name="low-rank-counts",
     )
 
 
-def topic_parameters(
+def make_topic_parameters(
     n_columns: int, n_components: int, *, noise: float = 0.3, exponent: float = 1.0
 ) -> TopicParameters:
     """Return the distributions of :func:`low_rank_counts` for the same parameters."""
@@ -110,7 +110,7 @@ def topic_parameters(
     weights = np.tile(_zipf(depth, exponent), n_components)
     offsets = depth * np.arange(n_components + 1)
     topics = sparse.csr_array((weights, columns.ravel(), offsets), shape=(n_components, n_columns))
-    return TopicParameters(topics, popularity(n_components), _zipf(n_columns, exponent), noise)
+    return TopicParameters(topics, topic_popularity(n_components), _zipf(n_columns, exponent), noise)
 
 
 def _check(n_columns: int, n_components: int, noise: float, exponent: float) -> None:
@@ -141,8 +141,8 @@ def _draw_counts(
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
     depth = n_columns // n_components
-    columns[topical] = topics[topical] + n_components * zipf_rank(uniform[topical], depth, exponent)
-    columns[~topical] = zipf_rank(uniform[~topical], n_columns, exponent)
+    columns[topical] = topics[topical] + n_components * draw_zipf_ranks(uniform[topical], depth, exponent)
+    columns[~topical] = draw_zipf_ranks(uniform[~topical], n_columns, exponent)
     return count_cells(rows, columns, (n_rows, n_columns))
 
 
@@ -151,7 +151,7 @@ def _draw_topics(
 ) -> NDArray[np.int64]:
     """Draw the topics and mixture weights of every row, then a topic for every word."""
     # Inverse transform sampling uses the same number of draws for any parameters.
-    bounds = np.cumsum(popularity(n_components))[:-1]
+    bounds = np.cumsum(topic_popularity(n_components))[:-1]
     topics = np.searchsorted(bounds, generator.random((n_rows, TOPICS_PER_ROW)), side="right")
     weights = generator.exponential(size=(n_rows, TOPICS_PER_ROW))  # scaled to sum 1: uniform on the simplex
     shares = np.cumsum(weights, axis=1) / weights.sum(axis=1, keepdims=True)
@@ -162,7 +162,7 @@ def _draw_topics(
     return topics[rows, choice]
 
 
-def popularity(n_components: int) -> NDArray[np.float64]:
+def topic_popularity(n_components: int) -> NDArray[np.float64]:
     """Return the probability of each topic j, proportional to ``1 / sqrt(j + 1)``."""
     weights: NDArray[np.float64] = 1.0 / np.sqrt(np.arange(1.0, n_components + 1))
     weights /= weights.sum()
@@ -177,7 +177,7 @@ def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
     return probabilities
 
 
-def zipf_rank(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
+def draw_zipf_ranks(uniform: NDArray[np.float64], n: int, exponent: float) -> NDArray[np.int64]:
     """Return ranks distributed as :func:`_zipf` for uniform numbers, by inverse transform sampling."""
     # The inverse distribution function of the density x^-exponent on [1, n + 1] has a closed form.
     if exponent == 1:

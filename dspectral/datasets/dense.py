@@ -7,7 +7,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dspectral.datasets.random_blocks import checked_seed, random_rows
+from dspectral.datasets.random_blocks import check_seed, random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import FloatArray
 
@@ -49,7 +49,7 @@ def gaussian_rows(
         n_rows=n_rows,
         n_columns=n_columns,
         block_rows=block_rows,
-        seed=checked_seed(seed),
+        seed=check_seed(seed),
         meta=np.empty((0, 0), dtype=dtype),
         name="gaussian-rows",
     )

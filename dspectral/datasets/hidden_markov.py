@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.datasets.random_blocks import block_generator, block_sizes, checked_seed
+from dspectral.datasets.random_blocks import block_generator, block_sizes, check_seed
 from dspectral.engine import Blocks
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.hmm.chain import HiddenMarkov
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.types import LabeledSentences, Sentences
 
 
 def draw_sequences(
@@ -109,8 +109,8 @@ def anchor_sentences(
         raise ValueError(
             f"anchor_share={anchor_share} must be between 0 and 1, and mean_length={mean_length} at least 1"
         )
-    seed = checked_seed(seed)  # once, since the model and its blocks share the seed
-    model = anchor_model(n_states, n_types, mean_length, anchor_share, seed)
+    seed = check_seed(seed)  # once, since the model and its blocks share the seed
+    model = draw_anchor_model(n_states, n_types, mean_length, anchor_share, seed)
     sizes = block_sizes(n_sentences, block_sentences)
     blocks = Blocks(partial(draw_sentences, model=model, seed=seed), list(enumerate(sizes)))
     # Counting draws every block, one at a time.
@@ -120,7 +120,7 @@ def anchor_sentences(
     return AnchorStream(["<?>", *(f"w{i}" for i in range(1, n_types + 1))], counts, blocks, model)
 
 
-def anchor_model(
+def draw_anchor_model(
     n_states: int, n_types: int, mean_length: float, anchor_share: float, seed: int
 ) -> HiddenMarkov:
     """Draw parameters with distinct transitions, an anchor for each state, and other words in all states."""
@@ -141,7 +141,7 @@ def draw_sentences(item: tuple[int, int], *, model: HiddenMarkov, seed: int) -> 
     return Sentences(ids, offsets)
 
 
-class LabelledStream(NamedTuple):
+class LabeledStream(NamedTuple):
     """Corpus of lazily drawn blocks of labeled sequences, and the true model.
 
     `words, labels`: integer types and labels, type 0 is never drawn; `bounds` (n_labels + 1,): label ``a`` has the
@@ -164,7 +164,7 @@ def refinement_sequences(
     mean_length: float = 20.0,
     block_sequences: int = 1000,
     seed: RandomState = 0,
-) -> LabelledStream:
+) -> LabeledStream:
     """Draw a refinement HMM and labeled sequences from it.
 
     Parameters
@@ -186,7 +186,7 @@ def refinement_sequences(
 
     Returns
     -------
-    LabelledStream
+    LabeledStream
         Corpus for :class:`~dspectral.RefinementHMM`. Type 0, for out-of-vocabulary tokens, is never drawn.
 
     Examples
@@ -205,16 +205,16 @@ def refinement_sequences(
     ):
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
-    seed = checked_seed(seed)  # once, since the model and its blocks share the seed
+    seed = check_seed(seed)  # once, since the model and its blocks share the seed
     # Hidden state s belongs to label s // n_refinements.
-    model = refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
+    model = draw_refinement_model(n_labels * n_refinements, n_types, mean_length, seed)
     read = partial(draw_block, model=model, n_refinements=n_refinements, seed=seed)
     bounds = np.arange(0, n_labels * n_refinements + 1, n_refinements)
     blocks = Blocks(read, list(enumerate(block_sizes(n_sequences, block_sequences))))
-    return LabelledStream(list(range(n_types + 1)), list(range(n_labels)), blocks, model, bounds)
+    return LabeledStream(list(range(n_types + 1)), list(range(n_labels)), blocks, model, bounds)
 
 
-def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int) -> HiddenMarkov:
+def draw_refinement_model(n_states: int, n_types: int, mean_length: float, seed: int) -> HiddenMarkov:
     """Draw parameters with well-separated refinements: sparse emissions and distinct transitions."""
     # Dirichlet parameters below 1 concentrate the mass on few entries.
     rng = np.random.default_rng(seed)
@@ -227,7 +227,7 @@ def refinement_model(n_states: int, n_types: int, mean_length: float, seed: int)
 
 def draw_block(
     item: tuple[int, int], *, model: HiddenMarkov, n_refinements: int, seed: int
-) -> LabelledSentences:
+) -> LabeledSentences:
     """Draw one block; ``item`` is its number and its number of sequences."""
     ids, states, offsets = draw_sequences(model, item[1], block_generator(seed, item[0]))
-    return LabelledSentences(ids, (states // n_refinements).astype(np.int32), offsets)
+    return LabeledSentences(ids, (states // n_refinements).astype(np.int32), offsets)

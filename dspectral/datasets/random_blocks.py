@@ -49,7 +49,7 @@ def block_generator(seed: int, block: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(block,))))
 
 
-def checked_seed(seed: RandomState) -> int:
+def check_seed(seed: RandomState) -> int:
     """Return an integer seed for a seed of any type."""
     if isinstance(seed, Integral):
         return check_integer("seed", seed, at_least=0)

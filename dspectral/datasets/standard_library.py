@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dspectral.datasets.random_blocks import checked_seed
+from dspectral.datasets.random_blocks import check_seed
 from dspectral.inputs.parameters import RandomState
 from dspectral.paths import expand_path
 
@@ -26,7 +26,7 @@ MIN_WORDS = 4
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-class LabelledDocuments(NamedTuple):
+class LabeledDocuments(NamedTuple):
     """Texts with one label each, and `unread`, the files that could not be parsed."""
 
     texts: list[str]
@@ -41,10 +41,10 @@ class Intents(NamedTuple):
     train_labels: list[str]
     test_texts: list[str]
     test_labels: list[str]
-    unlabelled_texts: list[str]
+    unlabeled_texts: list[str]
 
 
-def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
+def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     """Read the docstrings and comments of the Python standard library.
 
     A document is one docstring, or one block of consecutive comment lines, with white space collapsed. Documents of
@@ -57,7 +57,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
 
     Returns
     -------
-    LabelledDocuments
+    LabeledDocuments
         Texts and labels sorted by file name; in each file docstrings precede comments.
 
     Raises
@@ -78,7 +78,7 @@ def standard_library_documents(root: Path | None = None) -> LabelledDocuments:
         raise FileNotFoundError(
             f"root={root} has no Python source: pass the root of a source distribution of Python"
         )
-    result = LabelledDocuments([], [], [])
+    result = LabeledDocuments([], [], [])
     for path in files:
         name = path.relative_to(root)
         try:
@@ -98,7 +98,7 @@ def standard_library_intents(
     *,
     test_share: float = 0.3,
     seed: RandomState = 0,
-    documents: LabelledDocuments | None = None,
+    documents: LabeledDocuments | None = None,
 ) -> Intents:
     """Make a classification task from the standard library.
 
@@ -110,7 +110,7 @@ def standard_library_intents(
         Proportion of test texts of each label, between 0 and 1; each label has at least one training and test text.
     seed : int, RandomState, Generator or None, default=0
         Seed of the split; None draws a new one.
-    documents : LabelledDocuments, optional
+    documents : LabeledDocuments, optional
         Documents to split; by default those of :func:`standard_library_documents`.
 
     Returns
@@ -128,8 +128,8 @@ def standard_library_intents(
     --------
     >>> texts = ["a b c d", "A B c d", "e f g h", "one two three four", "five six seven eight", "x y z w"]
     >>> labels = ["letters", "letters", "letters", "numbers", "numbers", "rest"]
-    >>> intents = standard_library_intents(2, documents=LabelledDocuments(texts, labels, []))
-    >>> len(intents.train_texts), len(intents.test_texts), intents.unlabelled_texts
+    >>> intents = standard_library_intents(2, documents=LabeledDocuments(texts, labels, []))
+    >>> len(intents.train_texts), len(intents.test_texts), intents.unlabeled_texts
     (2, 2, ['x y z w'])
     """
     if not 0 < test_share < 1:
@@ -142,7 +142,7 @@ def standard_library_intents(
         raise ValueError(
             f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts"
         )
-    generator = np.random.default_rng(checked_seed(seed))
+    generator = np.random.default_rng(check_seed(seed))
     intents = Intents([], [], [], [], [])
     for label in kept:  # stratified split
         keys = [key for key, text_label in labels_by_key.items() if text_label == label]
@@ -154,13 +154,13 @@ def standard_library_intents(
             side[0].append(texts_by_key[keys[i]])
             side[1].append(label)
     chosen = set(kept)
-    intents.unlabelled_texts.extend(
+    intents.unlabeled_texts.extend(
         texts_by_key[key] for key, label in labels_by_key.items() if label not in chosen
     )
     return intents
 
 
-def _unique_texts(documents: LabelledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
+def _unique_texts(documents: LabeledDocuments) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the label of each distinct text (None for several labels), and its first spelling."""
     labels_by_key: dict[str, str | None] = {}
     texts_by_key: dict[str, str] = {}

@@ -12,9 +12,9 @@ from scipy.special import erfinv
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops, sparse_products
-from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, rounding_of_sums
+from dspectral.linalg.dense import column_norms, eigh_descending, rounding_floor, sum_rounding_bound
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.panels import combine_rows, panels, row_gram
+from dspectral.linalg.panels import combine_rows, iter_panels, row_gram
 from dspectral.linalg.sparse_products import EIGHT, TransposeBuffer, TransposedPanels, is_nearly_dense
 from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
 
@@ -53,7 +53,7 @@ def shrink_values(
     reduced = values[:capacity] - cut
     # A value that is dropped was at most `cut + floor`; as much again is for the rounding of the eigenvalues and of the
     # rows that are made of them. What the Gram matrix was off by grows with the number of products in each sum.
-    return reduced[reduced > floor], cut + 2.0 * floor + rounding_of_sums(n_terms, math.fsum(values))
+    return reduced[reduced > floor], cut + 2.0 * floor + sum_rounding_bound(n_terms, math.fsum(values))
 
 
 def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
@@ -212,7 +212,7 @@ def sketch_in_row_space(
     lengths = np.einsum("ij,ij->i", sketch, sketch, dtype=np.float64)
     of_rows = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
     energy = float(np.einsum("i,i->", gram.rows.data, gram.rows.data, dtype=np.float64))
-    of_sums = rounding_of_sums(len(gram.columns), energy) + rounding_floor(values, np.float64)
+    of_sums = sum_rounding_bound(len(gram.columns), energy) + rounding_floor(values, np.float64)
     return BlockSketch(sketch, left + of_rows + of_sums)
 
 
@@ -220,7 +220,7 @@ class _RowGram:
     """Operator ``A A'``, or that of ``A - 1 mean'``; A is read by columns."""
 
     def __init__(self, gram: CenteredGram) -> None:
-        self.by_columns = TransposeBuffer.of(gram.rows, gram.rows.nnz).transpose(gram.rows)
+        self.by_columns = TransposeBuffer.allocate(gram.rows, gram.rows.nnz).transpose(gram.rows)
         self.columns, self.mean = gram.columns, gram.mean
         if gram.mean is not None:
             self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
@@ -251,7 +251,7 @@ class _RowGram:
         data, indices, indptr = self.by_columns
         tall = np.zeros((n_columns, weights.shape[1]), dtype=data.dtype)
         total = weights.sum(axis=0)
-        for panel in panels(len(self.columns)):
+        for panel in iter_panels(len(self.columns)):
             rows = np.zeros((panel.stop - panel.start, weights.shape[1]))
             sparse_loops.gather(
                 data, indices, read_only(indptr[panel.start : panel.stop + 1]), read_only(weights), rows
@@ -309,8 +309,8 @@ def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, ta
     inside = np.zeros((len(sketch), q.shape[1]))
     # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
     everything = len(columns) == sketch.shape[1]
-    for panel in panels(len(columns)):
+    for panel in iter_panels(len(columns)):
         inside += sketch[:, panel if everything else columns[panel]] @ q[panel]
     narrow = inside.astype(q.dtype)
-    for panel in panels(len(columns)):
+    for panel in iter_panels(len(columns)):
         target[panel] -= sketch[:, panel if everything else columns[panel]].T @ narrow

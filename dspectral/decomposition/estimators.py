@@ -18,21 +18,21 @@ from dspectral import engine
 from dspectral.decomposition.spectrum import (
     MAX_PASSES,
     SOLVERS,
-    Plan,
     Solver,
     Spectrum,
-    chosen_solver,
-    of_summary,
+    SVDOptions,
+    block_summarizer,
     pad_components,
+    select_solver,
     spectrum,
-    summary_of,
+    spectrum_from_summary,
 )
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project, row_dtype, rows_of_frame
+from dspectral.inputs.rows import LazyOutputMixin, frame_to_rows, get_row_dtype, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CheckedRows, Doubles, FloatArray, KeepPath, RowsLike
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
 """Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
@@ -51,7 +51,7 @@ def _is_share(k: object) -> bool:
     return isinstance(k, Real) and not isinstance(k, Integral) and 0 < float(k) < 1
 
 
-@has_arrays(
+@register_arrays(
     {
         "components_": Array("n_components_ n_features_in_"),
         "singular_values_": Array("n_components_", at_least=0),
@@ -86,7 +86,7 @@ class Decomposition(
     _scikit_solver: str = "auto"
     _n_iter: int | None = None
 
-    def _plan(self, dtype: DTypeLike, *, grows: bool = False) -> Plan:
+    def _plan(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
         """Return what is asked for, in one pass if rows are to be added later."""
         exact = self._scikit_solver in _EXACT or self.solver == "full"
         # Sums of small integers of NumPy overflow.
@@ -103,19 +103,19 @@ class Decomposition(
         if self.n_oversamples is not None and size is None and isinstance(k, int):
             width = k + check_integer("n_oversamples", self.n_oversamples, at_least=0)
             size = width * (1 if tol else max(1, n_passes - 1))
-        return Plan(
+        return SVDOptions(
             k,
             solver=self.solver,
             n_passes=n_passes,
             sketch_size=size,
             center=check_flag("center", self.center),
             seed=self.random_state_,
-            dtype=row_dtype(dtype),
+            dtype=get_row_dtype(dtype),
             tol=tol,
         )
 
-    @engine.emits_events
-    def fit(self, X: RowsLike, y: object = None, *, keep: KeepPath = None) -> Self:
+    @engine.tracked_fit
+    def fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Find the components.
 
         Parameters
@@ -179,13 +179,13 @@ class Decomposition(
 
     def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
         """Find the components, in one pass if rows are to be added later."""
-        X = checked_rows(self, X, reset=True)
+        X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
         plan = self._plan(X.dtype, grows=grows)
         if self.n_components is None:
             plan = plan._replace(n_components=min(X.shape))
         if grows:
-            plan = plan._replace(solver=chosen_solver(plan, X.shape[1]))
+            plan = plan._replace(solver=select_solver(plan, X.shape[1]))
         if _is_share(self.n_components):
             found = self._fit_share(X, plan, self.n_components, grows=grows)
         else:
@@ -199,12 +199,12 @@ class Decomposition(
             )
         return self
 
-    def _fit_share(self, X: CheckedRows, plan: Plan, share: float, *, grows: bool) -> Spectrum:
+    def _fit_share(self, X: CheckedRows, plan: SVDOptions, share: float, *, grows: bool) -> Spectrum:
         """Find as few components as explain a share of the variance: 32, then twice as many, until they do.
 
         Rows that are added to others later are read once, and a sketch of them has a fixed size.
         """
-        most, n_passes, finds_all = min(X.shape), 0, chosen_solver(plan, X.shape[1]) in ("gram", "full")
+        most, n_passes, finds_all = min(X.shape), 0, select_solver(plan, X.shape[1]) in ("gram", "full")
         if grows and not finds_all:
             most = min(most, plan.sketch_size or MAX_SHARE_COMPONENTS)
         k = most if finds_all or grows else min(32, most)
@@ -233,8 +233,8 @@ class Decomposition(
         self._set(found._replace(axes=axes, values=values, variances=variances))
 
     @available_if(lambda self: self.solver in _GROWING)
-    @engine.emits_events
-    def partial_fit(self, X: RowsLike, y: object = None, *, keep: KeepPath = None) -> Self:
+    @engine.tracked_fit
+    def partial_fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Add rows to a fitted sketch: only the new ones are read.
 
         Parameters
@@ -258,7 +258,7 @@ class Decomposition(
         """
         if not hasattr(self, "components_"):
             return self._fit(X, grows=True)
-        X = checked_rows(self, X, reset=False)
+        X = validate_rows(self, X, reset=False)
         summary: Any = self.summary_
         if summary is None:
             name = "svd_solver" if "svd_solver" in self.get_params() else "solver"
@@ -270,14 +270,14 @@ class Decomposition(
         # Only the new rows are read; the old ones are in the summary, and say how those are summarized.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
-        of = summary_of(plan._replace(sketch_size=size), self.solver_, center=summary.center)
+        of = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
         whole: Any = summary.merge(engine.summarize(X, of=of, name="sketch"))
         most = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
-            self._truncate_to_share(of_summary(whole, plan._replace(n_components=most)))
+            self._truncate_to_share(spectrum_from_summary(whole, plan._replace(n_components=most)))
             return self
         plan = plan if self.n_components is not None else plan._replace(n_components=most)
-        self._set(pad_components(of_summary(whole, plan), plan))
+        self._set(pad_components(spectrum_from_summary(whole, plan), plan))
         return self
 
     def transform(self, X: RowsLike, *, out: str | None = None) -> Any:
@@ -296,7 +296,7 @@ class Decomposition(
             Projections; with ``set_output`` a DataFrame for input in memory; with ``out`` Coordinates.
         """
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
+        X = validate_rows(self, X, reset=False)
         axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
         if self.whiten:
             axes = (axes / self._lengths).astype(dtype)
@@ -325,8 +325,8 @@ class Decomposition(
             Nearest rows in the span of the components.
         """
         check_is_fitted(self)
-        X = rows_of_frame(X)
-        X = engine.lazy_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
+        X = frame_to_rows(X)
+        X = engine.as_dask_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.components_):
             raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")
         axes = self.components_
@@ -383,7 +383,7 @@ def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> Flo
     return np.asarray(rows if mean is None else rows + mean)
 
 
-@saved
+@register_class
 class SketchedPCA(Decomposition):
     """Principal component analysis of rows that do not fit in memory, in one pass, with a bound on the error.
 
@@ -449,7 +449,7 @@ class SketchedPCA(Decomposition):
     Notes
     -----
     Memory of a task: its block, and ``sketch_size * n_columns`` numbers for each summary (single precision for
-    single-precision rows); the law is :func:`dspectral.projected_memory`.
+    single-precision rows); the law is :func:`dspectral.estimate_memory`.
 
     References
     ----------
@@ -488,7 +488,7 @@ class SketchedPCA(Decomposition):
         self.random_state = random_state
 
 
-@saved
+@register_class
 class TruncatedSVD(Decomposition):
     """Leading singular vectors of rows that do not fit in memory, not centered, close to exact in a few passes.
 
@@ -590,7 +590,7 @@ class TruncatedSVD(Decomposition):
         return self.n_iter
 
 
-@saved
+@register_class
 class PCA(Decomposition):
     """Principal component analysis with scikit-learn's arguments and attributes, of rows that need not fit in memory.
 

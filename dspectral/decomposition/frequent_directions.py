@@ -12,22 +12,22 @@ from dspectral.decomposition.block_sketches import (
     shrink_values,
     sketch_large_sparse,
 )
-from dspectral.engine.summary import BlockSize, Need
-from dspectral.html import card, number, share, size_of
+from dspectral.engine.summary import BlockSize, MemoryEstimate
+from dspectral.html import card, format_bytes, number, share
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
     compute_centered_energy,
-    dense_pieces,
-    energy_of,
-    gram_of,
+    compute_energy,
+    compute_gram,
     is_dense,
     is_in_range,
+    iter_dense_panels,
     mean_row,
     mean_scatter,
-    total_of,
+    sum_rows,
 )
-from dspectral.linalg.dense import eigh_descending, rounding_of_means, rounding_of_sums
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.linalg.dense import eigh_descending, mean_rounding_bound, sum_rounding_bound
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
@@ -53,7 +53,7 @@ def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed
     n_rows, n_columns = rows.shape
     exact_side = max(EXACT_SIDE, 2 * capacity)
     if n_columns <= exact_side:
-        return shrink_gram(gram_of(rows, mean), capacity, rows.dtype, n_terms=n_rows)
+        return shrink_gram(compute_gram(rows, mean), capacity, rows.dtype, n_terms=n_rows)
     if not is_sparse(rows) or is_dense(rows):
         return _sketch_by_panels(rows, capacity, exact_side, mean)
     if n_rows <= exact_side:
@@ -88,7 +88,7 @@ def _sketch_by_panels(rows: Rows, capacity: int, step: int, mean: Doubles | None
         if is_sparse(piece) and not is_dense(rows):
             found = _sketch_few_sparse_rows(piece, capacity, mean)
         else:  # the mean is taken off in double precision
-            (less,) = dense_pieces(piece, 0.0 if mean is None else mean, step)
+            (less,) = iter_dense_panels(piece, 0.0 if mean is None else mean, step)
             found = BlockSketch(less.astype(rows.dtype, copy=False), 0.0)
         sketch, lost = shrink_stack([sketch, found.rows], capacity)
         error += lost + found.error
@@ -112,8 +112,8 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
     return BlockSketch(sketch, error)
 
 
-@has_arrays({"sketch": Array("* d"), "total": Array("d")})
-@saved
+@register_arrays({"sketch": Array("* d"), "total": Array("d")})
+@register_class
 class FrequentDirections(NamedTuple):
     """A sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
 
@@ -147,8 +147,8 @@ class FrequentDirections(NamedTuple):
     Examples
     --------
     >>> rows = np.random.default_rng(0).standard_normal((100, 8))
-    >>> whole = FrequentDirections.of(rows, size=4)
-    >>> parts = FrequentDirections.of(rows[:30], size=4).merge(FrequentDirections.of(rows[30:], size=4))
+    >>> whole = FrequentDirections.from_block(rows, size=4)
+    >>> parts = FrequentDirections.from_block(rows[:30], size=4).merge(FrequentDirections.from_block(rows[30:], size=4))
     >>> truth = rows.T @ rows
     >>> for summary in (whole, parts):
     ...     error = np.linalg.norm(truth - summary.sketch.T @ summary.sketch, 2)
@@ -173,7 +173,7 @@ class FrequentDirections(NamedTuple):
         n_kept, n_columns = self.sketch.shape
         facts = [
             ("sketch", f"{n_kept:,} of at most {self.size:,} rows x {n_columns:,} columns"),
-            ("in memory", f"{size_of(self.sketch.nbytes)} of {self.sketch.dtype}"),
+            ("in memory", f"{format_bytes(self.sketch.nbytes)} of {self.sketch.dtype}"),
             ("of", f"{self.n_rows:,} rows{' less their mean' if self.center else ''}"),
             ("energy", self.energy),
             ("error at most", f"{number(self.error)}, {share(self.error, self.energy)} of the energy"),
@@ -182,7 +182,9 @@ class FrequentDirections(NamedTuple):
         return card("FrequentDirections", facts)
 
     @classmethod
-    def needs(cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object) -> Need:
+    def estimate_block_memory(
+        cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object
+    ) -> MemoryEstimate:
         """Return what the summary of a block needs: itself, a basis of 1.4 times its size, and the block by columns.
 
         Where there are few columns it is three Gram matrices, and dense rows are copied, by entries and less the mean.
@@ -197,27 +199,29 @@ class FrequentDirections(NamedTuple):
         worth = 0 if small else 2 * summary
         dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
         copies = min(worth, MAX_COPIED_BYTES) if block.is_sparse else dense
-        return Need(summary, int(WORK_FACTOR * first) + gram + copies, worth, is_sketch=True)
+        return MemoryEstimate(summary, int(WORK_FACTOR * first) + gram + copies, worth, is_sketch=True)
 
     @classmethod
-    def of(
+    def from_block(
         cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
     ) -> Self:
         """Sketch one block of shape (n, d); too small a ``size``, NaN and infinity are refused."""
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
-        energy, kept = energy_of(rows), count_kept_rows(size, shrink)
+        energy, kept = compute_energy(rows), count_kept_rows(size, shrink)
         mean = mean_row(rows) if center else None
         scatter = energy if mean is None else compute_centered_energy(rows, mean)
         if not (is_in_range(energy, rows.dtype) and is_in_range(scatter, rows.dtype)):
             rows = rows.astype(np.float64)
         if mean is None:
             found = sketch_block(rows, kept, seed=seed)
-            return cls(found.rows, size, shrink, n_rows, total_of(rows), center, energy, found.error)
+            return cls(found.rows, size, shrink, n_rows, sum_rows(rows), center, energy, found.error)
         # Of sparse rows far from the origin little is left of the Gram matrix once the mean is taken off, but all of
         # its rounding; the mean is taken off dense ones before.
-        of_mean = rounding_of_means(scatter, energy) if is_dense(rows) else rounding_of_sums(n_rows, energy)
+        of_mean = (
+            mean_rounding_bound(scatter, energy) if is_dense(rows) else sum_rounding_bound(n_rows, energy)
+        )
         found = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
         if is_dense(rows) or scatter > of_mean:
             found = sketch_block(rows, kept, mean=mean, seed=seed)
@@ -253,8 +257,8 @@ class FrequentDirections(NamedTuple):
         error = math.fsum(part.error for part in parts) + found.error
         if self.center:
             # The scatter is rounded to the sketch's precision, and its means are off by what their sums are.
-            of_means = rounding_of_means(energy, float(total @ total) / n_rows, n_rows)
-            of_means += rounding_of_sums(n_rows, energy)
+            of_means = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
+            of_means += sum_rounding_bound(n_rows, energy)
             error += 8.0 * float(np.finfo(dtype).eps) * energy + of_means
         return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
 

@@ -10,20 +10,20 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
-from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
-from dspectral.html import card, size_of
+from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, min_block_bytes
+from dspectral.html import card, format_bytes
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
     compute_centered_energy,
-    dense_pieces,
-    energy_of,
-    gram_of,
+    compute_energy,
+    compute_gram,
     is_dense,
     is_in_range,
+    iter_dense_panels,
     mean_row,
     mean_scatter,
     sum_dense_gram,
-    total_of,
+    sum_rows,
 )
 from dspectral.linalg.dense import (
     GRADED_RATIO,
@@ -31,21 +31,21 @@ from dspectral.linalg.dense import (
     eigh_descending,
     jacobi_svd,
     mean_noise_floor,
+    mean_rounding_bound,
     orthonormalize_axes,
+    product_rounding_bound,
     rounding_floor,
-    rounding_of_means,
-    rounding_of_products,
-    rounding_of_sums,
+    sum_rounding_bound,
     triangular_factor,
 )
-from dspectral.linalg.panels import multiply_from_left, panels, row_gram
+from dspectral.linalg.panels import iter_panels, multiply_from_left, row_gram
 from dspectral.linalg.sparse_products import iter_dense_tiles
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 
-@has_arrays({"total": Array("d"), "gram": Array("d d")})
-@saved
+@register_arrays({"total": Array("d"), "gram": Array("d d")})
+@register_class
 class Moments(NamedTuple):
     """Number, sum and Gram matrix of rows.
 
@@ -62,7 +62,7 @@ class Moments(NamedTuple):
 
     Examples
     --------
-    >>> Moments.of(np.array([[1.0, 2.0]])).merge(Moments.of(np.array([[3.0, 4.0]]))).gram
+    >>> Moments.from_block(np.array([[1.0, 2.0]])).merge(Moments.from_block(np.array([[3.0, 4.0]]))).gram
     array([[10., 14.],
            [14., 20.]])
     """
@@ -75,23 +75,23 @@ class Moments(NamedTuple):
     def _repr_html_(self) -> str:
         facts = [
             ("of", f"{self.n_rows:,} rows x {len(self.gram):,} columns"),
-            ("in memory", size_of(self.gram.nbytes + self.total.nbytes)),
+            ("in memory", format_bytes(self.gram.nbytes + self.total.nbytes)),
         ]
         return card("Moments", facts)
 
     @classmethod
-    def needs(cls, block: BlockSize, **_settings: object) -> Need:
+    def estimate_block_memory(cls, block: BlockSize, **_settings: object) -> MemoryEstimate:
         """Return what the summary of a block needs: the Gram matrix, and another one while it is made."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
-        return Need(summary, 2 * summary)
+        return MemoryEstimate(summary, 2 * summary)
 
     @classmethod
-    def of(cls, rows: Rows, *, center: bool = False) -> Self:
+    def from_block(cls, rows: Rows, *, center: bool = False) -> Self:
         """Summarize one block of shape (n, d); NaN and infinity are refused."""
         # Called because it refuses NaN and infinity; the energy itself is the trace of the Gram matrix.
-        energy_of(rows)
+        compute_energy(rows)
         if not center:
-            return cls(rows.shape[0], total_of(rows), gram_of(rows))
+            return cls(rows.shape[0], sum_rows(rows), compute_gram(rows))
         mean = mean_row(rows)
         return cls(rows.shape[0], rows.shape[0] * mean, sum_dense_gram(rows, mean), center)
 
@@ -121,8 +121,8 @@ class Moments(NamedTuple):
         return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
 
 
-@has_arrays({"total": Array("d"), "factor": Array("r d")})
-@saved
+@register_arrays({"total": Array("d"), "factor": Array("r d")})
+@register_class
 class RowFactor(NamedTuple):
     """Number and sum of rows, and the triangular factor R (r, d) of a QR decomposition of the rows less their mean.
 
@@ -139,17 +139,17 @@ class RowFactor(NamedTuple):
         return True
 
     @classmethod
-    def needs(cls, block: BlockSize) -> Need:
+    def estimate_block_memory(cls, block: BlockSize) -> MemoryEstimate:
         """Return what the summary of a block needs: the factor, and a piece of the rows below it, twice."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
-        return Need(summary, 4 * summary + (1 << 25))
+        return MemoryEstimate(summary, 4 * summary + (1 << 25))
 
     @classmethod
-    def of(cls, rows: Rows) -> Self:
+    def from_block(cls, rows: Rows) -> Self:
         """Summarize one block of shape (n, d); NaN and infinity are refused."""
-        energy_of(rows)
+        compute_energy(rows)
         mean, factor = mean_row(rows), np.zeros((0, rows.shape[1]))
-        for piece in dense_pieces(rows, mean, rows.shape[1]):
+        for piece in iter_dense_panels(rows, mean, rows.shape[1]):
             factor = triangular_factor(factor, piece)
         return cls(rows.shape[0], rows.shape[0] * mean, factor)
 
@@ -192,24 +192,26 @@ class GramProduct(NamedTuple):
     projected_total: Doubles | None = None
 
     @classmethod
-    def needs(cls, block: BlockSize, *, factor: FloatArray, **_settings: object) -> Need:
+    def estimate_block_memory(
+        cls, block: BlockSize, *, factor: FloatArray, **_settings: object
+    ) -> MemoryEstimate:
         """Return what the summary of a block needs: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
-        return Need(
+        return MemoryEstimate(
             summary,
             summary + block.n_rows * factor.shape[1] * factor.itemsize,
-            rows_worth(factor.nbytes),
+            min_block_bytes(factor.nbytes),
             is_sketch=True,
         )
 
     @classmethod
-    def of(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
+    def from_block(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
         """Summarize one block; NaN and infinity are refused. Shapes: `rows` (n, d), `factor` (d, r).
 
         With `center` the mean is taken off dense rows, and off sparse ones whose zeros are few, before they are
         multiplied; off others the caller takes it.
         """
-        energy = energy_of(rows)  # first, so that nothing is multiplied by infinity
+        energy = compute_energy(rows)  # first, so that nothing is multiplied by infinity
         if not is_in_range(energy, factor.dtype):
             factor = factor.astype(np.float64)
         if center and rows.shape[0] and is_dense(rows):
@@ -227,7 +229,7 @@ class GramProduct(NamedTuple):
         else:
             rows = np.asarray(rows, dtype=factor.dtype)
             product = rows.T @ (rows @ factor)
-        return cls(rows.shape[0], total_of(rows), energy, product)
+        return cls(rows.shape[0], sum_rows(rows), energy, product)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows.
@@ -247,7 +249,7 @@ class GramProduct(NamedTuple):
             parts = [part._replace(product=part.product.astype(np.float64)) for part in parts]
         along = [part.projected_total for part in parts if part.projected_total is not None]
         if len(along) < len(parts):  # blocks of both kinds: few zeros make no large mean
-            return add_fields(*(part.about_origin() for part in parts))
+            return add_fields(*(part.undo_centering() for part in parts))
         if len(parts) == 1:
             return parts[0]
         whole, scatter, of_product = (
@@ -255,11 +257,11 @@ class GramProduct(NamedTuple):
             mean_scatter(parts),
             mean_scatter(parts, "along"),
         )
-        for panel in panels(len(whole.product)):
+        for panel in iter_panels(len(whole.product)):
             whole.product[panel] += scatter[:, panel].T @ of_product
         return whole._replace(energy=whole.energy + float(np.einsum("ij,ij->", scatter, scatter)))
 
-    def about_origin(self) -> Self:
+    def undo_centering(self) -> Self:
         """Return the summary of the rows as they are.
 
         Returns
@@ -282,10 +284,10 @@ class AllRows(NamedTuple):
     rows: Rows
 
     @classmethod
-    def needs(cls, block: BlockSize) -> Need:
+    def estimate_block_memory(cls, block: BlockSize) -> MemoryEstimate:
         """Return what the summary of a dense block needs; of sparse rows nobody knows it before they are read."""
         size = 0 if block.is_sparse else block.n_rows * block.n_columns * block.itemsize
-        return Need(size, size)
+        return MemoryEstimate(size, size)
 
     @property
     def n_rows(self) -> int:
@@ -293,9 +295,9 @@ class AllRows(NamedTuple):
         return int(self.rows.shape[0])
 
     @classmethod
-    def of(cls, rows: Rows) -> Self:
+    def from_block(cls, rows: Rows) -> Self:
         """Keep one block, after a check that its numbers are finite."""
-        energy_of(rows)
+        compute_energy(rows)
         return cls(rows)
 
     def merge(self, *others: Self) -> Self:
@@ -341,11 +343,11 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     """
     n_rows, dense = rows.shape[0], is_dense(rows)
     whole: Any = rows
-    mean, of_rows = mean_row(rows), energy_of(rows)
+    mean, of_rows = mean_row(rows), compute_energy(rows)
     of_mean, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
     # The mean is taken off dense rows before they are multiplied, and off the products of sparse ones.
-    early = rounding_of_means(scatter, of_mean) if center and dense else 0.0
-    noise_floor = mean_noise_floor(n_rows, of_mean) if dense else rounding_of_sums(n_rows, of_rows)
+    early = mean_rounding_bound(scatter, of_mean) if center and dense else 0.0
+    noise_floor = mean_noise_floor(n_rows, of_mean) if dense else sum_rounding_bound(n_rows, of_rows)
     energy, formed = (scatter, scatter if dense else of_rows) if center else (of_rows, of_rows)
     side = _ShorterSide(rows, mean if center else None)
     k, is_small = min(k, side.length), side.length <= max(MAX_GRAM_SIDE, 4 * k)
@@ -353,10 +355,10 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
         if not dense:
             whole = rows.astype(np.float64)
         elif not is_small:
-            (whole,) = dense_pieces(rows, mean if center else 0.0, n_rows)
+            (whole,) = iter_dense_panels(rows, mean if center else 0.0, n_rows)
         side = _ShorterSide(whole, mean if center and (is_small or not dense) else None)
     products = np.float64 if is_small else whole.dtype
-    rounding = early + rounding_of_products(n_rows, formed, products)
+    rounding = early + product_rounding_bound(n_rows, formed, products)
     axes: FloatArray
     if energy <= noise_floor * center:
         values, axes, left, floor = np.zeros(0), np.zeros((len(side.columns), 0)), energy, 0.0
@@ -375,7 +377,9 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     tall[side.columns] = axes * signs
     variances = values
     if not center and dense:
-        variances = sum((np.square(y @ tall).sum(axis=0) for y in dense_pieces(rows, mean)), 0.0 * values)
+        variances = sum(
+            (np.square(y @ tall).sum(axis=0) for y in iter_dense_panels(rows, mean)), 0.0 * values
+        )
     elif not center:  # along the columns that occur, which of hashed text are few
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     of_scatter = variances, scatter, noise_floor, float(resolution)
@@ -441,14 +445,14 @@ class _ShorterSide:
         if not is_dense(self.rows):
             return np.asarray(self.times(np.eye(self.length)))
         if not self.by_rows:
-            return gram_of(self.rows, self.shift)
+            return compute_gram(self.rows, self.shift)
         return sum((tile @ tile.T for _, tile in self._tiles()), np.zeros((self.length, self.length)))
 
     def _factor(self) -> Doubles:
         """Return the triangle of a QR decomposition of the longer side."""
         factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
         for piece in (
-            (tile.T for _, tile in self._tiles()) if self.by_rows else dense_pieces(self.rows, shift)
+            (tile.T for _, tile in self._tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
         ):
             factor = triangular_factor(factor, piece)
         return factor

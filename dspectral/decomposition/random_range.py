@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.engine.summary import BlockSize, Need, add_fields, rows_worth
+from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, min_block_bytes
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.dense import fixed_signs, leading_eigenpairs
+from dspectral.linalg.block_sums import compute_energy, sum_rows
+from dspectral.linalg.dense import fix_signs, leading_eigenpairs
 from dspectral.linalg.panels import column_gram
 from dspectral.types import Doubles, FloatArray, IntArray, Rows, is_sparse
 
@@ -58,7 +58,7 @@ class RandomRange(NamedTuple):
     Martinsson and Tropp 2020, "Randomized numerical linear algebra", 9.2.
 
     >>> rows = np.outer(np.arange(20.0), [3.0, 4.0, 0.0])
-    >>> found = RandomRange.of(rows, size=2).leading(1)
+    >>> found = RandomRange.from_block(rows, size=2).leading(1)
     >>> np.abs(found[0]).round(3), np.allclose(found[1], [25.0 * 2470.0])
     (array([[0.6, 0.8, 0. ]]), True)
     """
@@ -70,17 +70,17 @@ class RandomRange(NamedTuple):
     seed: int
 
     @classmethod
-    def needs(cls, block: BlockSize, *, size: int, **_settings: object) -> Need:
+    def estimate_block_memory(cls, block: BlockSize, *, size: int, **_settings: object) -> MemoryEstimate:
         """Return what the summary of a block needs: the product, Omega, and the product of the block with it."""
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
         beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
-        return Need(summary, summary + beside, rows_worth(product), is_sketch=True)
+        return MemoryEstimate(summary, summary + beside, min_block_bytes(product), is_sketch=True)
 
     @classmethod
-    def of(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
+    def from_block(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
         """Summarize one block of shape (n, d): ``2 nnz size`` operations; a transposed copy and the product."""
-        energy = energy_of(rows)
+        energy = compute_energy(rows)
         # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
         signs = draw_random_signs(csr.shape[1], size, seed)
@@ -88,7 +88,7 @@ class RandomRange(NamedTuple):
         data, indices, indptr = read_only(csr.data), read_only(csr.indices), read_only(csr.indptr)
         _gather_signs(data, indices, indptr, read_only(signs), times_signs)
         product = sparse_products.transpose_times(csr, times_signs)
-        return cls(csr.shape[0], total_of(csr), energy, product, seed)
+        return cls(csr.shape[0], sum_rows(csr), energy, product, seed)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
@@ -127,4 +127,4 @@ class RandomRange(NamedTuple):
         root = Y @ (vectors / np.sqrt(values)).astype(dtype)
         values, vectors = leading_eigenpairs(column_gram(root), dtype, k=k, margin=MARGIN)
         axes = root @ (vectors / np.sqrt(values)).astype(dtype)
-        return fixed_signs(np.ascontiguousarray(axes.T)), values
+        return fix_signs(np.ascontiguousarray(axes.T)), values

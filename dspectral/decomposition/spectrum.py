@@ -15,28 +15,35 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dspectral import engine
-from dspectral.configuration import memory_limit
+from dspectral.configuration import get_memory_limit
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_svd
 from dspectral.html import card, number, share
-from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real
+from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
-    fixed_signs,
+    fix_signs,
     graded_eigenpairs,
     jacobi_svd,
     mean_noise_floor,
+    mean_rounding_bound,
     orthonormalize_axes,
     principal_axes,
+    product_rounding_bound,
     rounding_floor,
-    rounding_of_means,
-    rounding_of_products,
-    rounding_of_sums,
+    sum_rounding_bound,
 )
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.panels import PANEL, is_in_file, multiply_from_left, panels, tall_array, tall_zeros_like
+from dspectral.linalg.panels import (
+    PANEL,
+    is_in_file,
+    iter_panels,
+    multiply_from_left,
+    tall_array,
+    tall_zeros_like,
+)
 from dspectral.linalg.sparse_products import DENSE_SHARE
-from dspectral.registry import saved
+from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
 
 UpdatableSummary: TypeAlias = FrequentDirections | Moments | RowFactor
@@ -62,7 +69,7 @@ MAX_PASSES = 12
 """Passes that a decomposition to a tolerance takes at most, unless it is told."""
 
 
-class Plan(NamedTuple):
+class SVDOptions(NamedTuple):
     """The decomposition that an estimator asks for.
 
     `n_passes`: how often ``"krylov"`` reads the rows; `sketch_size`: rows of the sketch, or columns of all products
@@ -80,7 +87,7 @@ class Plan(NamedTuple):
     tol: float = 0.0
 
     @property
-    def rows_of_sketch(self) -> int:
+    def n_sketch_rows(self) -> int:
         """Number of rows of a sketch, by default ``2 k + 10`` for k components."""
         return self.sketch_size or 2 * self.n_components + OVERSAMPLING
 
@@ -94,10 +101,10 @@ class Plan(NamedTuple):
         return self.sketch_size or 3 * self.n_components + OVERSAMPLING
 
 
-def chosen_solver(plan: Plan, n_columns: int) -> str:
+def select_solver(plan: SVDOptions, n_columns: int) -> str:
     """Return the solver for rows that are not small; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
-    check_integer("n_passes", plan.n_passes, at_least=1, at_most=MOST_READS)
+    check_integer("n_passes", plan.n_passes, at_least=1, at_most=MAX_READS)
     if plan.solver not in ("auto", "full"):
         return plan.solver
     if n_columns <= GRAM_COLUMNS:
@@ -105,19 +112,19 @@ def chosen_solver(plan: Plan, n_columns: int) -> str:
     return "frequent_directions" if plan.n_passes == 1 and not plan.tol else "krylov"
 
 
-def select_solver_for_rows(X: "CheckedRows | HoldsRows", plan: Plan) -> str:
+def select_solver_for_rows(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> str:
     """Return the solver of rows: where they are small ``"auto"`` works in memory, whoever computes."""
-    solver = chosen_solver(plan, X.shape[1])
+    solver = select_solver(plan, X.shape[1])
     is_small = plan.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
     return "in_memory" if is_small else solver
 
 
-def passes_of(plan: Plan, solver: str) -> int:
+def n_solver_passes(plan: SVDOptions, solver: str) -> int:
     """Return how often a solver reads the rows, at most."""
     return plan.n_passes if solver == "krylov" else 1
 
 
-def check_size(plan: Plan, n_columns: int) -> None:
+def check_size(plan: SVDOptions, n_columns: int) -> None:
     """Refuse more components than columns or than rows of the sketch."""
     k = check_integer("n_components", plan.n_components, at_least=1)
     if k > n_columns:
@@ -129,42 +136,42 @@ def check_size(plan: Plan, n_columns: int) -> None:
         raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {k}")
 
 
-def reads_of(X: "CheckedRows | HoldsRows", plan: Plan) -> int:
+def n_block_reads(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> int:
     """Return how often a decomposition reads the rows, at most."""
     solver = select_solver_for_rows(X, plan)
     if solver not in ("krylov", "nystrom"):
-        return passes_of(plan, solver)
+        return n_solver_passes(plan, solver)
     shape = X.shape[1], n_product_columns(plan, solver, X.shape[1])
-    return passes_of(plan, solver) * engine.column_groups(
+    return n_solver_passes(plan, solver) * engine.count_column_groups(
         X, product_summarizer, shape, product_dtype(X, plan)
     )
 
 
-def product_dtype(X: "CheckedRows | HoldsRows", plan: Plan) -> DTypeLike:
+def product_dtype(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> DTypeLike:
     """Return the type that products are formed in: rows without many zeros may have large means, and take doubles."""
     return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else plan.dtype
 
 
 def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
     """Return the function of a pass that multiplies by a factor of shape (d, r)."""
-    return partial(GramProduct.of, factor=factor, center=True)
+    return partial(GramProduct.from_block, factor=factor, center=True)
 
 
-def n_product_columns(plan: Plan, solver: str, n_columns: int) -> int:
+def n_product_columns(plan: SVDOptions, solver: str, n_columns: int) -> int:
     """Return the number of columns of a product."""
     if plan.tol and solver == "krylov":  # a third of them are probes of the certificate
         return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
     # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
-    return min(n_columns, math.ceil(plan.n_space_columns / max(1, passes_of(plan, solver) - 1)))
+    return min(n_columns, math.ceil(plan.n_space_columns / max(1, n_solver_passes(plan, solver) - 1)))
 
 
-def draw_random_columns(height: int, width: int, plan: Plan, *, in_file: bool) -> FloatArray:
+def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: bool) -> FloatArray:
     """Draw normal random numbers, in single precision whatever the dtype: both precisions start alike."""
     start = tall_array(height, width, plan.dtype, in_file=in_file)
     generator = np.random.default_rng(plan.seed)
     # Drawn where they stay, or, in another precision, into memory that every panel uses again.
     drawn = None if start.dtype == np.float32 else np.empty((min(PANEL, height), width), dtype=np.float32)
-    for panel in panels(height, start):
+    for panel in iter_panels(height, start):
         room = start[panel] if drawn is None else drawn[: panel.stop - panel.start]
         generator.standard_normal(out=room, dtype=np.float32)
         if drawn is not None:
@@ -183,11 +190,11 @@ def multiply_by_column_groups(
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
         factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
-        for panel in panels(len(Z), Z):
+        for panel in iter_panels(len(Z), Z):
             factor[panel] = Z[panel, group]
         part = multiply(factor)
         along += [] if part.projected_total is None else [part.projected_total]
-        for panel in panels(len(Z), product):
+        for panel in iter_panels(len(Z), product):
             product[panel, group] = part.product[panel]
     return part._replace(product=product, projected_total=np.concatenate(along) if along else None), len(
         starts
@@ -212,11 +219,11 @@ def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
     along = n_rows * multiply_from_left(mean, Z)
-    for panel in panels(len(Z), product):
+    for panel in iter_panels(len(Z), product):
         product[panel] += np.outer(mean[panel], along).astype(product.dtype)
 
 
-@saved
+@register_class
 class Certificate(NamedTuple):
     """A bound on the spectral norm of ``A'A - B'B``, for A the (centered) rows and B their approximation.
 
@@ -240,7 +247,7 @@ class Certificate(NamedTuple):
     lost: float = 1.0
 
     @classmethod
-    def of(cls, absolute: float, energy: float, lost: float) -> Self:
+    def from_bounds(cls, absolute: float, energy: float, lost: float) -> Self:
         """Return the bounds on rows of some energy, of which the components may lose so much."""
         shares = (absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)
         return cls(*map(float, (absolute, *shares)))
@@ -280,33 +287,33 @@ class Spectrum(NamedTuple):
     lost_share: float
 
 
-def spectrum(X: "CheckedRows | HoldsRows", plan: Plan, *, is_last: bool = True) -> Spectrum:
+def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = True) -> Spectrum:
     """Decompose rows; directions that they do not have are zero, after a warning. Shapes: `X` (n, d)."""
     check_size(plan, X.shape[1])
     solver = select_solver_for_rows(X, plan)
-    n_reads = reads_of(X, plan)
+    n_reads = n_block_reads(X, plan)
     if is_last:
         engine.expect_passes(n_reads)
     if solver == "in_memory":
         return pad_components(
-            in_memory_spectrum(engine.summarize(X, of=AllRows.of, name="read").rows, plan), plan
+            in_memory_spectrum(engine.summarize(X, of=AllRows.from_block, name="read").rows, plan), plan
         )
     if solver in ("krylov", "nystrom"):
 
         def multiply(Z: FloatArray) -> GramProduct:
             return engine.summarize(X, of=product_summarizer(Z), name="product")
 
-        n_groups = n_reads // passes_of(plan, solver)
+        n_groups = n_reads // n_solver_passes(plan, solver)
         products = plan._replace(dtype=product_dtype(X, plan))
         found = krylov_spectrum(multiply, X.shape[1], products, solver, n_groups)
         found = found._replace(axes=found.axes.astype(plan.dtype, copy=False))
     else:
-        of = summary_of(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
-        found = of_summary(engine.summarize(X, of=of, name="sketch"), plan)
+        of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
+        found = spectrum_from_summary(engine.summarize(X, of=of, name="sketch"), plan)
     return pad_components(found, plan)
 
 
-def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
+def pad_components(found: Spectrum, plan: SVDOptions) -> Spectrum:
     """Return a spectrum with as many components as asked for, the last of them zero if need be."""
     missing = plan.n_components - len(found.values)
     if missing <= 0:
@@ -325,25 +332,27 @@ def pad_components(found: Spectrum, plan: Plan) -> Spectrum:
     return found._replace(axes=np.concatenate([found.axes, axes]), values=values, variances=variances)
 
 
-def summary_of(plan: Plan, solver: str, *, center: bool | None = None) -> Callable[..., UpdatableSummary]:
+def block_summarizer(
+    plan: SVDOptions, solver: str, *, center: bool | None = None
+) -> Callable[..., UpdatableSummary]:
     """Return the function that summarizes a block, about its mean or not, for a solver of one pass."""
     center = (
         plan.center and solver != "gram" if center is None else center
     )  # of sparse rows it is taken off the sums
     if solver == "full":
-        return RowFactor.of
+        return RowFactor.from_block
     if solver == "gram":
-        return partial(Moments.of, center=center)
+        return partial(Moments.from_block, center=center)
     return partial(
-        FrequentDirections.of,
-        size=plan.rows_of_sketch,
+        FrequentDirections.from_block,
+        size=plan.n_sketch_rows,
         shrink="median" if solver == "median_frequent_directions" else "full",
         center=center,
         seed=plan.seed,
     )
 
 
-def of_summary(summary: UpdatableSummary, plan: Plan) -> Spectrum:
+def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectrum:
     """Solve for the spectrum, given the summary of all rows."""
     n_rows, k = summary.n_rows, plan.n_components
     mean = summary.total / max(1, n_rows)
@@ -352,11 +361,11 @@ def of_summary(summary: UpdatableSummary, plan: Plan) -> Spectrum:
     added = int(early) - int(plan.center)
     energy = max(0.0, summary.energy + added * of_mean)
     scatter = summary.energy if early else max(0.0, summary.energy - of_mean)
-    noise_floor = mean_noise_floor(n_rows, of_mean) if early else rounding_of_sums(n_rows, summary.energy)
+    noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, summary.energy)
     as_row = math.sqrt(n_rows) * mean[None, :]
     # The certificate holds also where all sums are rounded to one side; means are taken off large sums.
     formed = max(energy, summary.energy)
-    error = rounding_of_products(n_rows, formed, np.float64) + rounding_of_means(scatter, of_mean) * early
+    error = product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, of_mean) * early
     # What sums of n products, rounded to either side, leave of a direction that is not there.
     share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
     late = share * summary.energy * (added < 0)
@@ -383,14 +392,14 @@ def of_summary(summary: UpdatableSummary, plan: Plan) -> Spectrum:
     if late and len(values):
         resolution = max(resolution, math.sqrt(min(1.0, late / values[0])))
     variances = values if plan.center else along if early else values - n_rows * (axes @ mean) ** 2
-    axes = fixed_signs(axes.astype(plan.dtype, copy=False))
-    certificate = Certificate.of(error, energy, k * error)
+    axes = fix_signs(axes.astype(plan.dtype, copy=False))
+    certificate = Certificate.from_bounds(error, energy, k * error)
     lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
     about = variances, scatter, noise_floor, resolution, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
 
 
-def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
+def in_memory_spectrum(rows: Rows, plan: SVDOptions) -> Spectrum:
     """Decompose rows that are all here; what was found can grow if one pass was asked for."""
     n_rows, k = rows.shape[0], plan.n_components
     same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
@@ -399,18 +408,22 @@ def in_memory_spectrum(rows: Rows, plan: Plan) -> Spectrum:
     if plan.n_passes == 1:
         sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
         size, total, left = (
-            plan.rows_of_sketch,
+            plan.n_sketch_rows,
             n_rows * found.mean,
             found.left + rounding_floor(values, plan.dtype),
         )
         summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, found.energy, left)
-    certificate = Certificate.of(found.left, found.energy, k * rounding)
+    certificate = Certificate.from_bounds(found.left, found.energy, k * rounding)
     answer = axes, values, n_rows, found.mean, found.energy, certificate
     return Spectrum(*answer, "in_memory", 1, summary, *found.about, 0.0)
 
 
 def krylov_spectrum(
-    multiply: Callable[[FloatArray], GramProduct], n_columns: int, plan: Plan, solver: str, n_groups: int = 1
+    multiply: Callable[[FloatArray], GramProduct],
+    n_columns: int,
+    plan: SVDOptions,
+    solver: str,
+    n_groups: int = 1,
 ) -> Spectrum:
     """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product, or group of columns.
 
@@ -419,10 +432,10 @@ def krylov_spectrum(
     the work, and one or two products for some. The same bits either way. Musco and Musco 2015, "Randomized block
     Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
-    n_passes, width = passes_of(plan, solver), n_product_columns(plan, solver, n_columns)
+    n_passes, width = n_solver_passes(plan, solver), n_product_columns(plan, solver, n_columns)
     k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
-    start = draw_random_columns(n_columns, width, plan, in_file=held > memory_limit())
+    start = draw_random_columns(n_columns, width, plan, in_file=held > get_memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
@@ -453,15 +466,15 @@ def krylov_spectrum(
             )
             values = best.values / scale
             formed = max(energy, part.energy) * best.rounding_factor
-            rounding = rounding_of_products(part.n_rows, formed, plan.dtype)
-            rounding += rounding_of_means(part.energy, of_mean) * (part.projected_total is not None)
+            rounding = product_rounding_bound(part.n_rows, formed, plan.dtype)
+            rounding += mean_rounding_bound(part.energy, of_mean) * (part.projected_total is not None)
             # What is left is positive semidefinite, so its trace bounds its norm.
             lost_share = max(0.0, energy - math.fsum(values))
             left = lost_share + rounding
-            certificate = Certificate.of(left, energy, left)
+            certificate = Certificate.from_bounds(left, energy, left)
             if most is not None:
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
-                certificate = Certificate.of(min(left, short.max()), energy, min(left, short.sum()))
+                certificate = Certificate.from_bounds(min(left, short.max()), energy, min(left, short.sum()))
                 lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
             if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
@@ -473,7 +486,7 @@ def krylov_spectrum(
     values, early = values[:k], part.projected_total is not None
     scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
     variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
-    noise_floor = mean_noise_floor(n_rows, of_mean) if early else rounding_of_sums(n_rows, part.energy)
+    noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, part.energy)
     about = (
         variances,
         scatter,

@@ -22,18 +22,18 @@ from dspectral.engine.graph import (
     shared_node,
     task_ref,
 )
-from dspectral.engine.summary import bytes_of
+from dspectral.engine.summary import get_nbytes
 from dspectral.linalg import sparse_products
-from dspectral.linalg.blas import aligned, blas_in_one_thread
-from dspectral.linalg.sparse_products import row_slice
+from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
+from dspectral.linalg.sparse_products import slice_rows
 from dspectral.types import (
     CSRRows,
     HoldsCounts,
     Rows,
+    check_container,
     is_backed,
     is_sparse,
-    refuse_other_containers,
-    strip_labels,
+    unwrap_xarray,
 )
 
 BLOCK_BYTES = 64 << 20
@@ -59,7 +59,7 @@ class Blocks(NamedTuple):
 
     >>> from dspectral.engine import summarize
     >>> from dspectral.decomposition.moments import Moments
-    >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), of=Moments.of).gram
+    >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), of=Moments.from_block).gram
     array([[10.,  0.],
            [ 0., 20.]])
     """
@@ -77,15 +77,15 @@ DeclaredBlock: TypeAlias = tuple[int, int, str] | None
 """Declared rows, columns and dtype of a block of a Dask array; None for blocks that are not matrices."""
 
 
-def lazy_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
+def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return ``X`` as a Dask array in row blocks of known sizes."""
-    X = strip_labels(X)
+    X = unwrap_xarray(X)
     # Read once, because the attribute of a store builds a new array each time.
     array = read_backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
     if not isinstance(array, da.Array):
-        refuse_other_containers(X)
+        check_container(X)
         if is_in_memory(array):
-            return in_blocks(array)
+            return chunk_rows(array)
         raise TypeError(
             f"X is a {type(X).__name__}, but must be an array, a SciPy sparse matrix, a Dask array or a store"
         )
@@ -132,7 +132,7 @@ def read_backed_rows(X: Any) -> da.Array:
     return rows
 
 
-def dense_rows(X: Any) -> Any:
+def wrap_disk_array(X: Any) -> Any:
     """Return a dense array of h5py or Zarr as a Dask array; return other objects unchanged."""
     on_disk = hasattr(X, "chunks") and hasattr(X, "shape") and not is_lazy(X)
     return da.from_array(X, chunks=("auto", -1), name=False) if on_disk else X
@@ -142,7 +142,7 @@ def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:
     """Return a stream of a pass as a Dask array, one chunk a block; `is_local`: all streams are in memory."""
     if isinstance(X, Blocks):
         return blocks_as_array(X, f"{name}-block-{uuid4().hex}")  # the task that reads also summarizes
-    return in_blocks(X) if is_local else lazy_rows(X)
+    return chunk_rows(X) if is_local else as_dask_rows(X)
 
 
 def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
@@ -155,7 +155,7 @@ def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
     return da.Array(layer, name, chunks=((1,) * len(layer), (1,)), meta=meta)
 
 
-def in_blocks(X: Any, size: int | None = None) -> da.Array:
+def chunk_rows(X: Any, size: int | None = None) -> da.Array:
     """Return an in-memory array as a Dask array of views: row blocks of `size` rows, by default of `BLOCK_BYTES`."""
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimension(s), but must have 2: reshape it to (n_rows, n_columns)")
@@ -173,8 +173,8 @@ def in_blocks(X: Any, size: int | None = None) -> da.Array:
     sizes = tuple(np.diff(starts).tolist())
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
     name = f"slice-{uuid4().hex}"
-    layer = {(name, i, 0): block for i, block in enumerate(slices_of(X, sizes))}
-    return annotated(da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta), IN_MEMORY, value=True)
+    layer = {(name, i, 0): block for i, block in enumerate(iterate_slices(X, sizes))}
+    return annotate(da.Array(layer, name, chunks=(sizes, (n_columns,)), meta=meta), IN_MEMORY, value=True)
 
 
 def check_aligned_chunks(arrays: Sequence[da.Array]) -> None:
@@ -185,12 +185,12 @@ def check_aligned_chunks(arrays: Sequence[da.Array]) -> None:
         raise ValueError(f"streams have {sizes}, but must have the same row blocks: rechunk one as the other")
 
 
-def slices_of(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
+def iterate_slices(X: Rows, sizes: Sequence[int]) -> Iterator[Rows]:
     """Yield consecutive row slices of the given sizes of a CSR or dense matrix, without copies."""
     stop = 0
     for size in sizes:
         start, stop = stop, stop + size
-        yield row_slice(X, start, stop) if is_sparse(X) else X[start:stop]
+        yield slice_rows(X, start, stop) if is_sparse(X) else X[start:stop]
 
 
 def get_declared_block(array: da.Array, number: int) -> DeclaredBlock:
@@ -203,7 +203,7 @@ def get_declared_block(array: da.Array, number: int) -> DeclaredBlock:
 def check_block(block: Any, declared: DeclaredBlock) -> Any:
     """Return a block as kernels need it, a canonical ``csr_array`` or an ndarray; raise ValueError for others."""
     if is_sparse(block):
-        block = sparse_products.canonical_rows(block)
+        block = sparse_products.to_canonical_csr(block)
     if declared is None:
         return block
     if np.ma.isMaskedArray(block):
@@ -228,19 +228,19 @@ def check_block(block: Any, declared: DeclaredBlock) -> Any:
     return block
 
 
-def row_numbers(rows: Any) -> Any:
+def get_row_numbers(rows: Any) -> Any:
     """Return the row numbers as a column (n, 1), lazy and in the same blocks if the rows are."""
     if isinstance(rows, da.Array):
         return da.arange(rows.shape[0], chunks=(rows.chunks[0],), dtype=np.int64)[:, None]
     return np.arange(rows.shape[0], dtype=np.int64)[:, None]
 
 
-def say_bytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
+def set_block_nbytes(array: da.Array, n_bytes: Sequence[int] | None) -> da.Array:
     """Annotate a Dask array with the in-memory bytes of each block."""
-    return array if n_bytes is None else annotated(array, BLOCK_NBYTES, np.asarray(n_bytes, dtype=np.int64))
+    return array if n_bytes is None else annotate(array, BLOCK_NBYTES, np.asarray(n_bytes, dtype=np.int64))
 
 
-def annotated(array: da.Array, key: str, value: object) -> da.Array:
+def annotate(array: da.Array, key: str, value: object) -> da.Array:
     """Annotate a Dask array; arrays computed from it do not inherit the annotation."""
     layer = array.dask.layers[array.name]
     layer.collection_annotations = {**(layer.collection_annotations or {}), key: value}
@@ -253,7 +253,7 @@ def get_annotation(array: da.Array, key: str) -> Any:
     return (getattr(layer, "collection_annotations", None) or {}).get(key)
 
 
-def bytes_said(array: da.Array) -> list[int] | None:
+def get_block_nbytes(array: da.Array) -> list[int] | None:
     """Return the annotated in-memory bytes of each block, or None."""
     sizes = get_annotation(array, BLOCK_NBYTES)
     return None if sizes is None or len(sizes) != array.numblocks[0] else [int(size) for size in sizes]
@@ -271,7 +271,7 @@ def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]
     ([range(0, 2), range(2, 4), range(4, 5)], True)
     """
     n_blocks = arrays[0].numblocks[0]
-    said = [bytes_said(array) for array in arrays] if target else [None]
+    said = [get_block_nbytes(array) for array in arrays] if target else [None]
     target = min(target, get_max_group_bytes())
     if any(one is None for one in said):
         return [range(i, i + 1) for i in range(n_blocks)]
@@ -317,16 +317,16 @@ def _get_array_bytes(array: da.Array) -> int | None:
     if isinstance(array._meta, np.ndarray):  # noqa: SLF001  the kind of its blocks
         return int(array.nbytes)
     if get_annotation(array, IN_MEMORY):
-        return sum(bytes_of(getattr(block, "value", block)) for block in array.dask.values())
-    said = bytes_said(array)
+        return sum(get_nbytes(getattr(block, "value", block)) for block in array.dask.values())
+    said = get_block_nbytes(array)
     return None if said is None else sum(said)
 
 
 def _get_bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
     """Return the rows, their bytes (None if unknown) and whether their blocks are dense."""
-    rows: Any = X if is_in_memory(X) else lazy_rows(cast("Any", X))
+    rows: Any = X if is_in_memory(X) else as_dask_rows(cast("Any", X))
     is_lazy_array = isinstance(rows, da.Array)
-    n_bytes = count_bytes([rows]) if is_lazy_array else bytes_of(rows)
+    n_bytes = count_bytes([rows]) if is_lazy_array else get_nbytes(rows)
     return rows, n_bytes, isinstance(rows._meta if is_lazy_array else rows, np.ndarray)  # noqa: SLF001
 
 
@@ -391,12 +391,12 @@ def call_on_blocks(
     try:
         blocks = rows if sizes else map(check_block, rows, shapes)
         with blas_in_one_thread():
-            return aligned(shared.function)(*map(aligned, blocks))
+            return copy_unaligned(shared.function)(*map(copy_unaligned, blocks))
     except ValueError as error:
         if not sizes:
             raise ValueError(f"row block {first}: {error}") from error
         # Call it on each block, to find the number of the block with the error.
-        blocks_of_streams = (slices_of(joined, sizes) for joined in rows)
+        blocks_of_streams = (iterate_slices(joined, sizes) for joined in rows)
         for number, blocks_of_row in enumerate(zip(*blocks_of_streams, strict=True), first):
             call_on_blocks(shared, number, (None,) * len(blocks_of_row), (), *blocks_of_row)
         raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

@@ -33,7 +33,7 @@ from dask._task_spec import (
 )
 from numpy.typing import NDArray
 
-from dspectral.linalg.blas import aligned, blas_in_one_thread
+from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
 
 make_task, task_ref, cull_graph = Task, TaskRef, cull
 """Dask's task, reference to the result of a task, and function that drops tasks which no given key needs."""
@@ -72,12 +72,12 @@ def new_block_layer(name: str) -> str:
     return f"{name}-block-{uuid4().hex}"
 
 
-def pass_of_layer(layer: str) -> str:
+def get_pass_name(layer: str) -> str:
     """Return the name of the pass that made a layer, or an empty text for other layers.
 
     The layer's name holds it, because ``persist`` and ``dask.optimize`` keep names and drop annotations.
 
-    >>> pass_of_layer(new_block_layer("weigh")), pass_of_layer("getitem-0123")
+    >>> get_pass_name(new_block_layer("weigh")), get_pass_name("getitem-0123")
     ('weigh', '')
     """
     match = LAYER.fullmatch(layer)
@@ -135,7 +135,7 @@ def add_merge_tree(graph: Graph, tree: Tree, fan_in: int, token: str, merge: Cal
 
 def merge_on_level(_level: int, *summaries: Any) -> Any:
     """Merge neighboring summaries in order, with BLAS in one thread."""
-    first, *others = aligned(summaries)
+    first, *others = copy_unaligned(summaries)
     with blas_in_one_thread():
         return first.merge(*others)
 
@@ -177,7 +177,7 @@ def guard_tasks(graph: Graph, function: Callable[..., object], *arguments: objec
     }
 
 
-class Sealed:
+class ContentAddressedReader:
     """A reader of content-addressed items: their location is not part of the content hash."""
 
     def __init__(self, read: Callable[[Any, Any], Any], location: object) -> None:
@@ -187,7 +187,7 @@ class Sealed:
         """Read the item."""
         return self.read(self.location, item)
 
-    def known_content(self) -> object:
+    def content_token(self) -> object:
         """Return the function, without the location, for the content hash."""
         return self.read
 

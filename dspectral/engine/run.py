@@ -21,15 +21,15 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.configuration import configured_fan_in, count_merges, requires_same_bits
+from dspectral.configuration import count_merges, get_fan_in, requires_same_bits
 from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints
 from dspectral.engine.around.cluster import compare_machines, get_machine_kinds, require_same_bits
 from dspectral.engine.around.cluster_pass import compute_on_cluster
 from dspectral.engine.around.context import (
     RunContext,
     StopAtFirstPass,
-    client_in_force,
     current_cache,
+    current_client,
     current_context,
     is_in_worker_task,
 )
@@ -41,21 +41,21 @@ from dspectral.engine.blocks import (
     ROWS_OF,
     Blocks,
     Stream,
-    annotated,
+    annotate,
+    as_dask_rows,
     as_row_chunks,
     block_tasks,
     blocks_as_array,
-    bytes_said,
     call_on_blocks,
     check_aligned_chunks,
+    chunk_rows,
     count_bytes,
     count_rows,
     get_annotation,
-    in_blocks,
+    get_block_nbytes,
     is_in_memory,
-    lazy_rows,
-    say_bytes,
-    slices_of,
+    iterate_slices,
+    set_block_nbytes,
 )
 from dspectral.engine.graph import (
     Graph,
@@ -64,16 +64,16 @@ from dspectral.engine.graph import (
     add_merge_tree,
     fuse_into,
     get_merge_group,
+    get_pass_name,
     make_task,
     merge_on_level,
     new_block_layer,
-    pass_of_layer,
     shared_node,
     task_ref,
 )
-from dspectral.engine.summary import Summary, bytes_of
+from dspectral.engine.summary import Summary, get_nbytes
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.paths import Place, place_of
+from dspectral.paths import ResolvedURL, resolve_url
 from dspectral.types import Rows, is_sparse
 
 S = TypeVar("S", bound=Summary)
@@ -132,11 +132,11 @@ def summarize(
     >>> import numpy as np
     >>> from dspectral.decomposition.moments import Moments
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> summarize(X, of=Moments.of).gram
+    >>> summarize(X, of=Moments.from_block).gram
     array([[20., 26.],
            [26., 35.]])
     """
-    fan_in = configured_fan_in() if fan_in is None else fan_in
+    fan_in = get_fan_in() if fan_in is None else fan_in
     if fan_in < 2:
         raise ValueError(
             f"fan_in={fan_in} must be at least 2, the smallest number of summaries that a merge combines"
@@ -146,7 +146,7 @@ def summarize(
     check_aligned_chunks(arrays)
     context, damaged = current_context(), set[str]()
     n_started = context.fit.n_started if context.fit else 0
-    cache = current_cache() if keep is None else place_of(keep)
+    cache = current_cache() if keep is None else resolve_url(keep)
     while True:
         result, pass_info, need = _build_pass_graph(
             context, arrays, of, fan_in, name, is_local, cache, damaged
@@ -171,7 +171,7 @@ def _build_pass_graph(
     fan_in: int,
     name: str,
     is_local: bool,
-    cache: Place | None,
+    cache: ResolvedURL | None,
     damaged: set[str],
 ) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, its description and its memory estimate."""
@@ -236,12 +236,12 @@ def map_rows(
     if is_in_memory(X) and not isinstance(X, Blocks):
         # The same blocks as in a pass over these rows. They have no declared shapes to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X
-        sizes = in_blocks(rows).chunks[0]
-        group, n_bytes = f"{name}-block", bytes_of(rows)
+        sizes = chunk_rows(rows).chunks[0]
+        group, n_bytes = f"{name}-block", get_nbytes(rows)
         pass_info = PassStarted(uuid4().hex, name, group, len(sizes), n_rows=rows.shape[0], n_bytes=n_bytes)
         shared = SharedFunction(np.empty(0, dtype=np.uint8), function)
         with _emit_pass_events(current_context(), pass_info):
-            slices = enumerate(slices_of(rows, sizes))
+            slices = enumerate(iterate_slices(rows, sizes))
             parts = [call_on_blocks(shared, i, (None,), (), block) for i, block in slices]
         return sparse.vstack(parts, format="csr") if sparse_output else np.concatenate(parts)
     if isinstance(X, Blocks):
@@ -251,7 +251,7 @@ def map_rows(
             )
         array, sizes = blocks_as_array(X, f"{name}-read-{uuid4().hex}"), tuple(n_rows)
     else:
-        array = lazy_rows(X)
+        array = as_dask_rows(X)
         sizes = array.chunks[0]
     meta: Any = sparse.csr_array((0, 0), dtype=dtype) if sparse_output else np.empty((0, 0), dtype=dtype)
     label = new_block_layer(name)
@@ -259,9 +259,9 @@ def map_rows(
     graph = _add_guards(tree, graph)
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
-    annotated(mapped, ROWS_OF, get_annotation(array, ROWS_OF))
+    annotate(mapped, ROWS_OF, get_annotation(array, ROWS_OF))
     # The functions of dspectral that return sparse rows keep the size of a block.
-    return say_bytes(mapped, bytes_said(array) if sparse_output else None)
+    return set_block_nbytes(mapped, get_block_nbytes(array) if sparse_output else None)
 
 
 def collect_rows(X: "Rows | da.Array") -> Any:
@@ -269,7 +269,7 @@ def collect_rows(X: "Rows | da.Array") -> Any:
     if not isinstance(X, da.Array):
         return dask.compute(X)[0]
     n_rows, n_bytes = count_rows([X]), count_bytes([X])
-    name = pass_of_layer(str(X.name)) or str(X.name).rpartition("-")[0]
+    name = get_pass_name(str(X.name)) or str(X.name).rpartition("-")[0]
     pass_info = PassStarted(uuid4().hex, name, str(X.name), X.numblocks[0], n_rows=n_rows, n_bytes=n_bytes)
     with _pass_context(current_context(), X.dask, pass_info) as compute_options:
         return dask.compute(X, **compute_options)[0]
@@ -306,7 +306,7 @@ def run_tasks(
 
 def _get_client(*, is_local: bool) -> Client | None:
     """Return the client that computes a pass, or None for rows in memory and inside a Dask task."""
-    return None if is_local or is_in_worker_task() else client_in_force()
+    return None if is_local or is_in_worker_task() else current_client()
 
 
 @contextmanager

@@ -22,8 +22,8 @@ class BlockSize(NamedTuple):
     n_beside: int = 0
 
 
-class Need(NamedTuple):
-    """Memory estimate of a summary, from its class method ``needs(block, **bound)``, before a block is read.
+class MemoryEstimate(NamedTuple):
+    """Memory of a summary, estimated before a block is read by ``estimate_block_memory(block, **bound)`` of its class.
 
     `summary`: maximum bytes of a summary; `work`: maximum bytes that computing it takes besides the block; `block`:
     minimum bytes of rows for one summary; `is_sketch`: whether both grow with the number of columns of a sketch.
@@ -35,18 +35,18 @@ class Need(NamedTuple):
     is_sketch: bool = False
 
 
-def rows_worth(summary: int) -> int:
+def min_block_bytes(summary: int) -> int:
     """Return the minimum bytes of rows for one large summary: beyond 16 MB of rows its merges cost little."""
     return min(2 * summary, max(1 << 24, summary // 4))
 
 
-def need_of(of: Callable[..., Any], block: BlockSize) -> Need:
+def get_memory_estimate(of: Callable[..., Any], block: BlockSize) -> MemoryEstimate:
     """Return the memory estimate of a summary function, zeros if its class has none."""
     inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
     kind: Any = getattr(inner, "__self__", None)
-    if not hasattr(kind, "needs") or inner != kind.of:
-        return Need(0, 0)
-    return kind.needs(block, **keywords)  # type: ignore[no-any-return]
+    if not hasattr(kind, "needs") or inner != kind.from_block:
+        return MemoryEstimate(0, 0)
+    return kind.estimate_block_memory(block, **keywords)  # type: ignore[no-any-return]
 
 
 class Summary(Protocol):
@@ -54,7 +54,7 @@ class Summary(Protocol):
 
     ``tests/laws.py`` checks that
 
-    - ``S.of(block)`` does not change the block;
+    - ``S.from_block(block)`` does not change the block;
     - ``merge`` is pure, and merging the summaries of two blocks in row order gives the summary of both blocks,
       exactly or within the bound that the summary states;
     - the summary of an empty block is an identity of ``merge``;
@@ -66,10 +66,10 @@ class Summary(Protocol):
         ...
 
 
-def bytes_of(content: Any) -> int:
+def get_nbytes(content: Any) -> int:
     """Return the bytes of all arrays in a summary."""
     if isinstance(content, tuple | list):
-        return sum(map(bytes_of, content))
+        return sum(map(get_nbytes, content))
     if is_sparse(content):
         parts = (getattr(content, name, None) for name in ("data", "indices", "indptr"))
         return sum(part.nbytes for part in parts if part is not None)

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.search import SLICE_ROWS, Nearest
+from dspectral.search import PANEL_ROWS, Nearest
 from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.planned_text import PlannedText
-from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import Span
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.planned_text import TextInput
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.store.from_text.sources import FileRange
 from dspectral.store.location import Location
-from dspectral.text.cutting import word_pattern
+from dspectral.text.token_rules import word_pattern
 from dspectral.text.weighting import Weighting
 from dspectral.types import CSRRows, FloatArray
 
@@ -84,8 +84,8 @@ def _find_nearest_in_block(
     nonzero = np.flatnonzero(points.any(axis=1))
     # An empty candidate list, so that a block of zeros merges as any other.
     candidates = [Nearest(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)]
-    for start in range(0, len(nonzero), SLICE_ROWS):
-        rows = nonzero[start : start + SLICE_ROWS]
+    for start in range(0, len(nonzero), PANEL_ROWS):
+        rows = nonzero[start : start + PANEL_ROWS]
         # By slices: the product of queries and a whole block would be larger than the block.
         cosines = np.asarray(queries @ points[rows].T, dtype=np.float32)
         keep = np.argpartition(-cosines, min(n, len(rows)) - 1, axis=1)[:, :n]
@@ -99,27 +99,29 @@ EXCERPT_CHARS = 260
 """Approximate length of an excerpt in characters."""
 
 
-def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: PlannedText) -> list[tuple[str, str]]:
+def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> list[tuple[str, str]]:
     """Return file name and beginning of selected documents, in one pass over their files. Shapes: `rows` (n,)."""
-    n_documents = np.zeros(len(text.spans), dtype=np.int64)
+    n_documents = np.zeros(len(text.ranges), dtype=np.int64)
     for block in corpus.blocks:  # the name of a block holds the number of its span
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
-    items: list[tuple[Span, NDArray[np.int64]]] = []
-    for span, first, n in zip(text.spans, firsts.tolist(), n_documents.tolist(), strict=True):
+    items: list[tuple[FileRange, NDArray[np.int64]]] = []
+    for span, first, n in zip(text.ranges, firsts.tolist(), n_documents.tolist(), strict=True):
         inside = rows[(rows >= first) & (rows < first + n)] - first
         if len(inside):
             items.append((span, inside))
-    read = partial(_read_from_span, reading=text.reading)
+    read = partial(_read_from_span, read_options=text.read_options)
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 
 
-def _read_from_span(item: tuple[Span, NDArray[np.int64]], *, reading: Reading) -> list[tuple[str, str]]:
+def _read_from_span(
+    item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions
+) -> list[tuple[str, str]]:
     span, rows = item
     source = "" if span.also else span.url.rpartition("/")[2]
     documents: list[tuple[str, str]] = []
     first = 0  # documents before this block
-    for block in read_span(span, reading):
+    for block in read_file_range(span, read_options):
         for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
             begin, end = block.offsets[i - first], block.offsets[i - first + 1]
             text = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes().decode("utf-8", "ignore")

@@ -31,10 +31,10 @@ from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.paths import expand_path
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.corpus_build import PAIRS, build_corpus
-from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
-from dspectral.store.from_text.planned_text import PlannedText, plan_text
-from dspectral.text.cutting import Cut
+from dspectral.store.from_text.corpus_build import CHARACTERS, build_corpus
+from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
+from dspectral.store.from_text.planned_text import TextInput, open_text
+from dspectral.text.token_rules import TokenRule
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
 MIN_CLUSTERS = 2
@@ -49,7 +49,7 @@ TOKENIZERS = (
 MIN_TOKENS = 1_000
 """Tokens from which on words are expected to repeat."""
 SOURCE_FIELDS = ("unit", "field", "encoding", "delimiter")
-"""Fields of :class:`Reading` that describe a source."""
+"""Fields of :class:`ReadOptions` that describe a source."""
 
 
 def explore(  # noqa: PLR0913  options of the reader
@@ -63,10 +63,10 @@ def explore(  # noqa: PLR0913  options of the reader
     sizes: Sizes | None = None,
     min_count: int | None = None,
     seed: int = 0,
-    tokens: Cut | TokenizerLike = "language",
+    tokens: TokenRule | TokenizerLike = "language",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
-    max_document_bytes: int = MOST_BYTES,
+    max_document_bytes: int = MAX_DOCUMENT_BYTES,
     long_documents: str = "error",
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as build_store calls it
@@ -151,11 +151,11 @@ def explore(  # noqa: PLR0913  options of the reader
         paths, n_texts = _resolve_sources(sources, texts, folder, stages)
         # With a field, each record is a document; build_corpus would read each of its lines as a sentence.
         unit = "field" if unit is None and field is not None else unit
-        limit = Longest.checked(max_document_bytes, long_documents)
+        limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
-        reading = Reading(*kind, block_bytes, errors, source_options, limit, missing, format)
-        text = plan_text(paths, reading, sentences=True)
-        corpus = _build_corpus(paths, folder, reading, stages, tokens)
+        read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
+        text = open_text(paths, read_options, sentences=True)
+        corpus = _build_corpus(paths, folder, read_options, stages, tokens)
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words)
         if not words.n_tokens:
@@ -168,7 +168,7 @@ def explore(  # noqa: PLR0913  options of the reader
         tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
         exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer)
     names = None if texts is not None else [_get_public_name(path) for path in paths]
-    exploration.settings |= {"sources": names} | _record_settings(reading, min_count, seed)
+    exploration.settings |= {"sources": names} | _record_settings(read_options, min_count, seed)
     if tokenizer in ("words", "language"):
         tokenizer = corpus.provenance["corpus"]["tokens"]
     if tokenizer != "language":
@@ -224,7 +224,11 @@ def _resolve_sources(
 
 
 def _build_corpus(
-    paths: list[str], folder: str, reading: Reading, stages: StageTimer, tokens: Cut | TokenizerLike
+    paths: list[str],
+    folder: str,
+    read_options: ReadOptions,
+    stages: StageTimer,
+    tokens: TokenRule | TokenizerLike,
 ) -> Corpus:
     """Build the corpus from which all findings are computed."""
     with stages.measure("Count the words", TEXT, 2):
@@ -235,23 +239,27 @@ def _build_corpus(
             min_count=1,
             lowercase=True,
             tokens=tokens,
-            **_get_fields(reading, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
-            max_document_bytes=reading.longest.n_bytes,
-            long_documents=reading.longest.treatment,
-            source_options=reading.options,
+            **_get_fields(read_options, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
+            max_document_bytes=read_options.size_limit.n_bytes,
+            long_documents=read_options.size_limit.treatment,
+            source_options=read_options.options,
         )
 
 
-def _get_fields(reading: Reading, *names: str) -> dict[str, Any]:
-    return {name: getattr(reading, name) for name in names}
+def _get_fields(read_options: ReadOptions, *names: str) -> dict[str, Any]:
+    return {name: getattr(read_options, name) for name in names}
 
 
-def _record_settings(reading: Reading, min_count: int, seed: int) -> dict[str, Any]:
+def _record_settings(read_options: ReadOptions, min_count: int, seed: int) -> dict[str, Any]:
     """Return the settings for the page, without options of file systems, which may hold secrets."""
     source = {
-        name: value for name, value in _get_fields(reading, *SOURCE_FIELDS).items() if value is not None
+        name: value for name, value in _get_fields(read_options, *SOURCE_FIELDS).items() if value is not None
     }
-    sizes = {"block_bytes": reading.block_bytes, "errors": reading.errors, **reading.longest.record()}
+    sizes = {
+        "block_bytes": read_options.block_bytes,
+        "errors": read_options.errors,
+        **read_options.size_limit.record(),
+    }
     return {"min_count": min_count, "seed": seed, **sizes, **source}
 
 
@@ -264,7 +272,7 @@ def _get_public_name(source: str) -> str:
 def _analyze_words(
     title: str,
     words: FrequentWords,
-    text: PlannedText,
+    text: TextInput,
     folder: str,
     sizes: Sizes,
     stages: StageTimer,
@@ -316,7 +324,7 @@ def _analyze_words(
 
 def _check_tokenization(words: FrequentWords, tokenizer: str) -> str:
     """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
-    if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == PAIRS:
+    if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == CHARACTERS:
         first = [word[0] for word in words.words[1:]]
         weights = [
             sum(words.counts[1:][[low <= letter <= high for letter in first]]) for low, high, _ in TOKENIZERS
@@ -339,13 +347,13 @@ def _add_topics(
     exploration: Exploration,
     store: CountStore,
     words: FrequentWords,
-    text: PlannedText,
+    text: TextInput,
     sizes: Sizes,
     stages: StageTimer,
     seed: int,
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
-    pairs = words.corpus.provenance["corpus"]["tokens"] == PAIRS
+    pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
     topics, n_usable = steps.make_topic_model(store, words.words, sizes.n_components, pairs=pairs, seed=seed)
     if not topics.n_topics:
         exploration.missing["topics"] = (

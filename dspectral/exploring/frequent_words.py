@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.graph import Sealed
+from dspectral.engine.graph import ContentAddressedReader
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
-from dspectral.text.cutting import CODE
+from dspectral.text.token_rules import CODE
 from dspectral.types import CSRRows, Sentences
 
 SENTENCE_ENDS = frozenset(
@@ -83,13 +83,13 @@ class FrequentWords(NamedTuple):
 
     def get_sentences(self) -> TokenCorpus:
         """Return lazy sentences of frequent words."""
-        read = Sealed(partial(read_split_sentences, kinds=self.kinds), self.corpus.where)
+        read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.where)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
 
     def get_document_counts(self) -> Blocks:
         """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words)."""
         count = partial(count_block, word_ids=self.kinds.word_ids, n_words=len(self.words))
-        return Blocks(Sealed(count, self.corpus.where), self.corpus.blocks)
+        return Blocks(ContentAddressedReader(count, self.corpus.where), self.corpus.blocks)
 
 
 def read_split_sentences(where: Location, block: SentenceBlock, *, kinds: TokenKinds) -> Sentences:

@@ -36,7 +36,7 @@ from dspectral.exploring.findings import (
     get_leaves,
 )
 from dspectral.paths import expand_path
-from dspectral.text.cutting import word_pattern
+from dspectral.text.token_rules import word_pattern
 from dspectral.types import FloatArray
 
 N_FREQUENT_WORDS = 60

@@ -31,9 +31,9 @@ from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.planned_text import PlannedText
+from dspectral.store.from_text.planned_text import TextInput
 from dspectral.store.matrix import write_counts
-from dspectral.text.cutting import HIRAGANA, word_pattern
+from dspectral.text.token_rules import HIRAGANA, word_pattern
 from dspectral.types import CSRRows, FloatArray
 
 SLICE_ROWS = 512
@@ -167,7 +167,7 @@ def read_texts(
     topics: Topics,
     sample: NDArray[np.int64],
     nearest: dict[int, list[tuple[int, float]]],
-    text: PlannedText,
+    text: TextInput,
 ) -> ExploredDocuments:
     """Read the beginnings of all documents of the page in one pass, and drop duplicates among neighbors."""
     rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys()

@@ -1,4 +1,4 @@
-from .labels import labelled_streams as labelled_streams
+from .labels import pair_with_labels as pair_with_labels
 from .rows import SparseOutput as SparseOutput
-from .rows import checked_rows as checked_rows
-from .sequences import as_labelled as as_labelled
+from .rows import validate_rows as validate_rows
+from .sequences import as_labeled_corpus as as_labeled_corpus

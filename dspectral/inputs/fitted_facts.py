@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils import estimator_html_repr
 
 from dspectral import engine
-from dspectral.html import card, names, number, share, size_of, spectrum_picture
+from dspectral.html import card, format_bytes, names, number, share, spectrum_picture
 from dspectral.run_plan import RunPlan
 
 _COUNTS = {
@@ -71,10 +71,10 @@ class FittedFactsMixin:
     def _html_repr(self) -> str:
         diagram = str(estimator_html_repr(self))
         end = "</body>" if diagram.endswith("</body>") else ""
-        return diagram.removesuffix(end) + fitted_card(self) + end
+        return diagram.removesuffix(end) + render_fitted_card(self) + end
 
 
-def fitted_card(model: object) -> str:
+def render_fitted_card(model: object) -> str:
     """Return the HTML card of the fitted attributes, empty if there are none."""
     learned = {key: value for key, value in vars(model).items() if key.endswith("_") and key[0] != "_"}
     if not learned:
@@ -88,7 +88,7 @@ def fitted_card(model: object) -> str:
     facts += [(key, value) for key, value in rest.items() if isinstance(value, _SCALARS)]
     arrays = {key: part for key, value in rest.items() if (part := _describe_array(value))}
     facts += list(arrays.items())[:_MAX_ARRAYS]
-    facts.append(("in memory", size_of(count_bytes(learned))))
+    facts.append(("in memory", format_bytes(count_bytes(learned))))
     return card(f"{type(model).__name__}, fitted", facts, _draw_spectrum(learned))
 
 
@@ -140,12 +140,12 @@ def _describe_array(value: object) -> str | None:
     if isinstance(value, np.ndarray) or sparse.issparse(value):
         kind: Any = value
         shape = " x ".join(f"{length:,}" for length in kind.shape)
-        return f"{shape or '1'} of {kind.dtype}, {size_of(count_bytes(value))}"
+        return f"{shape or '1'} of {kind.dtype}, {format_bytes(count_bytes(value))}"
     n_bytes = 0 if isinstance(value, str) else count_bytes(value)
     if not n_bytes:
         return None
     container = f"{len(value):,} in a {type(value).__name__}" if type(value) in (list, tuple, dict) else None  # type: ignore[arg-type]
-    return f"{container or type(value).__name__}, {size_of(n_bytes)}"
+    return f"{container or type(value).__name__}, {format_bytes(n_bytes)}"
 
 
 def _draw_spectrum(learned: dict[str, Any]) -> str:

@@ -13,23 +13,23 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
-from dspectral.engine import Blocks, is_lazy, lazy_rows, map_rows
+from dspectral.engine import Blocks, as_dask_rows, is_lazy, map_rows
 from dspectral.engine.around.memory import PassMemory, check_memory
-from dspectral.engine.blocks import slices_of
-from dspectral.engine.summary import Need
-from dspectral.inputs.rows import checked_rows, row_dtype
-from dspectral.inputs.sequences import in_memory_blocks
-from dspectral.linalg.block_sums import refuse_not_indicator
-from dspectral.linalg.sparse_products import canonical_rows
+from dspectral.engine.blocks import iterate_slices
+from dspectral.engine.summary import MemoryEstimate
+from dspectral.inputs.rows import get_row_dtype, validate_rows
+from dspectral.inputs.sequences import as_memory_blocks
+from dspectral.linalg.block_sums import check_indicator
+from dspectral.linalg.sparse_products import to_canonical_csr
 from dspectral.types import (
     CheckedRows,
     CSRRows,
     HoldsRows,
     Rows,
     RowsLike,
+    check_container,
     is_missing,
     is_sparse,
-    refuse_other_containers,
 )
 
 Classes: TypeAlias = "RowsLike | Sequence[Hashable]"
@@ -46,11 +46,11 @@ class ClassRows(NamedTuple):
     exclusive: bool
 
 
-def label_matrix(y: Any) -> Any:
+def as_label_matrix(y: Any) -> Any:
     """Return an indicator matrix (n, L) as an array; lazy and sparse ones are unchanged, masked arrays an error."""
     if is_lazy(y):
         return y
-    refuse_other_containers(y, "y")
+    check_container(y, "y")
     if np.ma.isMaskedArray(y):
         raise ValueError("y is a masked array, but labels must not be missing: fill them first")
     if is_sparse(y):
@@ -63,13 +63,13 @@ def label_matrix(y: Any) -> Any:
         ) from error
 
 
-def label_array(y: Any) -> Any:
+def as_label_array(y: Any) -> Any:
     """Return labels (n,) or (n, 1) as an array (n,), or an indicator (n, L); lazy and sparse ones are unchanged.
 
     Labels that NumPy would silently convert raise a ValueError.
     """
     # np.asarray would convert a list of strings, numbers and NaN to strings.
-    labels = label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
+    labels = as_label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
     if is_lazy(labels) or is_sparse(labels):
         return labels
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -87,7 +87,7 @@ def label_array(y: Any) -> Any:
         raise ValueError("a class is NaN or infinity: use None for a document without a class")
     if len({isinstance(label, str) for label in present}) > 1:
         raise ValueError("classes are numbers and strings, but must be of one type: convert them")
-    plain = label_matrix(present)
+    plain = as_label_matrix(present)
     if len(present) == len(values) and plain.ndim == 1:  # numbers stay numbers
         return plain
     labels = np.empty(len(values), dtype=object)
@@ -99,9 +99,9 @@ def _is_infinite(label: object) -> bool:
     return isinstance(label, Real) and not math.isfinite(label)
 
 
-def class_rows(y: Classes, n_rows: int) -> ClassRows:
+def encode_classes(y: Classes, n_rows: int) -> ClassRows:
     """Return classes, (n,) labels or an (n, n_classes) indicator, as an indicator matrix."""
-    lazy, given = is_lazy(y), label_array(y)
+    lazy, given = is_lazy(y), as_label_array(y)
     if given.shape[:1] != (n_rows,):
         raise ValueError(
             f"y has classes of {given.shape[0] if given.shape else 0} documents, but X has {n_rows}: they must be equal"
@@ -117,7 +117,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
     if given.dtype.kind not in "biuf":
         raise TypeError(f"y is a matrix of {given.dtype}, but an indicator matrix must have numbers")
     if lazy:
-        n_classes, given = given.shape[1], lazy_rows(given)
+        n_classes, given = given.shape[1], as_dask_rows(given)
         if n_classes == 1 and not is_sparse(given._meta):  # noqa: SLF001
             raise ValueError(
                 "y is a lazy column: call compute() on labels, or pass a sparse indicator matrix"
@@ -128,7 +128,7 @@ def class_rows(y: Classes, n_rows: int) -> ClassRows:
     return ClassRows(indicator, np.arange(given.shape[1]), exclusive=False)
 
 
-def admit_labels(n_labels: int, n_each: int, n_copies: int) -> None:
+def check_label_memory(n_labels: int, n_each: int, n_copies: int) -> None:
     """Raise a MemoryError if a model with ``n_each`` numbers per label and ``n_copies`` copies does not fit.
 
     A model of more than `MANY_NUMBERS` numbers causes a warning.
@@ -141,16 +141,16 @@ def admit_labels(n_labels: int, n_each: int, n_copies: int) -> None:
             UserWarning,
             stacklevel=4,
         )
-    check_memory(PassMemory(Need(0, n_bytes), 0, 0, 1), None, "labels")
+    check_memory(PassMemory(MemoryEstimate(0, n_bytes), 0, 0, 1), None, "labels")
 
 
-def label_names(y: object, n_labels: int) -> NDArray[Any]:
+def get_label_names(y: object, n_labels: int) -> NDArray[Any]:
     """Return the column names of an indicator DataFrame, else column numbers."""
     columns = getattr(y, "columns", None)
     return np.arange(n_labels) if columns is None else np.array(list(columns))
 
 
-def unit_class_rows(indicator: CheckedRows) -> CheckedRows:
+def normalize_class_rows(indicator: CheckedRows) -> CheckedRows:
     """Scale the rows of an indicator matrix (n, n_classes) to unit norm; empty rows stay empty."""
     if not is_lazy(indicator):
         return _normalize_block(cast("CSRRows", indicator))
@@ -180,7 +180,7 @@ def _encode_labels(labels: NDArray[Any]) -> ClassRows:
 def _indicator(rows: Rows) -> CSRRows:
     """Return a block of an indicator as float64 CSR; raise a ValueError if an entry is neither 0 nor 1."""
     block: Any = sparse.csr_array(rows) if is_sparse(rows) else rows
-    refuse_not_indicator(block)
+    check_indicator(block)
     block_indicator = sparse.csr_array(block != 0).astype(np.float64)
     block_indicator.eliminate_zeros()
     return block_indicator
@@ -194,7 +194,7 @@ def _normalize_block(rows: CSRRows) -> CSRRows:
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-class LabelledStreams(NamedTuple):
+class LabeledStreams(NamedTuple):
     """Aligned streams of documents and labels for :func:`dspectral.engine.summarize`."""
 
     words: Any
@@ -205,7 +205,7 @@ class LabelledStreams(NamedTuple):
     dtype: Any
 
 
-def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabelledStreams:
+def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabeledStreams:
     """Return aligned streams of documents `X` (n, d) and labels `y` (n, L)."""
     given: Any = getattr(X, "labels", None) if y is None else y
     if given is None:
@@ -213,37 +213,37 @@ def labelled_streams(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
             "labels are required: fit requires y to be passed, but the target y is None, and X is not a store with "
             "labels"
         )
-    given = label_matrix(given)
+    given = as_label_matrix(given)
     if given.dtype.kind not in "biuf":
         raise ValueError(f"Unknown label type: y has {given.dtype}, but must be a matrix of numbers")
     if len(given.shape) != 2:
         raise ValueError(
             f"Unknown label type: y has {len(given.shape)} dimension(s), but must have shape (n_documents, n_labels)"
         )
-    (n_rows, n_words), (n_labelled, n_labels) = X.shape, given.shape
-    if n_rows != n_labelled:
-        raise ValueError(f"y has {n_labelled} rows, but must have {n_rows}, the number of documents of X")
+    (n_rows, n_words), (n_labeled, n_labels) = X.shape, given.shape
+    if n_rows != n_labeled:
+        raise ValueError(f"y has {n_labeled} rows, but must have {n_rows}, the number of documents of X")
     if n_labels < 1:
         raise ValueError("y has no columns, but must have at least one label")
-    words = lazy_rows(X)
+    words = as_dask_rows(X)
     if is_lazy(X) or is_lazy(given):
-        labels = lazy_rows(given)
+        labels = as_dask_rows(given)
         # Labels are rechunked like the words, whose blocks are larger.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
-        return LabelledStreams(words, labels, n_rows, n_words, n_labels, row_dtype(X.dtype))
+        return LabeledStreams(words, labels, n_rows, n_words, n_labels, get_row_dtype(X.dtype))
     split = partial(_split_rows, sizes=words.chunks[0])
-    return LabelledStreams(
-        split(cast("Rows", X)), split(given), n_rows, n_words, n_labels, row_dtype(X.dtype)
+    return LabeledStreams(
+        split(cast("Rows", X)), split(given), n_rows, n_words, n_labels, get_row_dtype(X.dtype)
     )
 
 
-def checked_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
+def validate_documents(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate documents (n, d); a store is returned unchanged, with its labels."""
-    checked = checked_rows(estimator, X, reset=reset)
+    checked = validate_rows(estimator, X, reset=reset)
     return X if hasattr(X, "labels") else checked
 
 
 def _split_rows(X: Rows, sizes: tuple[int, ...]) -> Blocks:
     """Split in-memory rows into blocks of the given sizes."""
-    X = canonical_rows(X) if is_sparse(X) else X
-    return in_memory_blocks(list(slices_of(X, sizes)))
+    X = to_canonical_csr(X) if is_sparse(X) else X
+    return as_memory_blocks(list(iterate_slices(X, sizes)))

@@ -11,11 +11,11 @@ from dspectral.types import format_value
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Types of ``random_state``, as in scikit-learn."""
-MOST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """Largest int64."""
 MAX_REAL = 1e100
 """Maximum of parameters whose products and squares must be finite."""
-MOST_READS = 10**6
+MAX_READS = 10**6
 """Maximum number of passes of a fit; a larger number is a mistake and would never finish."""
 
 
@@ -54,7 +54,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
     number = int(value)  # NumPy's narrow integers overflow
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
         raise ValueError(f"{name}={format_value(number)} must be {expected}")
-    if abs(number) > MOST:
+    if abs(number) > MAX_INTEGER:
         raise ValueError(f"{name}={format_value(number)} must be {expected} that fits 64 bits")
     return number
 
@@ -66,7 +66,7 @@ def check_real(
     expected = _describe_range("a finite number", at_least, at_most)
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name}={format_value(value)} must be {expected}")
-    number = math.inf if isinstance(value, Integral) and abs(int(value)) > MOST else float(value)
+    number = math.inf if isinstance(value, Integral) and abs(int(value)) > MAX_INTEGER else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
         shown = format_value(value if isinstance(value, Integral) else number)
@@ -90,10 +90,12 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     raise ValueError(f"{name}={format_value(value)} must be one of {', '.join(map(repr, options))}")
 
 
-def refuse_others(kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]) -> None:
+def reject_foreign_arguments(
+    kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]
+) -> None:
     """Raise a TypeError for arguments of another library, unless their value has no effect; name the replacement.
 
-    >>> refuse_others("Shape", {"sides": 4}, {"sides": (3, "Square()")})
+    >>> reject_foreign_arguments("Shape", {"sides": 4}, {"sides": (3, "Square()")})
     Traceback (most recent call last):
     ...
     TypeError: sides=4 is not an argument of Shape: use Square()

@@ -13,17 +13,24 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dspectral import engine
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import dense_pieces, is_dense, refuse_not_finite
-from dspectral.store.columns import FRAME, Columns, check_columns, columns_of, learn_columns, named_columns
-from dspectral.store.weighted_rows import weightings_of
+from dspectral.linalg.block_sums import check_finite_rows, is_dense, iter_dense_panels
+from dspectral.store.columns import (
+    FRAME,
+    Columns,
+    check_columns,
+    columns_from_names,
+    get_columns,
+    set_fitted_columns,
+)
+from dspectral.store.weighted_rows import get_weightings
 from dspectral.types import (
     Doubles,
     FloatArray,
     Rows,
     RowsLike,
+    check_container,
     is_sparse,
-    refuse_other_containers,
-    strip_labels,
+    unwrap_xarray,
 )
 
 _NUMBERS = "biuf"
@@ -34,7 +41,7 @@ def is_dask_frame(X: object) -> bool:
     return hasattr(type(X), "to_dask_array") and getattr(X, "ndim", 0) == 2 and hasattr(X, "dtypes")
 
 
-def rows_of_frame(X: Any) -> Any:
+def frame_to_rows(X: Any) -> Any:
     """Convert a Dask DataFrame to a Dask array, in one pass that counts the rows; return other input unchanged."""
     if not is_dask_frame(X):
         return X
@@ -57,7 +64,7 @@ def rows_of_frame(X: Any) -> Any:
     return rows
 
 
-def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
+def validate_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Validate rows, shape (n_rows, n_columns), in memory or lazy; lazy ones are not read.
 
     With ``reset``, as in ``fit``, the number of columns, their names and the weighting are stored, else compared.
@@ -65,14 +72,14 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """
     _check_weighting(estimator, X, reset=reset)
     if engine.is_lazy(X):
-        return _validate_lazy(estimator, X, columns_of(X), reset=reset)
+        return _validate_lazy(estimator, X, get_columns(X), reset=reset)
     if is_dask_frame(X):
         names = list(X.columns)  # type: ignore[union-attr]
-        columns = named_columns(FRAME, names) if all(isinstance(name, str) for name in names) else None
-        return _validate_lazy(estimator, rows_of_frame(X), columns, reset=reset)
-    X = strip_labels(X)
-    refuse_other_containers(X)
-    refuse_lossy(X)
+        columns = columns_from_names(FRAME, names) if all(isinstance(name, str) for name in names) else None
+        return _validate_lazy(estimator, frame_to_rows(X), columns, reset=reset)
+    X = unwrap_xarray(X)
+    check_container(X)
+    check_lossless(X)
     kinds = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     if reset or hasattr(X, "columns") or not hasattr(estimator, "column_identity_"):
         try:
@@ -88,8 +95,8 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
         rows = check_array(X, estimator=estimator, input_name="X", **kinds)
         _check_width(estimator, rows.shape[1])
     if reset:
-        learn_columns(estimator, None)
-    return sparse_products.canonical_rows(rows) if is_sparse(rows) else rows
+        set_fitted_columns(estimator, None)
+    return sparse_products.to_canonical_csr(rows) if is_sparse(rows) else rows
 
 
 def _describe_invalid_columns(X: Any) -> str:
@@ -104,7 +111,7 @@ def _describe_invalid_columns(X: Any) -> str:
     return ", ".join(wrong[:5])
 
 
-def refuse_lossy(X: object) -> None:
+def check_lossless(X: object) -> None:
     """Raise a ValueError for masked or complex arrays, whose conversion to real numbers loses data."""
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # objects may be convertible
@@ -114,7 +121,7 @@ def refuse_lossy(X: object) -> None:
 
 
 def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | None, *, reset: bool) -> Any:
-    array = engine.lazy_rows(X)
+    array = engine.as_dask_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
     for number, what in ((n_rows, "sample"), (n_columns, "feature")):
@@ -126,16 +133,16 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | Non
         estimator.n_features_in_ = n_columns
         if hasattr(estimator, "feature_names_in_"):  # from an earlier fit on a DataFrame
             del estimator.feature_names_in_
-        learn_columns(estimator, columns)
+        set_fitted_columns(estimator, columns)
     else:
         check_columns(estimator, columns)
         _check_width(estimator, n_columns)
     if array.dtype in (np.float32, np.float64):
         return array
-    nbytes = engine.bytes_said(array)
+    nbytes = engine.get_block_nbytes(array)
     # A sparse entry of r + 4 bytes grows to 8 + 4 bytes.
     new_nbytes = None if nbytes is None else [n * 12 // (array.dtype.itemsize + 4) for n in nbytes]
-    return engine.say_bytes(array.astype(np.float64), new_nbytes)
+    return engine.set_block_nbytes(array.astype(np.float64), new_nbytes)
 
 
 def _check_width(estimator: BaseEstimator, n_columns: int) -> None:
@@ -156,14 +163,14 @@ def _refuse_kind(dtype: np.dtype[Any]) -> None:
         )
 
 
-def row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
+def get_row_dtype(dtype: DTypeLike) -> type[np.float32 | np.float64]:
     """Return the precision of results for rows: float32 for float32, else float64."""
     return np.float32 if dtype == np.float32 else np.float64
 
 
 def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> None:
     """Store the digest of the rows' weighting, or compare it with the stored one."""
-    digests, name = weightings_of(X) if engine.is_lazy(X) else set(), type(estimator).__name__
+    digests, name = get_weightings(X) if engine.is_lazy(X) else set(), type(estimator).__name__
     if len(digests) > 1:
         raise ValueError(f"X has rows of {len(digests)} weightings, but must have one: use {_WEIGHTING_HINT}")
     digest = next(iter(digests), None)
@@ -195,13 +202,15 @@ def project(
     rows: Rows, *, axes: FloatArray, mean: Doubles | None = None, dtype: DTypeLike | None = None
 ) -> FloatArray:
     """Return ``(rows - mean) @ axes``, shape (n, k), for rows (n, d), mean (d,) and axes (d, k)."""
-    refuse_not_finite(rows)
+    check_finite_rows(rows)
     dtype = np.dtype(dtype or axes.dtype)
     if mean is not None and is_dense(rows):
         # Subtracting before multiplying avoids cancellation; `correction` restores the rounding error of the mean.
         wide = np.result_type(rows.dtype, dtype)
         shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
-        pieces = [piece.astype(dtype, copy=False) @ axes for piece in dense_pieces(rows, shift, dtype=wide)]
+        pieces = [
+            piece.astype(dtype, copy=False) @ axes for piece in iter_dense_panels(rows, shift, dtype=wide)
+        ]
         correction = ((mean - shift) @ axes).astype(dtype)
         return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *pieces]) - correction)
     projected = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral.engine import Blocks, is_lazy
 from dspectral.store.location import Location
-from dspectral.types import Int64s, LabelledSentences, Sentences, is_missing, is_sparse
+from dspectral.types import Int64s, LabeledSentences, Sentences, is_missing, is_sparse
 
 T = TypeVar("T", bound=Sized)
 
@@ -21,7 +21,7 @@ TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
 """Sequences of tokens or labels: an iterable or column of lists, tuples or arrays."""
 
 
-def token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
+def as_token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
     """Return a collection of token lists as a list; raise an error for other input."""
     scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
     if scalar or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
@@ -47,7 +47,7 @@ def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
             raise ValueError(f"sentence {number} is {sentence!r:.60}, but must be a list of {tokens}")
 
 
-def plain(values: Sequence[Hashable] | NDArray[Any]) -> Sequence[Any]:
+def as_python_values(values: Sequence[Hashable] | NDArray[Any]) -> Sequence[Any]:
     """Return the values of an array as Python objects, so that values of lists and arrays are equal."""
     return cast("list[Any]", values.tolist()) if isinstance(values, np.ndarray) else values
 
@@ -76,7 +76,7 @@ RARE = "<?>"
 """Name of type 0, which represents rare and out-of-vocabulary words."""
 BLOCK_TOKENS = 1 << 20
 """Tokens per in-memory block of sentences."""
-LABELLED_BLOCK_TOKENS = 1 << 18
+LABELED_BLOCK_TOKENS = 1 << 18
 """Tokens per in-memory block of labeled sentences, whose summaries are larger."""
 
 HINT = "use VectorQuantizer to convert numeric frames to tokens"
@@ -98,7 +98,7 @@ class HoldsSentences(Protocol):
         """Return blocks of :class:`~dspectral.types.Sentences`."""
 
 
-class HoldsLabelledSentences(Protocol):
+class HoldsLabeledSentences(Protocol):
     """Blocks of labeled sentences, and their token types and labels."""
 
     @property
@@ -111,7 +111,7 @@ class HoldsLabelledSentences(Protocol):
 
     @property
     def sentences(self) -> Blocks:
-        """Return blocks of :class:`~dspectral.types.LabelledSentences`."""
+        """Return blocks of :class:`~dspectral.types.LabeledSentences`."""
 
 
 class TokenCorpus(NamedTuple):
@@ -123,7 +123,7 @@ class TokenCorpus(NamedTuple):
     where: Location | None = None
 
 
-class LabelledCorpus(NamedTuple):
+class LabeledCorpus(NamedTuple):
     """Blocks of labeled sentences of token ids, and the tokens and labels by id."""
 
     words: list[Any]
@@ -155,15 +155,18 @@ def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSen
     return corpus if n_kept == len(corpus.words) else _merge_rare(corpus, n_kept)
 
 
-def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> LabelledCorpus:
+def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | None = None) -> LabeledCorpus:
     """Return labeled sequences as a corpus, with ids by first appearance."""
     # A corpus in a store has ids already, and is not read.
     if all(hasattr(X, name) for name in ("words", "labels", "sentences")):
-        stream = cast("HoldsLabelledSentences", X)
-        return LabelledCorpus(list(stream.words), list(stream.labels), stream.sentences)
+        stream = cast("HoldsLabeledSentences", X)
+        return LabeledCorpus(list(stream.words), list(stream.labels), stream.sentences)
     if y is None:
         raise ValueError("y=None must be a sequence of labels for each sequence of tokens")
-    sequences, tags = token_lists(cast("TokenLists", X), strings=False), token_lists(y, "y", strings=False)
+    sequences, tags = (
+        as_token_lists(cast("TokenLists", X), strings=False),
+        as_token_lists(y, "y", strings=False),
+    )
     if len(sequences) != len(tags):
         raise ValueError(f"y has {len(tags)} sequences, but must have {len(sequences)}, as many as X")
     for i, (own, labels) in enumerate(zip(sequences, tags, strict=True)):
@@ -174,22 +177,22 @@ def as_labelled(X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = N
     words, names = _assign_ids(sequences, "token", {RARE: 0}), _assign_ids(tags, "label", {})
     if not names:
         raise ValueError("X has no tokens, but must have at least one")
-    parts = zip(cut(sequences, LABELLED_BLOCK_TOKENS), cut(tags, LABELLED_BLOCK_TOKENS), strict=True)
+    parts = zip(cut(sequences, LABELED_BLOCK_TOKENS), cut(tags, LABELED_BLOCK_TOKENS), strict=True)
     packed = [(_encode_values(tokens, words), _encode_values(labels, names).ids) for tokens, labels in parts]
-    blocks = [LabelledSentences(own.ids, labels, own.offsets) for own, labels in packed]
-    return LabelledCorpus(list(words), list(names), in_memory_blocks(blocks))
+    blocks = [LabeledSentences(own.ids, labels, own.offsets) for own, labels in packed]
+    return LabeledCorpus(list(words), list(names), as_memory_blocks(blocks))
 
 
-def encode(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
+def encode_sentences(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     """Return sentences as token ids: indices in ``words``, 0 for out-of-vocabulary tokens."""
-    own, numbers = token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
+    own, numbers = as_token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
     try:
         return _encode_values(own, numbers)
     except TypeError:
         raise TypeError(f"a token must be hashable, but one is not: {HINT}") from None
 
 
-def in_memory_blocks(blocks: Sequence[object]) -> Blocks:
+def as_memory_blocks(blocks: Sequence[object]) -> Blocks:
     """Return in-memory blocks as a stream of blocks."""
     return Blocks(_return_block, blocks, in_memory=True)
 
@@ -199,7 +202,7 @@ def _assign_ids(sequences: Sequence[Any], kind: str, numbers: dict[Hashable, int
     for i, sequence in enumerate(sequences):
         try:
             # dict.fromkeys keeps the order of first appearance; the order of a set of strings varies between runs.
-            for value in dict.fromkeys(plain(sequence)):
+            for value in dict.fromkeys(as_python_values(sequence)):
                 if value not in numbers:
                     if is_missing(value) or (kind == "label" and value == ""):
                         raise ValueError(
@@ -217,15 +220,15 @@ def _encode_values(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) ->
     # np.fromiter avoids a list of Python integers, which takes ten times the memory.
     offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
     np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
-    values = (numbers.get(value, 0) for sequence in sequences for value in plain(sequence))
+    values = (numbers.get(value, 0) for sequence in sequences for value in as_python_values(sequence))
     return Sentences(np.fromiter(values, np.int32, int(offsets[-1])), offsets)
 
 
 def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
-    sentences = token_lists(X)
+    sentences = as_token_lists(X)
     counted: Counter[str] = Counter()
     for sentence in sentences:
-        counted.update(plain(sentence))
+        counted.update(as_python_values(sentence))
     if not counted:
         raise ValueError(f"X has no words in its {len(sentences)} sentence(s), but must have at least one")
     kept = [word for word, count in counted.items() if count >= min_count and word != RARE]
@@ -240,7 +243,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
     blocks = [_encode_values(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
     return TokenCorpus(
-        words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), in_memory_blocks(blocks)
+        words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), as_memory_blocks(blocks)
     )
 
 
@@ -273,7 +276,7 @@ _INDEXES: WeakKeyDictionary[HoldsWords, tuple[list[str], dict[str, int]]] = Weak
 """Word index of each model, outside of the model so that it is not pickled or saved."""
 
 
-def word_numbers(model: HoldsWords) -> dict[str, int]:
+def get_word_ids(model: HoldsWords) -> dict[str, int]:
     """Return the index of each word in ``words_``."""
     words, numbers = _INDEXES.get(model, (None, {}))
     # A fit assigns a new list, so the identity of the list shows whether the index is current.

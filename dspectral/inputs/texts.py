@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import is_lazy
-from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.packing import Texts, pack_texts
 from dspectral.types import Documents, RowsLike, is_sparse
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def as_documents(X: TextColumn) -> Documents:
     column: Any = X
     if not hasattr(column, "__iter__") and hasattr(column, "__getitem__") and hasattr(column, "__len__"):
         column = [column[i] for i in range(len(column))]
-    blocks = list(text_blocks(column, block_bytes=sys.maxsize))
-    return blocks[0] if blocks else Documents.of([])
+    blocks = list(pack_texts(column, block_bytes=sys.maxsize))
+    return blocks[0] if blocks else Documents.from_strings([])
 
 
-def is_texts(X: object) -> "TypeIs[TextColumn]":
+def is_text_collection(X: object) -> "TypeIs[TextColumn]":
     """Return whether X is a collection of texts: neither a numeric matrix nor lazy rows.
 
-    >>> is_texts(["play jazz"]), is_texts(np.eye(2))
+    >>> is_text_collection(["play jazz"]), is_text_collection(np.eye(2))
     (True, False)
     """
     if is_lazy(X) or is_sparse(X):
@@ -48,7 +48,7 @@ def is_texts(X: object) -> "TypeIs[TextColumn]":
 E = TypeVar("E", bound=BaseEstimator)
 
 
-def clone_sharing(estimator: E, *names: str) -> E:
+def clone_with_shared(estimator: E, *names: str) -> E:
     """Return an unfitted clone that shares the named parameters, such as a large table, instead of copying them."""
     stripped = copy(estimator)
     for name in names:

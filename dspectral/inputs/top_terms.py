@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral import store
 from dspectral.inputs.parameters import check_integer
-from dspectral.store.columns import check_columns, columns_of
+from dspectral.store.columns import check_columns, get_columns
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
 from dspectral.types import Doubles, FloatArray, Int64s
@@ -71,9 +71,9 @@ class TopTermsMixin:
         check_is_fitted(self)
         weights, n = np.asarray(self._term_weights()), check_integer("n", n, at_least=1)
         if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
-            check_columns(self, columns_of(terms), "terms")
+            check_columns(self, get_columns(terms), "terms")
         columns, n_columns = self._term_columns()
-        known = names_of_columns(self._term_names() if terms is None else terms, n_columns)
+        known = resolve_column_names(self._term_names() if terms is None else terms, n_columns)
         if columns is not None:
             known = _restrict_names(known, columns)
         if component is None:
@@ -149,7 +149,7 @@ def top_terms(
     return last.top_terms(n, component=component, terms=terms)
 
 
-def names_of_columns(terms: "Terms | None", n_columns: int) -> ColumnNames:
+def resolve_column_names(terms: "Terms | None", n_columns: int) -> ColumnNames:
     """Return the column names from any supported source."""
     if terms is None:
         raise ValueError(

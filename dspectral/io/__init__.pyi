@@ -1,11 +1,11 @@
 from .anndata import write_anndata as write_anndata
 from .anndata import write_embedding as write_embedding
-from .labelled_documents import LabelledText as LabelledText
-from .labelled_documents import read_labelled_records as read_labelled_records
-from .labelled_documents import read_newsgroups as read_newsgroups
-from .labelled_documents import read_reuters as read_reuters
-from .labelled_text import build_labelled_store as build_labelled_store
-from .labelled_text import write_labelled_text as write_labelled_text
+from .labeled_documents import LabeledText as LabeledText
+from .labeled_documents import read_labeled_records as read_labeled_records
+from .labeled_documents import read_newsgroups as read_newsgroups
+from .labeled_documents import read_reuters as read_reuters
+from .labeled_text import build_labeled_store as build_labeled_store
+from .labeled_text import write_labeled_text as write_labeled_text
 from .line_files import TaggedSentences as TaggedSentences
 from .line_files import read_brown_paths as read_brown_paths
 from .line_files import read_conll as read_conll

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dspectral.engine import collect_rows, is_lazy, lazy_rows
+from dspectral.engine import as_dask_rows, collect_rows, is_lazy
 from dspectral.store.anndata_files import (
+    read_anndata_shape,
     read_element,
-    shape_of_anndata,
-    variable_names,
+    read_variable_names,
+    write_anndata_file,
     write_elements,
     write_into,
-    write_whole,
 )
-from dspectral.store.columns import VARIABLES, check_columns, named_columns
+from dspectral.store.columns import VARIABLES, check_columns, columns_from_names
 from dspectral.store.location import Location
-from dspectral.store.rows import OpenedCounts
+from dspectral.store.rows import CountMatrix
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import RowsLike
 
@@ -50,7 +50,7 @@ class HasComponents(Protocol):
 
 
 def write_anndata(
-    store: OpenedCounts,
+    store: CountMatrix,
     path: str | PathLike[str],
     *,
     weighting: Weighting | HasWeighting | None = None,
@@ -88,8 +88,8 @@ def write_anndata(
     >>> open_store("memory://identity.zarr").shape
     (3, 3)
     """
-    where = Location.of(path, storage_options)
-    write_whole(where, store.to_anndata(weighting=weighting))
+    where = Location.from_url(path, storage_options)
+    write_anndata_file(where, store.to_anndata(weighting=weighting))
 
 
 def write_embedding(
@@ -155,31 +155,31 @@ def write_embedding(
     name = key.removeprefix("X_")
     target: Any = adata
     if isinstance(adata, str | PathLike):
-        target = Location.of(adata, storage_options)
-    n_obs, n_vars = shape_of_anndata(target) if isinstance(target, Location) else target.shape
-    rows: Any = lazy_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
+        target = Location.from_url(adata, storage_options)
+    n_obs, n_vars = read_anndata_shape(target) if isinstance(target, Location) else target.shape
+    rows: Any = as_dask_rows(coordinates) if is_lazy(coordinates) else np.asarray(coordinates)
     if rows.shape != (n_obs, len(components)):
         raise ValueError(
             f"coordinates have shape {rows.shape}, but the AnnData has {n_obs} observations and the estimator "
             f"{len(components)} components"
         )
-    mask = chosen_variables(target, mask_var)
-    names = variable_names(target) if isinstance(target, Location) else target.var_names
+    mask = select_variables(target, mask_var)
+    names = read_variable_names(target) if isinstance(target, Location) else target.var_names
     if names is not None and (mask is None or len(mask) == len(names)):
         names = np.asarray(names, dtype=object)
         check_columns(
-            estimator, named_columns(VARIABLES, names if mask is None else names[mask]), "the AnnData"
+            estimator, columns_from_names(VARIABLES, names if mask is None else names[mask]), "the AnnData"
         )
     # All checks precede the first write: an error leaves the AnnData unchanged.
     elements = {
         f"obsm/{key}": rows,
-        f"varm/{'PCs' if name == 'pca' else name}": loadings_of(components, n_vars, mask),
-        f"uns/{name}": facts_of(estimator, centered=centered, mask_var=mask_var),
+        f"varm/{'PCs' if name == 'pca' else name}": build_loadings(components, n_vars, mask),
+        f"uns/{name}": build_uns(estimator, centered=centered, mask_var=mask_var),
     }
-    place_elements(target, elements)
+    write_to_anndata(target, elements)
 
 
-def place_elements(target: "AnnData | Location", elements: Mapping[str, Any]) -> None:
+def write_to_anndata(target: "AnnData | Location", elements: Mapping[str, Any]) -> None:
     """Write elements into a file or an object, and into the backing file of the object if it is writable."""
     if isinstance(target, Location):
         write_elements(target, elements)
@@ -195,12 +195,12 @@ def place_elements(target: "AnnData | Location", elements: Mapping[str, Any]) ->
         write_into(target.file["/"], elements)
 
 
-def var_column(target: "AnnData | Location", name: str) -> Any:
+def get_var_column(target: "AnnData | Location", name: str) -> Any:
     """Return a column of ``var``, or None if there is none of this name."""
     return read_element(target, f"var/{name}") if isinstance(target, Location) else target.var.get(name)
 
 
-def chosen_variables(
+def select_variables(
     target: "AnnData | Location | None", mask_var: ArrayLike | str | None
 ) -> NDArray[np.bool_] | None:
     """Return the mask of the variables in the fit, or None for all."""
@@ -208,7 +208,7 @@ def chosen_variables(
         return None
     if target is None and isinstance(mask_var, str):
         raise ValueError(f"mask_var={mask_var!r} needs an AnnData, but X is a matrix: pass an array of bool")
-    column = var_column(target, mask_var) if isinstance(mask_var, str) else mask_var
+    column = get_var_column(target, mask_var) if isinstance(mask_var, str) else mask_var
     if column is None:
         raise ValueError(
             f"mask_var={mask_var!r} must be a column of var. Did not find `adata.var[{mask_var!r}]`. Add it, or pass "
@@ -228,7 +228,7 @@ def chosen_variables(
     return values.astype(bool)
 
 
-def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+def build_loadings(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Return the loadings, shape (n_vars, n_components): components as columns, zero outside the mask."""
     mask_array = np.ones(n_vars, dtype=bool) if mask is None else mask
     if len(mask_array) != n_vars or np.count_nonzero(mask_array) != components.shape[1]:
@@ -242,7 +242,9 @@ def loadings_of(components: NDArray[Any], n_vars: int, mask: NDArray[np.bool_] |
     return loadings
 
 
-def facts_of(estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None) -> dict[str, Any]:
+def build_uns(
+    estimator: HasComponents, *, centered: bool, mask_var: ArrayLike | str | None
+) -> dict[str, Any]:
     """Return the entry of ``uns`` for a fitted estimator, in types that AnnData can write."""
     # scanpy reads these names.
     mask_name = mask_var if isinstance(mask_var, str) else None

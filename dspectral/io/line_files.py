@@ -14,19 +14,19 @@ from fsspec.utils import infer_compression
 
 from dspectral.inputs.parameters import check_integer
 from dspectral.paths import expand_path
-from dspectral.store.from_text.readers import numbered_lines
-from dspectral.store.location import named_when_full
+from dspectral.store.from_text.readers import iter_numbered_lines
+from dspectral.store.location import annotate_disk_full
 
 
 @contextmanager
-def written_whole(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
+def open_atomic(path: str | PathLike[str], mode: str, **options: Any) -> Iterator[Any]:
     """Open a file for writing, compressed by its extension; local files are renamed into place when complete."""
     url = expand_path(path)
     is_local = "://" not in url and "::" not in url and (Path(url).is_file() or not Path(url).exists())
     temporary = f"{url}.{uuid4().hex}.partial" if is_local else url
     try:
         with (
-            named_when_full(url),
+            annotate_disk_full(url),
             fsspec.open(temporary, mode, **options, compression=infer_compression(url)) as file,
         ):
             yield file
@@ -101,7 +101,7 @@ def read_conll(
     sentences = TaggedSentences([], [])
     rows: list[list[str]] = []
     # `rows` are the lines of the current sentence, which an empty line or EOF ends.
-    for number, line in chain(numbered_lines(path, storage_options), [(0, "")]):
+    for number, line in chain(iter_numbered_lines(path, storage_options), [(0, "")]):
         fields = line.split("\t")
         if len(fields) == 1 and not fields[0].strip():
             word_rows = rows if 1 in (word_column, tag_column) else _drop_ranges(rows)
@@ -197,7 +197,7 @@ def write_brown_paths(
             raise ValueError(
                 f"the word {word!r} has a tab or a line break, which a paths file cannot contain: replace it"
             )
-    with written_whole(path, "wt", encoding="utf-8", newline="\n", **(storage_options or {})) as file:
+    with open_atomic(path, "wt", encoding="utf-8", newline="\n", **(storage_options or {})) as file:
         file.writelines(f"{code}\t{word}\t{count}\n" for code, word, count in lines)
 
 
@@ -232,7 +232,7 @@ def read_brown_paths(
     [('0110', 'cat', 7)]
     """
     lines = []
-    for number, line in numbered_lines(path, storage_options):
+    for number, line in iter_numbered_lines(path, storage_options):
         fields = line.split("\t")
         # The bit string is empty if there is only one cluster.
         if len(fields) != 3 or set(fields[0]) - set("01") or not fields[2].isdecimal():

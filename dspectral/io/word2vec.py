@@ -9,19 +9,19 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.io.line_files import written_whole
+from dspectral.io.line_files import open_atomic
 from dspectral.paths import expand_path
-from dspectral.store.from_text.lines import whole_lines
-from dspectral.store.from_text.sources import format_of
-from dspectral.store.from_text.streams import open_bytes
-from dspectral.store.location import ERRORS, check_name
+from dspectral.store.from_text.lines import read_line_chunks
+from dspectral.store.from_text.sources import get_format
+from dspectral.store.from_text.streams import open_decompressed
+from dspectral.store.location import ERRORS, check_option
 from dspectral.types import FloatArray
 
 Entry: TypeAlias = tuple[bytes, NDArray[np.float32] | list[float]]
 READ_BYTES = 1 << 20
 """Bytes per read of a binary file."""
-_SOME_WORDS = 1 << 12
-LONGEST_HEAD, LONGEST_WORD = 1 << 10, 1 << 20
+_INITIAL_WORDS = 1 << 12
+MAX_HEADER_BYTES, MAX_WORD_BYTES = 1 << 10, 1 << 20
 """Maximum bytes of the header and of a word."""
 
 
@@ -72,13 +72,13 @@ def read_word2vec(
     >>> words, vectors.shape
     (['yes', 'no'], (2, 3))
     """
-    check_name("errors", errors, ERRORS)
+    check_option("errors", errors, ERRORS)
     path = expand_path(path)
-    compression, options = format_of(path)[1], storage_options or {}
+    compression, options = get_format(path)[1], storage_options or {}
     binary = _has_binary_vectors(path, compression, options) if binary is None else binary
-    with open_bytes(path, compression, options) as file:
+    with open_decompressed(path, compression, options) as file:
         lines = iter(()) if binary else _read_lines(file, path)
-        first = file.readline(LONGEST_HEAD) if binary else next(lines, b"")
+        first = file.readline(MAX_HEADER_BYTES) if binary else next(lines, b"")
         head, n_words = first.split(), 0
         if _is_header(head):
             n_words, n_dimensions = map(int, head)
@@ -97,7 +97,9 @@ def read_word2vec(
         )
         # The next row is overwritten until it belongs to a new word, so repeated words need no copy.
         try:
-            vectors = np.empty((_SOME_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32)
+            vectors = np.empty(
+                (_INITIAL_WORDS if n_known is None else n_known, n_dimensions), dtype=np.float32
+            )
         except (ValueError, MemoryError) as error:
             raise ValueError(
                 f"{path}: the header declares {n_words} words of {n_dimensions} dimensions, which must fit in memory"
@@ -176,7 +178,7 @@ def write_word2vec(
             )
         seen.add(word)
     binary = _is_binary(path) if binary is None else binary
-    with written_whole(path, "wb", **(storage_options or {})) as file:
+    with open_atomic(path, "wb", **(storage_options or {})) as file:
         file.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
@@ -198,8 +200,8 @@ def _decode(word_bytes: bytes, path: str, number: int, errors: str) -> str:
 
 def _has_binary_vectors(path: str, compression: str | None, options: dict[str, Any]) -> bool:
     """Return whether vectors are binary, by the first vector, or by the extension if that is ambiguous."""
-    with open_bytes(path, compression, options) as file:
-        head, line = file.readline(LONGEST_HEAD).split(), file.readline(LONGEST_WORD)
+    with open_decompressed(path, compression, options) as file:
+        head, line = file.readline(MAX_HEADER_BYTES).split(), file.readline(MAX_WORD_BYTES)
     n_numbers = int(head[1]) if _is_header(head) else 0
     is_text = (
         n_numbers > 0 and line.endswith(b"\n") and _parse_numbers(line.split()[1:][-n_numbers:]) is not None
@@ -222,7 +224,7 @@ def _parse_numbers(fields: list[bytes]) -> list[float] | None:
 
 def _read_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
     """Yield the lines of a file as bytes, with their line breaks."""
-    for piece in whole_lines(file, path):
+    for piece in read_line_chunks(file, path):
         yield from piece.data.splitlines(keepends=True)
 
 
@@ -262,9 +264,9 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
     for i in range(n_words):
         while (blank := data.find(b" ", at)) < 0 or len(data) <= blank + n_bytes:
             chunk = file.read(READ_BYTES)
-            if blank < 0 and len(data) - at > LONGEST_WORD:
+            if blank < 0 and len(data) - at > MAX_WORD_BYTES:
                 raise ValueError(
-                    f"{path}: word {i + 1} must have at most {LONGEST_WORD:,} bytes: check binary="
+                    f"{path}: word {i + 1} must have at most {MAX_WORD_BYTES:,} bytes: check binary="
                 )
             if not chunk:
                 missing_part = "word" if blank < 0 else "the vector of word"

@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @cache
-def code_digest() -> str:
+def source_hash() -> str:
     """Return a digest of the code of dspectral: a version has another one in each checkout."""
     root = Path(__file__).parents[1]
     seen = blake2b(digest_size=16)
@@ -96,7 +96,7 @@ def code_digest() -> str:
 
 
 @cache
-def facts() -> dict[str, str]:
+def numeric_environment() -> dict[str, str]:
     """Return what decides the last bits of results that this process computes."""
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
 
@@ -109,7 +109,7 @@ def facts() -> dict[str, str]:
     return found | {
         "BLAS": blas_libraries(),
         "Numba": cpu_of_loops(),
-        "source of dspectral": code_digest()[:12],
+        "source of dspectral": source_hash()[:12],
     }
 
 
@@ -126,18 +126,18 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def aligned(content: Any) -> Any:
+def copy_unaligned(content: Any) -> Any:
     """Return aligned copies of arrays that begin at odd bytes, whose sums would have other bits."""
     if isinstance(content, np.ndarray):
         return content if content.flags.aligned else content.copy()
     if is_sparse(content):
         parts = {name: getattr(content, name) for name in CSR_ARRAYS if hasattr(content, name)}
-        if aligned(parts) is not parts:
+        if copy_unaligned(parts) is not parts:
             content = copy.copy(content)
-            content.__dict__.update(aligned(parts))
+            content.__dict__.update(copy_unaligned(parts))
     elif isinstance(content, partial):
         bound = content.func, content.args, content.keywords
-        function, given, named = map(aligned, bound)
+        function, given, named = map(copy_unaligned, bound)
         if not _is_same((function, given, named), bound):
             content = partial(function, *given, **named)
     elif isinstance(content, dict | tuple | list):
@@ -149,7 +149,7 @@ def _align_container(content: Any) -> Any:
     values = content.values() if isinstance(content, dict) else content
     if len(content) > MAX_SCANNED_LENGTH and isinstance(next(iter(values)), str | bytes | int | float):
         return content
-    moved = list(map(aligned, values))
+    moved = list(map(copy_unaligned, values))
     if _is_same(moved, values):
         return content
     if isinstance(content, dict):

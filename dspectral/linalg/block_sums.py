@@ -15,7 +15,7 @@ PANEL_ENTRIES = 1 << 21
 """Entries of a piece of rows in double precision: 16 MiB."""
 
 
-def total_of(rows: Rows) -> Doubles:
+def sum_rows(rows: Rows) -> Doubles:
     """Return the sum of the rows in double precision. Shapes: `rows` (n, d); returns (d,)."""
     if is_sparse(rows):
         return sparse_products.column_sums(rows)
@@ -27,7 +27,7 @@ def is_dense(rows: Rows) -> bool:
     return not is_sparse(rows) or sparse_products.is_nearly_dense(rows)
 
 
-def dense_pieces(
+def iter_dense_panels(
     rows: Rows, shift: FloatArray | float = 0.0, n_rows: int = 0, dtype: DTypeLike = np.float64
 ) -> Iterator[FloatArray]:
     """Yield consecutive rows (m, d) in a type, double by default, less a shift (d,), at least so many at a time.
@@ -38,7 +38,7 @@ def dense_pieces(
     for start in range(0, rows.shape[0], step):
         stop = min(start + step, rows.shape[0])
         piece = (
-            sparse_products.row_slice(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
+            sparse_products.slice_rows(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
         )
         yield np.asarray(np.subtract(piece, shift, dtype=dtype))
 
@@ -52,10 +52,10 @@ def mean_row(rows: Rows) -> Doubles:
     array([ True])
     """
     if not rows.shape[0] or not is_dense(rows):
-        return np.asarray(total_of(rows) / max(1, rows.shape[0]))
+        return np.asarray(sum_rows(rows) / max(1, rows.shape[0]))
     # Sums of differences from the first row: those of rows far from the origin would lose their last digits.
-    first = next(dense_pieces(rows[:1]))[0]
-    total = sum((piece.sum(axis=0) for piece in dense_pieces(rows, first)), np.zeros(rows.shape[1]))
+    first = next(iter_dense_panels(rows[:1]))[0]
+    total = sum((piece.sum(axis=0) for piece in iter_dense_panels(rows, first)), np.zeros(rows.shape[1]))
     return np.asarray(first + total / rows.shape[0])
 
 
@@ -69,14 +69,14 @@ def mean_scatter(parts: Sequence[Any], of: str = "total") -> Doubles:
     return np.stack([math.sqrt(n) * (total / n - mean) for n, total in zip(sizes, totals, strict=True)])
 
 
-def energy_of(rows: Rows) -> float:
+def compute_energy(rows: Rows) -> float:
     """Return the squared Frobenius norm of the rows in double precision. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     # einsum widens the entries buffer by buffer: a product of vectors would sum float32 entries in single precision,
     # and a converted copy would be twice as large as the block.
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
     if not math.isfinite(energy):
-        refuse_not_finite(rows)
+        check_finite_rows(rows)
         raise ValueError("the sum of squares overflows double precision: scale the rows down")
     return energy
 
@@ -84,8 +84,8 @@ def energy_of(rows: Rows) -> float:
 def compute_centered_energy(rows: Rows, mean: Doubles) -> float:
     """Return the squared Frobenius norm of rows less their mean, in double precision. Shapes: `rows` (n, d)."""
     if is_dense(rows):
-        return math.fsum(float(np.vdot(piece, piece)) for piece in dense_pieces(rows, mean))
-    return float(max(0.0, energy_of(rows) - rows.shape[0] * float(mean @ mean)))
+        return math.fsum(float(np.vdot(piece, piece)) for piece in iter_dense_panels(rows, mean))
+    return float(max(0.0, compute_energy(rows) - rows.shape[0] * float(mean @ mean)))
 
 
 def is_in_range(energy: float, dtype: DTypeLike) -> bool:
@@ -105,7 +105,7 @@ def check_range(energy: float, dtype: DTypeLike) -> None:
         )
 
 
-def refuse_not_finite(rows: Rows) -> None:
+def check_finite_rows(rows: Rows) -> None:
     """Refuse rows with NaN or infinity, and name the place. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -117,7 +117,7 @@ def refuse_not_finite(rows: Rows) -> None:
         raise ValueError(f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite")
 
 
-def refuse_not_indicator(rows: Rows) -> None:
+def check_indicator(rows: Rows) -> None:
     """Refuse labels that are neither 0 nor 1, and name the place. Shapes: `rows` (n, n_classes)."""
     values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else np.ravel(rows)
     wrong = values.dtype != bool and (values != 0) & (values != 1)
@@ -141,12 +141,12 @@ def _name_entry(rows: Rows, entry: int) -> str:
 def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
     """Return ``A'A`` of rows that are made dense piece by piece, less a mean (d,). Shapes: returns (d, d)."""
     gram = np.zeros((rows.shape[1],) * 2)
-    for piece in dense_pieces(rows, 0.0 if mean is None else mean):
+    for piece in iter_dense_panels(rows, 0.0 if mean is None else mean):
         gram += piece.T @ piece
     return gram
 
 
-def gram_of(rows: Rows, mean: Doubles | None = None) -> Doubles:
+def compute_gram(rows: Rows, mean: Doubles | None = None) -> Doubles:
     """Return ``A'A`` in double precision, or that of the rows less their mean (d,).
 
     The mean is taken off dense rows before they are multiplied, and off the product of sparse ones, by a rank-one
@@ -158,12 +158,12 @@ def gram_of(rows: Rows, mean: Doubles | None = None) -> Doubles:
     return gram if mean is None else gram - rows.shape[0] * np.outer(mean, mean)
 
 
-def float_rows(rows: Rows) -> Rows:
+def to_float_rows(rows: Rows) -> Rows:
     """Return rows in single or double precision; rows of integers, bool or half precision become float64.
 
     Shapes: `rows` (n, d); returns (n, d).
 
-    >>> float_rows(np.array([[True, False]])) * 0.5
+    >>> to_float_rows(np.array([[True, False]])) * 0.5
     array([[0.5, 0. ]])
     """
     if rows.dtype in (np.float32, np.float64):
@@ -173,11 +173,11 @@ def float_rows(rows: Rows) -> Rows:
     return sparse.csr_array((rows.data.astype(np.float64), rows.indices, rows.indptr), shape=rows.shape)
 
 
-def scaled_rows(rows: Rows, factors: Doubles) -> Rows:
+def multiply_each_row(rows: Rows, factors: Doubles) -> Rows:
     """Return each row times its factor (n,), in single precision for float32 rows, else in double."""
     # Factors take the precision of the rows, never their type: sqrt(1 - alpha) as an integer is 0 and loses every
     # document that has a class.
-    rows = float_rows(rows)
+    rows = to_float_rows(rows)
     if not is_sparse(rows):
         return np.asarray(rows * factors.astype(rows.dtype)[:, None])
     data = rows.data * np.repeat(factors, np.diff(rows.indptr)).astype(rows.dtype)

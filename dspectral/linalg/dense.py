@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg.lapack import dgejsv
 from scipy.sparse.linalg import svds
 
-from dspectral.linalg.panels import PANEL, combine_rows, panel_buffer, panels, row_gram, tall_zeros_like
+from dspectral.linalg.panels import PANEL, combine_rows, iter_panels, panel_buffer, row_gram, tall_zeros_like
 from dspectral.linalg.sparse_products import add_transpose_times
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
@@ -111,7 +111,7 @@ def rounding_floor(values: Doubles, dtype: DTypeLike, margin: float = MARGIN) ->
     return float(margin * np.finfo(np.dtype(dtype)).eps * values[0]) if len(values) else 0.0
 
 
-def rounding_of_sums(n_terms: int, energy: float) -> float:
+def sum_rounding_bound(n_terms: int, energy: float) -> float:
     """Bound the rounding of a Gram matrix of n rows and of its centering: ``2 n eps`` times the trace.
 
     Higham 2002, section 3.1. Sums of equal terms always round to the same side and come within a factor of the bound.
@@ -119,7 +119,7 @@ def rounding_of_sums(n_terms: int, energy: float) -> float:
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
 
 
-def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float:
+def product_rounding_bound(n_terms: int, energy: float, dtype: DTypeLike) -> float:
     """Bound the rounding of products with a Gram matrix of n rows that are computed and summed in `dtype`.
 
     In single precision a sum has at most as many terms as a panel of a block has rows.
@@ -128,7 +128,7 @@ def rounding_of_products(n_terms: int, energy: float, dtype: DTypeLike) -> float
     return (MARGIN + n_terms / 4.0) * float(np.finfo(np.dtype(dtype)).eps) * energy
 
 
-def rounding_of_means(energy: float, of_mean: float, n_terms: int = 0) -> float:
+def mean_rounding_bound(energy: float, of_mean: float, n_terms: int = 0) -> float:
     """Bound the error of a centered Gram matrix due to rounded differences: ``|E| <= 2 |Y| |R| + |R|^2``.
 
     `energy`: squared norm of the centered rows Y; `of_mean`: squared norm of the n copies of the mean, of which R is
@@ -143,7 +143,7 @@ def mean_noise_floor(n_rows: int, of_mean: float) -> float:
     return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * of_mean)
 
 
-def orthonormal_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
+def orthonormalize_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Return an orthonormal basis of the columns of a tall matrix.
 
     Normalizes the columns, then computes ``Z <- Z V / sqrt(values)`` twice with the eigenpairs of ``Z'Z``, at
@@ -169,7 +169,7 @@ def gram_qr_inplace(Z: FloatArray, norms: Doubles) -> tuple[FloatArray, Doubles]
     # the inner products of a panel while it is in cache: three sweeps in total.
     R, narrow = np.diag(norms), norms.astype(Z.dtype)
     gram = np.zeros((Z.shape[1], Z.shape[1]))
-    for panel in panels(len(Z), Z):
+    for panel in iter_panels(len(Z), Z):
         Z[panel] /= narrow
         gram += Z[panel].T @ Z[panel]
     # The first round leaves an error of eps times the squared condition number, the second one of eps.
@@ -191,7 +191,7 @@ def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -
     """Return ``Z C`` in the memory of Z, and its Gram matrix (or zeros). C has at most as many columns as Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
     room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
-    for panel in panels(len(Z), Z):
+    for panel in iter_panels(len(Z), Z):
         # Safe in place: the product has its own buffer, so the panel is read before it is overwritten.
         product = np.matmul(Z[panel], C, out=panel_buffer(panel, room))
         Z[panel, :rank] = product
@@ -203,18 +203,18 @@ def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -
 def select_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
     """Return a copy of the chosen columns of a tall matrix (d, r), in a file if the matrix is in one."""
     out = tall_zeros_like(Z, int(np.sum(chosen)))
-    for panel in panels(len(Z), Z, out):
+    for panel in iter_panels(len(Z), Z, out):
         out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
     return out
 
 
-def unit_rows(rows: FloatArray) -> FloatArray:
+def normalize_rows(rows: FloatArray) -> FloatArray:
     """Scale each row to length 1; rows of zeros stay zero. Shapes: `rows` (n, d); returns (n, d)."""
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return np.asarray(rows / np.where(sizes > 0, sizes, 1.0)[:, None], dtype=rows.dtype)
 
 
-def fixed_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
+def fix_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Flip signs of rows (k, d) so that the (first) entry of largest magnitude of each row is positive."""
     if not rows.size:
         return rows
@@ -240,7 +240,7 @@ def orthonormalize_axes(axes: FloatArray) -> FloatArray:
     """Orthonormalize singular vectors (k, d) by the symmetric inverse square root, in ``4 k^2 d`` flops."""
     values, rotation = scipy.linalg.eigh(row_gram(axes))
     axes = combine_rows((rotation / np.sqrt(values)) @ rotation.T, axes)
-    return fixed_signs(axes, overwrite=True)
+    return fix_signs(axes, overwrite=True)
 
 
 OVERSAMPLING = 16
@@ -249,7 +249,7 @@ ITERATIONS = 3
 Multiply: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
-def leading_left(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
+def leading_left_vectors(A: CSRRows, k: int, *, random_state: int = 0) -> tuple[Doubles, Doubles]:
     """Return the first left singular vectors and singular values of a sparse matrix by subspace iteration.
 
     Memory: ``(n + d) * (k + 16)`` numbers. Halko, Martinsson and Tropp 2011, algorithm 4.4. Shapes: `A` (n, d);
@@ -267,7 +267,7 @@ def leading_left_vectors_by_block(
     *,
     random_state: int = 0,
 ) -> tuple[Doubles, Doubles]:
-    """Return the same bits as :func:`leading_left` for a matrix read in blocks of rows.
+    """Return the same bits as :func:`leading_left_vectors` for a matrix read in blocks of rows.
 
     Memory: ``(n + d) * (k + 16)`` numbers and one block. Shapes: returns `vectors` (n, k), `values` (k,).
 
@@ -313,13 +313,13 @@ MAX_GRAM_SIDE = 800
 """Largest side of a Gram matrix that is decomposed directly."""
 
 
-def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
+def leading_right_vectors(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     """Return the leading right singular vectors of a matrix, at most its rank.
 
     If the shorter side is at most ``max(800, 4 k)``, its Gram matrix is decomposed, ``8 min(m, d)^2`` bytes; otherwise
     ARPACK is used. Shapes: `rows` (m, d); returns (at most k, d).
 
-    >>> right_axes(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
+    >>> leading_right_vectors(np.array([[0.0, 3.0, 0.0], [1.0, 0.0, 0.0]]), 3) + 0.0
     array([[0., 1., 0.],
            [1., 0., 0.]])
     """
@@ -327,7 +327,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     shorter = min(rows.shape)
     k = min(k, shorter)
     if shorter <= max(MAX_GRAM_SIDE, 4 * k):
-        return np.asarray(fixed_signs(_right_vectors_by_gram(rows, k)), dtype=np.float64)
+        return np.asarray(fix_signs(_right_vectors_by_gram(rows, k)), dtype=np.float64)
     # A fixed start: ARPACK would draw another one at each call.
     start = np.random.default_rng(seed).standard_normal(shorter)
     # ARPACK requires k below the shorter side, which is more than `4 k` here.
@@ -335,7 +335,7 @@ def right_axes(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     order = np.argsort(-sizes, kind="stable")
     squares: Doubles = sizes[order].astype(np.float64) ** 2
     kept = order[squares > rounding_floor(squares, np.float64)]
-    return np.asarray(fixed_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
+    return np.asarray(fix_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
 
 
 def _right_vectors_by_gram(rows: Rows, k: int) -> Doubles:

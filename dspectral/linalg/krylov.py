@@ -21,9 +21,9 @@ from dspectral.linalg.panels import (
     column_gram,
     inner_products,
     is_in_file,
+    iter_panels,
     orthogonalize_against,
     panel_buffer,
-    panels,
     release_pages,
     tall_array,
 )
@@ -280,7 +280,7 @@ class Approximation(NamedTuple):
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
         of_parts = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
         room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
-        for panel in panels(height, out, *self.parts):
+        for panel in iter_panels(height, out, *self.parts):
             # One part at a time: concatenating the parts would copy them.
             rows = np.matmul(self.parts[0][panel], of_parts[0], out=panel_buffer(panel, room))
             for part, weight in zip(self.parts[1:], of_parts[1:], strict=True):
@@ -317,7 +317,7 @@ def _best_approximation(
         exact = root[:, small]
         beside, among = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
         # In quarters of a panel: in double precision a panel of all columns would exceed the memory of the products.
-        for panel in panels(len(parts[0]), *parts):
+        for panel in iter_panels(len(parts[0]), *parts):
             for start in range(panel.start, panel.stop, PANEL // 4):
                 stop = min(start + PANEL // 4, panel.stop)
                 piece = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)

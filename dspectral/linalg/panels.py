@@ -97,7 +97,7 @@ PANEL = 8192
 """Length of a panel along the long side: 500 rows of it in single precision fit the cache of a core."""
 
 
-def panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
+def iter_panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
     """Yield slices of at most :data:`PANEL` rows, and release those of file-backed arrays (length, r_i) after use."""
     for start in range(0, length, PANEL):
         panel = slice(start, min(start + PANEL, length))
@@ -118,7 +118,7 @@ def row_gram(*parts: FloatArray) -> Doubles:
     total = np.zeros((size, size))
     room = np.empty((size, PANEL), dtype=np.result_type(*parts))
     # A panel of all parts fits the cache. Its product has the precision of the parts, the sum over panels is double.
-    for panel in panels(parts[0].shape[1], *(part.T for part in parts)):
+    for panel in iter_panels(parts[0].shape[1], *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
         total += stacked @ stacked.T
     return total
@@ -131,7 +131,7 @@ def column_gram(Z: FloatArray) -> Doubles:
 
 def multiply_from_left(vector: Doubles, Z: FloatArray) -> Doubles:
     """Return ``v' Z`` in double precision without a copy of Z. Shapes: `vector` (d,), `Z` (d, r); returns (r,)."""
-    return sum((vector[panel] @ Z[panel] for panel in panels(len(Z), Z)), np.zeros(Z.shape[1]))
+    return sum((vector[panel] @ Z[panel] for panel in iter_panels(len(Z), Z)), np.zeros(Z.shape[1]))
 
 
 def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
@@ -142,7 +142,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     room = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
     product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
     # `2 m r d` flops for r rows in total. Only one panel of S is copied at a time.
-    for panel in panels(n_columns, *(part.T for part in parts)):
+    for panel in iter_panels(n_columns, *(part.T for part in parts)):
         stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
         out[:, panel] = np.matmul(coefficients, stacked, out=panel_buffer(panel, product))
     return out
@@ -151,7 +151,7 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
 def inner_products(parts: Sequence[FloatArray], product: FloatArray) -> Doubles:
     """Return ``S' P`` in double precision, where S concatenates the columns (d, r_i) of all parts."""
     total = np.zeros((sum(part.shape[1] for part in parts), product.shape[1]))
-    for panel in panels(len(product), product, *parts):
+    for panel in iter_panels(len(product), product, *parts):
         _add_inner(total, parts, panel, product[panel])
     return total
 
@@ -169,11 +169,11 @@ def orthogonalize_against(product: FloatArray, basis: Sequence[FloatArray]) -> l
     # Invariant: the first coefficients are subtracted from all panels before this one, and `second` sums the
     # coefficients of their remainders.
     narrow = first.astype(product.dtype)
-    for panel in panels(len(product), product, *basis):
+    for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], newest, panel, narrow, inside)
         _add_inner(second, basis, panel, product[panel])
     narrow = second.astype(product.dtype)
-    for panel in panels(len(product), product, *basis):
+    for panel in iter_panels(len(product), product, *basis):
         _subtract(product[panel], basis, panel, narrow, inside)
     second[len(second) - len(first) :] += first
     return np.split(second, np.cumsum(widths)[:-1])
@@ -202,12 +202,12 @@ def _subtract(
         start = stop
 
 
-def cut_runs(sizes: IntArray, max_size: int) -> list[tuple[int, int]]:
+def split_by_size(sizes: IntArray, max_size: int) -> list[tuple[int, int]]:
     """Split consecutive items greedily into ranges ``(start, stop)`` of total size at most `max_size`, or of one item.
 
     Time: one cumulative sum, then one binary search per range. Shapes: `sizes` (n,).
 
-    >>> cut_runs(np.array([9, 1, 1, 1, 4]), 5)
+    >>> split_by_size(np.array([9, 1, 1, 1, 4]), 5)
     [(0, 1), (1, 4), (4, 5)]
     """
     ends = np.cumsum(sizes)

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from dspectral._compiled import read_only
 from dspectral.linalg import sparse_loops
-from dspectral.linalg.panels import cut_runs
-from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, without_room
+from dspectral.linalg.panels import split_by_size
+from dspectral.types import CSRRows, Doubles, FloatArray, IntArray, Rows, is_sparse, trim_csr
 
 MIN_WIDE_COLUMNS = 32
 """Number of dense columns from which products transpose the block."""
@@ -110,10 +110,10 @@ def gram(A: CSRRows) -> Doubles:
     the rows. Shapes: `A` (n, d); returns (d, d).
     """
     out = np.zeros((A.shape[1], A.shape[1]))
-    for start, stop in cut_runs(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
-        piece = row_slice(A, start, stop)
+    for start, stop in split_by_size(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
+        piece = slice_rows(A, start, stop)
         arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
-        positions, rows, starts = TransposeBuffer.of(piece, piece.nnz).transpose(piece)
+        positions, rows, starts = TransposeBuffer.allocate(piece, piece.nnz).transpose(piece)
         sparse_loops.add_gram(*arrays, positions, rows, starts, out)
     # Each pair was added once, in the row of the entry that comes first. Add the transpose.
     diagonal = out.diagonal().copy()
@@ -136,22 +136,22 @@ def column_sums(A: CSRRows) -> Doubles:
     return out
 
 
-def canonical_rows(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
+def to_canonical_csr(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     """Return a sparse matrix as a ``csr_array`` with sorted rows and without duplicates; raise ValueError if invalid.
 
     The compiled loops do not check indices: an invalid one would access memory outside the matrix. Shapes: `A` (n, d);
     returns (n, d).
 
-    >>> canonical_rows(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
+    >>> to_canonical_csr(sparse.csr_array(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))).data
     array([3.])
     """
     rows: CSRRows = A if isinstance(A, sparse.csr_array) else sparse.csr_array(A)
-    fault = csr_fault(rows.indices, rows.indptr, rows.shape[1])
+    fault = find_csr_error(rows.indices, rows.indptr, rows.shape[1])
     if fault:
         raise ValueError(
             f"invalid sparse matrix: {fault}; build it again, for example by scipy.sparse.csr_array"
         )
-    rows = without_room(rows)
+    rows = trim_csr(rows)
     if not rows.has_canonical_format:
         rows = rows.copy()  # do not change the caller's matrix
         rows.sum_duplicates()
@@ -223,7 +223,7 @@ def iter_dense_tiles(
         yield columns, tile
 
 
-def row_slice(A: CSRRows, start: int, stop: int) -> CSRRows:
+def slice_rows(A: CSRRows, start: int, stop: int) -> CSRRows:
     """Return consecutive rows of a CSR matrix as views of its entries; SciPy's slicing would copy them."""
     first, last = A.indptr[start], A.indptr[stop]
     rows = sparse.csr_array((stop - start, A.shape[1]), dtype=A.dtype)
@@ -241,10 +241,10 @@ def _step(row_bytes: int) -> int:
 def iter_transposed_panels(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[TransposedPanel]:
     """Yield consecutive rows and their transpose; unless `held`, each transpose overwrites the previous one."""
     cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
-    room = TransposeBuffer.of(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
+    room = TransposeBuffer.allocate(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
-        rows = row_slice(A, start, stop)
-        room = TransposeBuffer.of(rows, rows.nnz) if held else room
+        rows = slice_rows(A, start, stop)
+        room = TransposeBuffer.allocate(rows, rows.nnz) if held else room
         yield slice(start, stop), room.transpose(rows)
 
 
@@ -261,7 +261,7 @@ class TransposeBuffer(NamedTuple):
     starts: IntArray
 
     @classmethod
-    def of(cls, A: CSRRows, n_entries: int) -> Self:
+    def allocate(cls, A: CSRRows, n_entries: int) -> Self:
         """Return a buffer for panels of at most `n_entries` entries. Shapes: `A` (n, d)."""
         # The same index type as SciPy, so that loops over the transpose need no compilation for another type.
         index = np.int32 if max(A.shape[0], n_entries) < 2**31 else np.int64
@@ -278,17 +278,17 @@ class TransposeBuffer(NamedTuple):
         return read_only(data), read_only(indices), read_only(self.starts[:-1])
 
 
-def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
+def find_csr_error(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
     """Return what is invalid in the structure of a CSR matrix, or an empty string.
 
     Shapes: `indices` (nnz,), `indptr` (n_rows + 1,).
 
-    >>> csr_fault(np.array([0, 7]), np.array([0, 2]), 3)
+    >>> find_csr_error(np.array([0, 7]), np.array([0, 2]), 3)
     'column 7 is not one of its 3 columns'
-    >>> csr_fault(np.array([0, 2]), np.array([0, 2]), 3)
+    >>> find_csr_error(np.array([0, 2]), np.array([0, 2]), 3)
     ''
     """
-    if not len(indptr) or not 0 <= indptr[-1] <= len(indices) or offset_fault(indptr, indptr[-1]):
+    if not len(indptr) or not 0 <= indptr[-1] <= len(indices) or find_offset_error(indptr, indptr[-1]):
         return f"its row pointers do not split {len(indices)} entries into rows"
     used = indices[: indptr[-1]]
     if not len(used):
@@ -299,17 +299,17 @@ def csr_fault(indices: IntArray, indptr: IntArray, n_columns: int) -> str:
     return ""
 
 
-def offset_fault(offsets: IntArray, length: int) -> str:
+def find_offset_error(offsets: IntArray, length: int) -> str:
     """Return what is invalid in offsets (n + 1,) that split an array of `length` entries, or an empty string.
 
-    >>> offset_fault(np.array([0, 2, 5]), 5), offset_fault(np.array([0, 7, 5]), 5)
+    >>> find_offset_error(np.array([0, 2, 5]), 5), find_offset_error(np.array([0, 7, 5]), 5)
     ('', 'its offsets do not cut an array of 5 into pieces')
     """
     right = len(offsets) and offsets[0] == 0 and offsets[-1] == length and (offsets[1:] >= offsets[:-1]).all()
     return "" if right else f"its offsets do not cut an array of {length} into pieces"
 
 
-def scaled_to_length(
+def weight_and_normalize(
     data: NDArray[Any], rows: CSRRows, column_weights: FloatArray | None, norm: str | None
 ) -> FloatArray:
     """Return entries (nnz,) times column weights (d,), divided by the norms of their rows."""

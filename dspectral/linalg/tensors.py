@@ -111,7 +111,7 @@ class DeflatedTensor(NamedTuple):
     vectors: Doubles
 
     @classmethod
-    def of(cls, T: Doubles) -> Self:
+    def from_tensor(cls, T: Doubles) -> Self:
         """Return the packed tensor. Shapes: `T` (k, k, k)."""
         upper, lower = np.triu_indices(len(T))
         pairs = T[:, upper, lower] * np.where(upper == lower, 1.0, 2.0)
@@ -164,7 +164,7 @@ def power_method(
     if restarts < 1 or iterations < 1:
         raise ValueError(f"restarts={restarts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    remainder = DeflatedTensor.of(T)
+    remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(
         np.float32
     )  # near a fixed point a step squares the error: single precision does at first
@@ -216,7 +216,7 @@ def contract(T: Doubles, M: Doubles) -> Doubles:
     return T
 
 
-def unfolded_symmetric(raw: Doubles) -> Doubles:
+def symmetric_tensor_from_pairs(raw: Doubles) -> Doubles:
     """Return the symmetric tensor (k, k, k) from sums of ``y_i y_j y_l`` over the pairs ``j <= l``."""
     k = len(raw)
     upper, lower = np.triu_indices(k)
@@ -248,7 +248,7 @@ def check_tensor(T: Doubles) -> Doubles:
     return np.ascontiguousarray(T)
 
 
-def power_method_in_batches(
+def batched_power_method(
     T: Doubles, *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
     """Return the cubes in rounds of up to 16 well-separated fixed points with at least half of the largest weight.
@@ -260,7 +260,7 @@ def power_method_in_batches(
     if starts < 1 or iterations < 1:
         raise ValueError(f"starts={starts} and iterations={iterations} must both be at least 1")
     k, generator = len(T), np.random.default_rng(seed)
-    remainder = DeflatedTensor.of(T)
+    remainder = DeflatedTensor.from_tensor(T)
     rough = remainder.pairs.astype(np.float32)
     while len(remainder.values) < k:
         U = normalize_rows(generator.standard_normal((starts, k)))

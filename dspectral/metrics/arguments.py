@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.types import Doubles, is_sparse, without_room
+from dspectral.types import Doubles, is_sparse, trim_csr
 
 
 def check_list(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
@@ -34,7 +34,7 @@ def check_hashable(name: str, values: list[Any]) -> list[Hashable]:
 def check_matrix(name: str, values: object, n_dimensions: int = 2) -> Any:
     """Return an argument as an array of real numbers, CSR if it is sparse."""
     try:
-        found: Any = without_room(values.tocsr()) if is_sparse(values) else np.asarray(values)
+        found: Any = trim_csr(values.tocsr()) if is_sparse(values) else np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if found.ndim != n_dimensions or found.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import decomposition, methods, preprocessing
-from dspectral.linalg.sparse_products import csr_fault
+from dspectral.linalg.sparse_products import find_csr_error
 from dspectral.persistence.checks import check_arrays
 from dspectral.registry import ESTIMATORS, RECORDS
-from dspectral.store.arrays import UNFINISHED, Record, read_record, write_record
-from dspectral.store.columns import fitted_columns
+from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
+from dspectral.store.columns import get_fitted_columns
 from dspectral.store.location import Location, StoreError
-from dspectral.store.lock import HOLDER, LOCK, locked
-from dspectral.text.tokenizers import Tokenizer, as_tokenizer, give_tokenizer
+from dspectral.store.lock import HOLDER, LOCK, hold_write_lock
+from dspectral.text.tokenizers import Tokenizer, as_tokenizer, register_tokenizer
 from dspectral.types import JSON, CSRRows, is_sparse
 
 FORMAT = 1
@@ -80,23 +80,23 @@ def save(
     3
     """
     import_all()
-    if name_of(type(model)) is None:
+    if get_class_name(type(model)) is None:
         raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
-    where = Location.of(path, storage_options)
+    where = Location.from_url(path, storage_options)
     # Everything that can be refused is refused before anything is written, the lock included.
     _check_replaceable(where, overwrite=overwrite)
     arrays: list[Any] = []
-    node = cast("dict[str, Any]", encoded(model, type(model).__name__, arrays))
-    with locked(where, wait=WAIT_SECONDS):
+    node = cast("dict[str, Any]", encode(model, type(model).__name__, arrays))
+    with hold_write_lock(where, wait=WAIT_SECONDS):
         _check_replaceable(where, overwrite=overwrite)  # another process may have saved a model meanwhile
-        write_record(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
+        write_stored_group(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
 
 
 def _check_replaceable(where: Location, *, overwrite: bool) -> None:
     """Refuse a path where something is that a save must not replace."""
-    there = read_record(where)
+    there = read_stored_group(where)
     ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
     # A first save that was killed leaves a group of nothing, a lock, or a file that was not renamed yet.
     is_unfinished = there is None or not there.attributes
@@ -149,26 +149,26 @@ def load(
     True
     """
     import_all()
-    where, classes = Location.of(path, storage_options), list(classes)
+    where, classes = Location.from_url(path, storage_options), list(classes)
     given = [one for one in classes if isinstance(one, type)]
     for function in (one for one in classes if not isinstance(one, type)):
-        give_tokenizer(function, "classes")
+        register_tokenizer(function, "classes")
     for _ in range(MAX_READS):
-        record = read_record(where)
+        record = read_stored_group(where)
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: save writes one")
         try:
             return _decode(record, where.url, given)
         except StoreError:
             # The arrays are gone once save(overwrite=True) has written newer ones: those are read instead.
-            if (newer := read_record(where)) is None or newer.attributes == record.attributes:
+            if (newer := read_stored_group(where)) is None or newer.attributes == record.attributes:
                 raise
     raise StoreError(
         f"the model at {path} was replaced {MAX_READS} times while it was read: load it again later"
     )
 
 
-def _decode(record: Record, path: str, given: Sequence[type]) -> Any:
+def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
     """Return the model of a record."""
     head = record.attributes[KEY]
     try:
@@ -177,7 +177,7 @@ def _decode(record: Record, path: str, given: Sequence[type]) -> Any:
                 f"the model at {path} has format {head['format']!r:.60} of dspectral {head['version']!r:.60}, but "
                 f"this version reads up to format {FORMAT}: install a newer dspectral"
             )
-        return Decoder(record, lambda name: named(name, given, record.where.url)).value(head)
+        return Decoder(record, lambda name: find_class(name, given, record.where.url)).value(head)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         if isinstance(error, StoreError) or record.where.url in str(error):
             raise
@@ -200,11 +200,11 @@ def import_all() -> None:
             import_module(module.name)
 
 
-def name_of(kind: type) -> str | None:
+def get_class_name(kind: type) -> str | None:
     """Return the name that an estimator's class has in files, or None if it is not saved.
 
     >>> import_all()
-    >>> name_of(ESTIMATORS["TruncatedSVD"]), name_of(dict)
+    >>> get_class_name(ESTIMATORS["TruncatedSVD"]), get_class_name(dict)
     ('TruncatedSVD', None)
     """
     for name, known in ESTIMATORS.items():
@@ -215,7 +215,7 @@ def name_of(kind: type) -> str | None:
     )
 
 
-def named(name: str, given: Sequence[type], url: str) -> Any:
+def find_class(name: str, given: Sequence[type], url: str) -> Any:
     """Return the class behind a name in a file."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
@@ -253,7 +253,7 @@ def _iter_subclasses() -> Iterator[type]:
         waiting += below
 
 
-def encoded(value: Any, name: str, arrays: list[Any]) -> JSON:
+def encode(value: Any, name: str, arrays: list[Any]) -> JSON:
     """Return what JSON knows of a value; arrays of numbers are added to ``arrays``."""
     # Exact types: an object of a subclass of int or str would come back as a plain one.
     if value is None or type(value) in (bool, int, str):
@@ -282,14 +282,14 @@ def _encode_container(
         parts = [value.start, value.stop, value.step]
         return {"kind": "slice", "items": _encode_container(parts, name, arrays)}
     listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-    items = [encoded(item, f"{name}[{i}]", arrays) for i, item in enumerate(listed)]
+    items = [encode(item, f"{name}[{i}]", arrays) for i, item in enumerate(listed)]
     return items if isinstance(value, list) else {"kind": type(value).__name__, "items": items}
 
 
 def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, arrays: list[Any]) -> JSON:
     if is_sparse(value):
         rows = sparse.csr_array(value)
-        parts = [encoded(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
+        parts = [encode(part, name, arrays) for part in (rows.data, rows.indices, rows.indptr)]
         return {"kind": "sparse", "shape": list(rows.shape), "items": parts}
     if value.dtype.kind in "biuf" and value.ndim:
         arrays.append(value)
@@ -298,7 +298,7 @@ def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, array
         return {"kind": "array", "number": len(arrays) - 1, "order": order}
     # Strings, objects and single numbers go into the JSON: they are few, and no array of numbers could hold them.
     if value.dtype.kind in "biufUO":
-        items = [encoded(item, name, arrays) for item in value.ravel().tolist()]
+        items = [encode(item, name, arrays) for item in value.ravel().tolist()]
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         return {"kind": f"small {kind}", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
     raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
@@ -310,7 +310,7 @@ def _encode_random(value: np.random.RandomState | np.random.Generator, name: str
         state: Any = value.get_state(legacy=False)
     else:
         state = value.bit_generator.state
-    return {"kind": "random", "legacy": legacy, "items": [encoded(state, name, arrays)]}
+    return {"kind": "random", "legacy": legacy, "items": [encode(state, name, arrays)]}
 
 
 def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
@@ -320,9 +320,9 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         return None if known is None else known.name
     if record is not None:
         check_arrays(value)
-        fields = {field: encoded(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
+        fields = {field: encode(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
         return {"kind": "record", "class": record, "fields": fields}
-    class_name = name_of(type(value))
+    class_name = get_class_name(type(value))
     if class_name is None:
         raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
     parameters = value.get_params(deep=False)
@@ -331,7 +331,7 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     state = vars(value) if ours else value.__getstate__()
     # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
     fitted = {key: of for key, of in state.items() if key not in parameters}
-    if wrong := names_not_set(type(value), fitted, parameters):
+    if wrong := find_unset_names(type(value), fitted, parameters):
         raise TypeError(
             f"{name} has {wrong[0]!r}, which no method of {class_name} sets: remove it, or keep it elsewhere"
         )
@@ -339,15 +339,15 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     return {
         "kind": "estimator",
         "class": class_name,
-        "parameters": {key: encoded(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
-        "attributes": {key: encoded(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
+        "parameters": {key: encode(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
+        "attributes": {key: encode(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
     }
 
 
 class Decoder(NamedTuple):
-    """Make values of what :func:`encoded` returned."""
+    """Make values of what :func:`encode` returned."""
 
-    record: Record
+    record: StoredGroup
     class_named: Callable[[str], Any]
 
     def value(self, node: JSON) -> Any:
@@ -397,7 +397,7 @@ def _decode_small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
 def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     # Compiled loops trust indices, and whoever wrote the file may have sealed wrong ones.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
-    if fault := csr_fault(rows.indices, rows.indptr, rows.shape[1]):
+    if fault := find_csr_error(rows.indices, rows.indptr, rows.shape[1]):
         raise ValueError(f"the model at {decoder.record.where.url} holds a damaged sparse matrix: {fault}")
     return rows
 
@@ -439,13 +439,13 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     if isinstance(parameters.get("memory"), str):
         parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
     made, attributes = kind(**parameters), decoder.values(node["attributes"])
-    if wrong := names_not_set(kind, attributes, made.get_params(deep=False)):
+    if wrong := find_unset_names(kind, attributes, made.get_params(deep=False)):
         raise ValueError(f"the model at {decoder.record.where.url} sets {wrong[0]!r}, which no fit does")
     if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
         made.__setstate__({**vars(made), **attributes})
     else:
         vars(made).update(attributes)
-    columns, n_columns = fitted_columns(made), attributes.get("n_features_in_")
+    columns, n_columns = get_fitted_columns(made), attributes.get("n_features_in_")
     if columns is not None and n_columns is not None and columns.n_columns != n_columns:
         raise ValueError(
             f"the model at {decoder.record.where.url} has feature_names_in_ or column_identity_ of "
@@ -457,7 +457,7 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     return decoder.check(made, fitted=bool(attributes))
 
 
-def names_not_set(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
+def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
     """Return the names of attributes that hide a parameter, method or property, or that no method of a class sets."""
     hidden = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
     return [

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import ColorType
 from numpy.typing import NDArray
 
-from dspectral.configuration import configured_fan_in
+from dspectral.configuration import get_fan_in
 from dspectral.plotting.style import GRAY, get_axes
 
 _MAX_DRAWN = 400
@@ -55,7 +55,7 @@ def plot_merge_tree(
     ['5 blocks', 'level 1: 3', 'level 2: 2', 'level 3: 1']
     """
     n_blocks = int(getattr(blocks, "n_blocks", blocks))
-    fan_in = configured_fan_in() if fan_in is None else fan_in
+    fan_in = get_fan_in() if fan_in is None else fan_in
     if n_blocks < 1 or fan_in < 2:
         raise ValueError(f"blocks={n_blocks} must be at least 1, and fan_in={fan_in} at least 2")
     positions = _compute_positions(n_blocks, fan_in)

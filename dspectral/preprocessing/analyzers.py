@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
 from dspectral.text.stop_words import StopWords, check_stop_words
-from dspectral.text.tokenizers import RULES, Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.types import Documents
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
@@ -109,14 +109,14 @@ def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], S
 
 def _as_function(tokenizer: Tokenizer) -> Callable[[str], Any]:
     """Return a tokenizer as a function from a text to a list of strings."""
-    if tokenizer.name in RULES:
+    if tokenizer.name in RULE_NAMES:
         return partial(_tokenize_text, tokenizer)
-    function: Any = tokenizer.resolved().function
+    function: Any = tokenizer.resolve().function
     make = getattr(function, "make_doc", None)
     return function if make is None else lambda text: [token.text for token in make(text)]
 
 
 def _tokenize_text(rule: Tokenizer, text: str) -> list[str]:
-    tokens = rule.cut(Documents.of([text]), lowercase=False)
+    tokens = rule.tokenize(Documents.from_strings([text]), lowercase=False)
     starts = tokens.starts.tolist()
     return [tokens.text[i : j - 1].tobytes().decode() for i, j in pairwise(starts)]

@@ -10,25 +10,25 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_integer, refuse_others
+from dspectral.inputs.parameters import check_integer, reject_foreign_arguments
 from dspectral.inputs.rows import SparseOutput
 from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
-from dspectral.registry import saved
-from dspectral.store.columns import hashed_columns, mark_columns
+from dspectral.registry import register_class
+from dspectral.store.columns import annotate_columns, columns_from_hashing
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts as GivenTexts
-from dspectral.store.from_text.texts import hashed_partitions, partitions_of
-from dspectral.store.rows import OpenedCounts
+from dspectral.store.from_text.texts import as_partitions, hash_partitions
+from dspectral.store.rows import CountMatrix
 from dspectral.text.hashing import HashingSettings, hash_documents
-from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.packing import Texts, pack_texts
 from dspectral.text.stop_words import StopWords, check_stop_words
-from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
-from dspectral.text.tokenizers import RULES, TokenizerLike, as_tokenizer, give_tokenizer
+from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
+from dspectral.text.tokenizers import RULE_NAMES, TokenizerLike, as_tokenizer, register_tokenizer
 from dspectral.text.tokens import prepare_text
 
 _USE_WEIGHTING = "TfidfWeighting({}), the next step"
 _USE_VOCABULARY = "build_store(files, store, vocabulary=VocabularySettings({}))"
-OTHERS: dict[str, tuple[Any, str]] = {
+FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "norm": (None, _USE_WEIGHTING.format("idf=None, norm='l2'")),
     "binary": (False, _USE_WEIGHTING.format("idf=None, norm=None, tf='binary'")),
     "use_idf": (False, _USE_WEIGHTING.format("")),
@@ -46,7 +46,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
 """Unsupported arguments of scikit-learn's vectorizers: the value without effect, and the replacement."""
 
 
-@saved
+@register_class
 class NgramHashing(
     FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -128,7 +128,7 @@ class NgramHashing(
         preprocessor: Callable[[str], str] | None = None,
         **others: Any,
     ) -> None:
-        refuse_others("NgramHashing", others, OTHERS)
+        reject_foreign_arguments("NgramHashing", others, FOREIGN_ARGUMENTS)
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.lowercase = lowercase
@@ -145,14 +145,16 @@ class NgramHashing(
     def settings(self) -> HashingSettings:
         """Validated parameters as a record for stores and workers."""
         check_integer("n_features", self.n_features, at_least=2)
-        return self._parameters.checked()
+        return self._parameters.validate()
 
     @property
     def _parameters(self) -> HashingSettings:
         """Parameters as a record, with a named tokenizer or analyzer."""
         analysis_options = {name: getattr(self, name) for name in Analysis._fields}
         if not (self.stop_words is None or isinstance(self.stop_words, str)):
-            nfc = self.normalize is not None or (isinstance(self.tokenizer, str) and self.tokenizer in RULES)
+            nfc = self.normalize is not None or (
+                isinstance(self.tokenizer, str) and self.tokenizer in RULE_NAMES
+            )
             words = check_stop_words(self.stop_words)
             analysis_options["stop_words"] = (
                 tuple(prepare_text(word, lowercase=False, normalize=nfc) for word in words) or None
@@ -169,10 +171,10 @@ class NgramHashing(
                 self.normalize,
             )
         tokenizer = analysis.as_tokenizer()
-        give_tokenizer(tokenizer, "analyzer")
+        register_tokenizer(tokenizer, "analyzer")
         return HashingSettings(self.n_features, (1, 1), False, self.alternate_sign, tokenizer, self.normalize)
 
-    def fit(self, X: Texts | TextFiles | OpenedCounts | None = None, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: Texts | TextFiles | CountMatrix | None = None, y: ArrayLike | None = None) -> Self:
         """Check the parameters without reading texts.
 
         Parameters
@@ -197,7 +199,7 @@ class NgramHashing(
 
     partial_fit = fit
 
-    def transform(self, X: Texts | GivenTexts | TextFiles | OpenedCounts) -> Any:
+    def transform(self, X: Texts | GivenTexts | TextFiles | CountMatrix) -> Any:
         """Count the n-grams of texts.
 
         Parameters
@@ -222,21 +224,21 @@ class NgramHashing(
         settings = self.settings
         if isinstance(X, TextFiles):
             return X.hashed(settings)
-        if isinstance(X, OpenedCounts):
+        if isinstance(X, CountMatrix):
             _check_hashing(X, settings)
             return X
         column: Any = X.column if isinstance(X, GivenTexts) else X
-        if (partitions := partitions_of(column)) is not None:
+        if (partitions := as_partitions(column)) is not None:
             hash_block = partial(hash_documents, settings=settings)
-            hashed = hashed_partitions(partitions, hash_block, settings.n_features)
-            return mark_columns(hashed, hashed_columns(settings))
-        blocks = [hash_documents(documents, settings) for documents in text_blocks(column)]
+            hashed = hash_partitions(partitions, hash_block, settings.n_features)
+            return annotate_columns(hashed, columns_from_hashing(settings))
+        blocks = [hash_documents(documents, settings) for documents in pack_texts(column)]
         if not blocks:
             return sparse.csr_array((0, settings.n_features), dtype="float32")
         # vstack would copy a single block.
         return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
-    def kept_terms(self, X: Texts | TextFiles | OpenedCounts, *, n_terms: int = 100_000) -> KeptTerms:
+    def kept_terms(self, X: Texts | TextFiles | CountMatrix, *, n_terms: int = 100_000) -> KeptTerms:
         """Return the most frequent n-grams of texts with their columns, to name the columns.
 
         Parameters
@@ -264,16 +266,16 @@ class NgramHashing(
         settings, n_terms = self.settings, check_integer("n_terms", n_terms, at_least=1)
         if isinstance(X, TextFiles):
             return X.kept_terms(settings, n_terms=n_terms)
-        if isinstance(X, OpenedCounts):
+        if isinstance(X, CountMatrix):
             _check_hashing(X, settings)
             kept: KeptTerms | None = getattr(X, "kept_terms", None)
             if kept is None:
                 raise ValueError("the store has no terms: build it with keep_terms=100_000")
             return kept
-        samples = [TermSample.of(documents, settings, n_terms) for documents in text_blocks(X)]
+        samples = [TermSample.from_block(documents, settings, n_terms) for documents in pack_texts(X)]
         if not samples:
             raise ValueError("X has no texts, but must have at least one")
-        return KeptTerms.of(merged_samples(samples), settings)
+        return KeptTerms.from_sample(merge_samples(samples), settings)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the parameters equal those of another transformer or of a store's record."""
@@ -302,7 +304,7 @@ class NgramHashing(
         return self.n_features
 
 
-def _check_hashing(store: OpenedCounts, settings: HashingSettings) -> None:
+def _check_hashing(store: CountMatrix, settings: HashingSettings) -> None:
     """Raise a ValueError if a store was not hashed with the same settings."""
     if store.hashing is None:
         raise ValueError("the store has no hashed n-grams: remove NgramHashing from the pipeline")

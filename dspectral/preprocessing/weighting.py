@@ -7,14 +7,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import emits_events, expect_passes, is_lazy, map_rows, summarize
+from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import check_flag, check_option, refuse_others
-from dspectral.inputs.rows import SparseOutput, checked_rows
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.store.columns import mark_columns
-from dspectral.store.rows import OpenedCounts
-from dspectral.store.weighted_rows import counts_of, frequencies_of, weigh_rows, weightings_of
+from dspectral.inputs.parameters import check_flag, check_option, reject_foreign_arguments
+from dspectral.inputs.rows import SparseOutput, validate_rows
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.store.columns import annotate_columns
+from dspectral.store.rows import CountMatrix
+from dspectral.store.weighted_rows import (
+    count_document_frequencies,
+    get_weightings,
+    to_csr_counts,
+    weigh_rows,
+)
 from dspectral.text.weighting import (
     DocumentFrequencies,
     Norm,
@@ -23,7 +28,7 @@ from dspectral.text.weighting import (
     Weighting,
     inverse_document_frequency,
 )
-from dspectral.types import KeepPath, RowsLike
+from dspectral.types import CheckpointPath, RowsLike
 
 Idf: TypeAlias = Literal["smooth", "plain"]
 """Form of the inverse document frequency: that of scikit-learn, or of textbooks."""
@@ -31,7 +36,7 @@ _USE_HASHING = "it in NgramHashing(...), the previous step"
 _USE_VOCABULARY = (
     "build_store(files, store, vocabulary=VocabularySettings({})), since hashed columns have no words"
 )
-OTHERS: dict[str, tuple[Any, str]] = {
+FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "binary": (False, "TfidfWeighting(tf='binary')"),
     "min_df": (1, _USE_VOCABULARY.format("min_document_frequency=...")),
     "max_df": (1.0, _USE_VOCABULARY.format("max_document_frequency=...")),
@@ -45,7 +50,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
 """Unsupported arguments of ``TfidfVectorizer``: the value without effect, and the replacement."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "idf_": Array("n_features_in_", optional=True),
         "document_frequency_": Array(
@@ -53,7 +58,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
         ),
     }
 )
-@saved
+@register_class
 class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weight rows by tf-idf, out of core.
 
@@ -125,7 +130,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         sublinear_tf: bool | None = None,
         **others: Any,
     ) -> None:
-        refuse_others("TfidfWeighting", others, OTHERS)
+        reject_foreign_arguments("TfidfWeighting", others, FOREIGN_ARGUMENTS)
         self.norm = norm
         self.idf = idf
         self.tf = tf
@@ -134,8 +139,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.smooth_idf = smooth_idf
         self.sublinear_tf = sublinear_tf
 
-    @emits_events
-    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: CheckpointPath = None) -> Self:
         """Count the nonzero rows of each column.
 
         Parameters
@@ -159,8 +164,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         """
         return self._learn_frequencies(X, reset=True)
 
-    @emits_events
-    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: CheckpointPath = None) -> Self:
         """Count additional rows; earlier rows are not read again.
 
         Parameters
@@ -195,15 +200,15 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         check_is_fitted(self)
         weighting = self.weighting
         rows = self._validate_counts(X, reset=False)
-        if isinstance(X, OpenedCounts):
+        if isinstance(X, CountMatrix):
             return X.weighted(weighting)
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
         # Rows of a store were checked when they were written; other rows are converted to finite CSR first.
         rows = map_rows(
-            rows, counts_of, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
+            rows, to_csr_counts, n_columns=rows.shape[1], dtype=dtype, sparse_output=True, name="check"
         )
         weighted = weigh_rows(rows, weighting, n_columns=rows.shape[1], dtype=dtype)
-        return mark_columns(weighted, X) if is_lazy(X) else weighted
+        return annotate_columns(weighted, X) if is_lazy(X) else weighted
 
     @property
     def weighting(self) -> Weighting:
@@ -244,20 +249,20 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         """Validate counts; raise an error for texts and for weighted rows."""
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError("X has texts, but must have counts: put NgramHashing() before TfidfWeighting()")
-        if is_lazy(X) and weightings_of(X):
+        if is_lazy(X) and get_weightings(X):
             raise ValueError("X is weighted already, but must have counts: pass the store itself")
-        return checked_rows(self, X, reset=reset)
+        return validate_rows(self, X, reset=reset)
 
     def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:
         idf, _ = self._check_parameters()
         rows = self._validate_counts(X, reset=reset)
         if idf is not None:
             # A store has its frequencies: no pass.
-            if isinstance(X, OpenedCounts):
+            if isinstance(X, CountMatrix):
                 frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
             else:
                 expect_passes(1)
-                frequencies, n_passes = summarize(rows, of=frequencies_of, name="count"), 1
+                frequencies, n_passes = summarize(rows, of=count_document_frequencies, name="count"), 1
             if not reset:
                 frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(
                     frequencies

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dspectral.store.columns import Columns, fitted_columns, named_columns
-from dspectral.store.rows import OpenedCounts, Pieces, SummedInPass
+from dspectral.store.columns import Columns, columns_from_names, get_fitted_columns
+from dspectral.store.rows import BlockReader, CountMatrix, LazyTotalsMixin
 from dspectral.types import CSRRows, Int64s
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AlignedCounts(SummedInPass):
+class AlignedCounts(LazyTotalsMixin):
     """Selected columns of a store in any order; ``open_store(path, align=model)`` returns them.
 
     Attributes
@@ -28,7 +28,7 @@ class AlignedCounts(SummedInPass):
         Names of the selected columns.
     """
 
-    of: OpenedCounts
+    of: CountMatrix
     order: Int64s
     identity: Columns
 
@@ -47,10 +47,10 @@ class AlignedCounts(SummedInPass):
         return self.identity
 
     @property
-    def pieces(self) -> Pieces:
+    def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        read, items, n_bytes = self.of.pieces
-        return Pieces(partial(read_columns, read=read, order=self.order), items, n_bytes)
+        read, items, n_bytes = self.of.block_reader
+        return BlockReader(partial(read_columns, read=read, order=self.order), items, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -79,11 +79,11 @@ def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) ->
     return rows
 
 
-def align_columns(store: Any, like: Any) -> OpenedCounts:
+def align_columns(store: Any, like: Any) -> CountMatrix:
     """Select the columns of a store by the names of a model's columns, or by a list of names."""
-    wanted, stored, url = fitted_columns(like), store.column_identity, store.where.url
+    wanted, stored, url = get_fitted_columns(like), store.column_identity, store.where.url
     if wanted is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
-        wanted = named_columns("names", list(like))
+        wanted = columns_from_names("names", list(like))
     if wanted is None or wanted.names is None or isinstance(like, str):
         raise ValueError(
             f"align={like!r:.60} has no column names: give a model fitted on columns with names, or a list of names"

@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.panels import cut_runs
-from dspectral.store.anndata_files import element, matrix_path, opened, variable_names
-from dspectral.store.blocks import stored_entries
-from dspectral.store.columns import VARIABLES, Columns, named_columns
-from dspectral.store.facts import anndata_card
+from dspectral.linalg.panels import split_by_size
+from dspectral.store.anndata_files import get_element, matrix_path, open_anndata_root, read_variable_names
+from dspectral.store.blocks import to_stored_dtype
+from dspectral.store.columns import VARIABLES, Columns, columns_from_names
+from dspectral.store.facts import render_anndata
 from dspectral.store.location import Location, StoreError
-from dspectral.store.rows import ENTRY_BYTES, Pieces, SummedInPass
+from dspectral.store.rows import ENTRY_BYTES, BlockReader, LazyTotalsMixin
 from dspectral.types import CSRRows, Int64s
 
 BLOCK_BYTES = 32 << 20
 """Largest block in memory, in bytes, unless a single row is larger."""
 COLUMN_BLOCK_BYTES = 64 << 20
 """Largest block of a CSC matrix, in bytes; each block reads the whole matrix."""
-RUN = 1 << 20
+CSC_READ_ENTRIES = 1 << 20
 """Number of entries of a CSC matrix that are read at once."""
 
 
@@ -39,7 +39,7 @@ class RowSlice(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnnDataCounts(SummedInPass):
+class AnnDataCounts(LazyTotalsMixin):
     """A matrix of an AnnData file in Zarr or HDF5, as blocks of rows.
 
     Attributes
@@ -77,14 +77,14 @@ class AnnDataCounts(SummedInPass):
         return f"AnnDataCounts({self.where.url!r}, {self.path}: {size})"
 
     def _repr_html_(self) -> str:
-        return anndata_card(self.where.url, self.shape, self.nnz, self.n_blocks)
+        return render_anndata(self.where.url, self.shape, self.nnz, self.n_blocks)
 
     @property
-    def pieces(self) -> Pieces:
+    def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
         n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
         read = read_slice_by_columns if self.by_column else read_slice
-        return Pieces(partial(read, self.where, path=self.path), self.slices, n_bytes)
+        return BlockReader(partial(read, self.where, path=self.path), self.slices, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -94,8 +94,8 @@ class AnnDataCounts(SummedInPass):
     @cached_property
     def column_identity(self) -> Columns | None:
         """Names of the variables, read on first access."""
-        names = variable_names(self.where, self.path)
-        return None if names is None or len(names) != self.n_columns else named_columns(VARIABLES, names)
+        names = read_variable_names(self.where, self.path)
+        return None if names is None or len(names) != self.n_columns else columns_from_names(VARIABLES, names)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def open_anndata(
     where: Location, block_bytes: int | None = None, *, layer: str | None = None, path: str | None = None
 ) -> AnnDataCounts:
     """Open a matrix of an AnnData file; reads its row pointers, or counts the entries of each row of a CSC matrix."""
-    with opened(where) as root:
+    with open_anndata_root(where) as root:
         path = path or matrix_path(root, layer)
         if path is None:
             raise StoreError(f"{where.url} has no layer {layer!r}: {_describe_layers(root)}")
@@ -131,7 +131,7 @@ def open_anndata(
     block_bytes = block_bytes or (COLUMN_BLOCK_BYTES if by_column else BLOCK_BYTES)
     slices = tuple(
         RowSlice(start, stop, int(indptr[start]), int(indptr[stop]), n_columns)
-        for start, stop in cut_runs(np.diff(indptr), block_bytes // ENTRY_BYTES)
+        for start, stop in split_by_size(np.diff(indptr), block_bytes // ENTRY_BYTES)
     )
     if by_column and len(slices) > 1:
         warn(
@@ -145,8 +145,8 @@ def open_anndata(
 def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
     """Count the row pointers of a CSC matrix, shape (n_rows + 1,)."""
     lengths = np.zeros(n_rows, dtype=np.int64)
-    for first in range(0, nnz, RUN):
-        rows = np.asarray(indices[first : min(first + RUN, nnz)])
+    for first in range(0, nnz, CSC_READ_ENTRIES):
+        rows = np.asarray(indices[first : min(first + CSC_READ_ENTRIES, nnz)])
         if not 0 <= rows.min(initial=0) <= rows.max(initial=0) < n_rows:
             raise StoreError(
                 f"{name}: indices must be at least 0 and below {n_rows}, its rows; write the file again"
@@ -161,12 +161,12 @@ def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> 
     n_entries, filled = piece.last - piece.first, 0
     rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
     data = np.empty(n_entries, dtype=np.float32)
-    with _annotate_read_errors(rows_of), opened(where) as root:
+    with _annotate_read_errors(rows_of), open_anndata_root(where) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[:])
         numbers, values = _get_array(root, path, "indices", rows_of), _get_array(root, path, "data", rows_of)
         # Invariant: arrays hold, up to `filled`, the entries of this block among the first `first` of the matrix.
-        for first in range(0, int(indptr[-1]), RUN):
-            run = slice(first, min(first + RUN, int(indptr[-1])))
+        for first in range(0, int(indptr[-1]), CSC_READ_ENTRIES):
+            run = slice(first, min(first + CSC_READ_ENTRIES, int(indptr[-1])))
             of_run = np.asarray(numbers[run])
             chosen = np.flatnonzero((of_run >= piece.start) & (of_run < piece.stop))
             to = slice(filled, filled + len(chosen))
@@ -188,7 +188,7 @@ def open_backed(X: Any) -> Any:
     """Open a backed CSC matrix of AnnData as a count matrix; return every other object unchanged."""
     if getattr(X, "format", None) != "csc" or not hasattr(getattr(X, "group", None), "file"):
         return X
-    return open_anndata(Location.of(X.group.file.filename), path=X.group.name.strip("/"))
+    return open_anndata(Location.from_url(X.group.file.filename), path=X.group.name.strip("/"))
 
 
 def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
@@ -196,7 +196,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
     # Only the chunks of these entries are read; a chunk shared by two blocks is read twice.
-    with _annotate_read_errors(rows_of), opened(where) as root:
+    with _annotate_read_errors(rows_of), open_anndata_root(where) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
         indices = np.asarray(_get_array(root, path, "indices", rows_of)[entries])
         data = _to_float32(np.asarray(_get_array(root, path, "data", rows_of)[entries]), rows_of)
@@ -216,7 +216,7 @@ def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
 
 def _to_float32(data: NDArray[Any], name: str) -> NDArray[Any]:
     """Convert entries to float32; raise StoreError for integers that float32 cannot hold."""
-    entries = stored_entries(data, name)
+    entries = to_stored_dtype(data, name)
     if data.dtype.kind in "iu" and entries.dtype != np.float32:
         wrong = data[entries.astype(np.float32) != entries][0]
         raise StoreError(
@@ -251,7 +251,7 @@ def _get_matrix_label(where: Location, path: str) -> str:
 
 def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
     """Return the encoding and the shape of a matrix; raise StoreError if it is missing or not sparse."""
-    found = element(root, path)
+    found = get_element(root, path)
     attributes: dict[str, Any] = {} if found is None else dict(found.attrs)
     # AnnData 0.6 wrote h5sparse_format and h5sparse_shape.
     kind = attributes.get(
@@ -276,7 +276,7 @@ def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[in
 
 def _get_array(root: Any, path: str, part: str, name: str) -> Any:
     """Return an open array of the matrix; raise StoreError if it is missing."""
-    found = element(root, f"{path}/{part}")
+    found = get_element(root, f"{path}/{part}")
     if found is None:
         raise StoreError(f"{name}: {part} is missing; write it again")
     return found

@@ -30,7 +30,7 @@ CHUNK_BYTES = 4 << 20
 """Bytes of a chunk of coordinates in Zarr, and of a block of dense rows."""
 
 
-def optional_module(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """Import a module of the optional extra ``anndata``; raise ImportError with the command that installs it."""
     try:
         return import_module(name)
@@ -44,7 +44,7 @@ def is_hdf5(where: Location) -> bool:
 
 
 @contextmanager
-def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
+def open_anndata_root(where: Location, *, write: bool = False) -> Iterator[Any]:
     """Open an AnnData file and yield its root group."""
     if is_hdf5(where):
         with _open_hdf5(where, write=write) as root:
@@ -63,7 +63,7 @@ def opened(where: Location, *, write: bool = False) -> Iterator[Any]:
     yield root
 
 
-def element(root: Any, path: str) -> Any:
+def get_element(root: Any, path: str) -> Any:
     """Return a group or array of a file; None if missing. Raise StoreError if HDF5 stores it in another file."""
     found = root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
     if isinstance(root, zarr.Group) or found is None:
@@ -91,15 +91,15 @@ class DenseMatrix:
 
     def __getitem__(self, index: Any) -> Any:
         """Read rows into memory."""
-        with opened(self.where) as root:
+        with open_anndata_root(self.where) as root:
             return np.asarray(root[self.path][index])
 
 
 def dense_matrix(where: Location, layer: str | None, *, path: str | None = None) -> da.Array | None:
     """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars); None if it is not dense."""
-    with opened(where) as root:
+    with open_anndata_root(where) as root:
         path = path or matrix_path(root, layer)
-        found: Any = None if path is None else element(root, path)
+        found: Any = None if path is None else get_element(root, path)
         if path is None or not hasattr(found, "dtype"):
             return None
         matrix = DenseMatrix(where, path, found.shape, np.dtype(found.dtype))
@@ -126,7 +126,7 @@ def reconsolidate(where: Location) -> None:
 
 @contextmanager
 def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
-    h5py = optional_module("h5py")
+    h5py = import_optional("h5py")
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     local = is_local(system)
     if not system.isfile(path):
@@ -149,7 +149,7 @@ def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
         yield file
 
 
-def write_whole(where: Location, adata: "AnnData") -> None:
+def write_anndata_file(where: Location, adata: "AnnData") -> None:
     """Write an AnnData object; its Dask arrays are computed block by block."""
     system, path = fsspec.url_to_fs(where.url, **dict(where.options))
     if system.exists(path):
@@ -172,9 +172,9 @@ def write_whole(where: Location, adata: "AnnData") -> None:
         Path(aside.url).rename(path)
 
 
-def shape_of_anndata(where: Location) -> tuple[int, int]:
+def read_anndata_shape(where: Location) -> tuple[int, int]:
     """Return the numbers of observations and of variables of an AnnData file."""
-    with opened(where) as root:
+    with open_anndata_root(where) as root:
         if "dspectral" in root.attrs:
             raise StoreError(
                 f"{where.url} is a store of dspectral, not an AnnData file: write one with "
@@ -186,26 +186,26 @@ def shape_of_anndata(where: Location) -> tuple[int, int]:
         return n_obs, n_vars
 
 
-def variable_names(where: Location, matrix: str = "X") -> Any:
+def read_variable_names(where: Location, matrix: str = "X") -> Any:
     """Return the names of the variables of a matrix; None if it has none."""
-    with opened(where) as root:
-        table = element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
+    with open_anndata_root(where) as root:
+        table = get_element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
         if table is None or matrix.startswith("obsm/"):
             return None
         if hasattr(table, "dtype"):  # AnnData 0.6: a structured array
             return table["index"] if "index" in table.dtype.names else None
-        return optional_module("anndata").io.read_elem(table[table.attrs["_index"]])
+        return import_optional("anndata").io.read_elem(table[table.attrs["_index"]])
 
 
 def read_element(where: Location, path: str) -> Any:
     """Read an element of an AnnData file into memory."""
     parent, _, name = path.rpartition("/")
-    with opened(where) as root:
-        table = element(root, parent)
+    with open_anndata_root(where) as root:
+        table = get_element(root, parent)
         if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each column
             return table[:][name] if name in table.dtype.names else None
-        found = element(root, path)
-        return None if found is None else optional_module("anndata").io.read_elem(found)
+        found = get_element(root, path)
+        return None if found is None else import_optional("anndata").io.read_elem(found)
 
 
 def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> None:
@@ -218,7 +218,7 @@ def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> No
                 f"{n_bytes} bytes of results do not fit the {free} that are free: free some and call it again"
             )
             raise OSError(errno.ENOSPC, message, where.url)
-    with opened(where, write=True) as root:
+    with open_anndata_root(where, write=True) as root:
         for name in groups:
             group = _require_group(root, name)
             if not is_hdf5(where):
@@ -231,7 +231,7 @@ def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
         if isinstance(value, da.Array):
             _write_blocks(where, path, value)
         else:
-            with opened(where, write=True) as root:
+            with open_anndata_root(where, write=True) as root:
                 write_into(root, {path: value})
     with _use_zarr_settings():
         reconsolidate(where)
@@ -242,13 +242,13 @@ def write_into(root: Any, elements: Mapping[str, Any]) -> None:
     for path, value in elements.items():
         group, _, name = path.rpartition("/")
         with _use_zarr_settings():
-            optional_module("anndata").io.write_elem(_require_group(root, group), name, value)
+            import_optional("anndata").io.write_elem(_require_group(root, group), name, value)
 
 
 @contextmanager
 def _use_zarr_settings() -> Iterator[None]:
     """Context for AnnData's writers: Zarr format 3 without shards, without their warnings."""
-    settings = optional_module("anndata").settings
+    settings = import_optional("anndata").settings
     with warnings.catch_warnings():
         for message in (
             "Consolidated metadata is currently not part",
@@ -263,7 +263,7 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
     """Write a Dask array of dense blocks, shape (n, k)."""
     group, _, name = path.rpartition("/")
     n_rows, width = rows.shape
-    with opened(where, write=True) as root:
+    with open_anndata_root(where, write=True) as root:
         parent = _require_group(root, group)
         if name in parent:
             del parent[name]
@@ -278,7 +278,7 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
     # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
     # each write.
     for start, stop, computed in _compute_blocks(rows):
-        with opened(where, write=True) as root:
+        with open_anndata_root(where, write=True) as root:
             root[path][start:stop] = computed
 
 
@@ -293,7 +293,7 @@ def _compute_blocks(rows: da.Array) -> Iterator[tuple[int, int, Any]]:
 def _require_group(root: Any, path: str) -> Any:
     """Return a group of elements; create it if it is missing."""
     for name in path.split("/"):
-        table: Any = element(root, name)
+        table: Any = get_element(root, name)
         if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each element
             table = table[:]
             del root[name]
@@ -301,7 +301,7 @@ def _require_group(root: Any, path: str) -> Any:
             root.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
         root = root[name]
         for field in table.dtype.names if isinstance(table, np.ndarray) else ():
-            optional_module("anndata").io.write_elem(root, field, table[field])
+            import_optional("anndata").io.write_elem(root, field, table[field])
     return root
 
 
@@ -328,10 +328,13 @@ def as_anndata(
     lazy: bool,
 ) -> Any:
     """Return rows as an AnnData object. Shapes: `rows` (n_rows, n_columns), `labels` (n_rows, n_labels)."""
-    matrices = {"X": as_matrices(rows), **({} if labels is None else {"labels": as_matrices(labels)})}
+    matrices = {
+        "X": as_csr_matrix_blocks(rows),
+        **({} if labels is None else {"labels": as_csr_matrix_blocks(labels)}),
+    }
     if not lazy:
         matrices = dict(zip(matrices, da.compute(*matrices.values()), strict=True))
-    return optional_module("anndata").AnnData(
+    return import_optional("anndata").AnnData(
         X=matrices.pop("X"),
         var=None if terms is None else {"var_names": list(terms)},
         obsm=matrices,
@@ -339,7 +342,7 @@ def as_anndata(
     )
 
 
-def as_matrices(rows: da.Array) -> da.Array:
+def as_csr_matrix_blocks(rows: da.Array) -> da.Array:
     """Convert the blocks of a Dask array to ``csr_matrix``, because scanpy does not accept ``csr_array``."""
     meta = sparse.csr_matrix((0, 0), dtype=rows.dtype)
     return rows.map_blocks(sparse.csr_matrix, dtype=rows.dtype, meta=meta)

@@ -15,57 +15,57 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-CHUNK = 16 << 20
+CHUNK_ENTRIES = 16 << 20
 """Largest number of entries in a chunk; most arrays are one chunk."""
 METADATA = "zarr.json"
 LENGTH, CHUNK_LENGTH = b"918273645", b"192837465"
 """Placeholders for the lengths in a metadata template."""
 BLOSC_HEADER = 16
 """Size of the Blosc header of a compressed chunk, in bytes."""
-LARGEST = 8 * CHUNK + BLOSC_HEADER + 4
+MAX_CHUNK_BYTES = 8 * CHUNK_ENTRIES + BLOSC_HEADER + 4
 """Size of the largest chunk file, in bytes: an incompressible chunk with header and checksum."""
 
 
-def compressors_of(dtype: np.dtype[Any]) -> list[Any]:
+def get_array_codecs(dtype: np.dtype[Any]) -> list[Any]:
     """Return the codecs of an array: LZ4 with a shuffle for its type, then a CRC-32C checksum."""
     # On hashed n-grams LZ4 compresses as well as Zstandard and decodes about three times as fast.
     return [BloscCodec(cname="lz4", clevel=5, shuffle=_get_shuffle(dtype)), Crc32cCodec()]
 
 
-def absent(dtype: np.dtype[Any]) -> Any:
+def get_fill_value(dtype: np.dtype[Any]) -> Any:
     """Return the fill value of a type, which starts no chunk of a stored array."""
     # Stored values are finite; indices, offsets and sums are below the largest integer of their type.
     return np.nan if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-def files_of(values: NDArray[Any]) -> dict[str, bytes]:
+def encode_array(values: NDArray[Any]) -> dict[str, bytes]:
     """Return the files of an array by name: its metadata and each compressed chunk with its checksum.
 
     Shapes: `values` (n,).
 
-    >>> sorted(files_of(np.arange(3)))
+    >>> sorted(encode_array(np.arange(3)))
     ['c/0', 'zarr.json']
     """
     dtype = values.dtype.newbyteorder("<")
     codec = Blosc("lz4", 5, getattr(Blosc, _get_shuffle(dtype).upper()), typesize=dtype.itemsize)
     files = {METADATA: _format_metadata(dtype, len(values))}
-    for number, start in enumerate(range(0, len(values), CHUNK)):
-        chunk = np.ascontiguousarray(values[start : start + CHUNK], dtype=dtype)
-        if len(chunk) < min(CHUNK, len(values)):  # Zarr pads the last of several chunks
-            chunk = np.concatenate([chunk, np.full(CHUNK - len(chunk), absent(dtype), dtype)])
+    for number, start in enumerate(range(0, len(values), CHUNK_ENTRIES)):
+        chunk = np.ascontiguousarray(values[start : start + CHUNK_ENTRIES], dtype=dtype)
+        if len(chunk) < min(CHUNK_ENTRIES, len(values)):  # Zarr pads the last of several chunks
+            chunk = np.concatenate([chunk, np.full(CHUNK_ENTRIES - len(chunk), get_fill_value(dtype), dtype)])
         packed = codec.encode(chunk.view(np.uint8))
         files[f"c/{number}"] = packed + google_crc32c.value(packed).to_bytes(4, "little")
     return files
 
 
-class Form(NamedTuple):
-    """Type and length of an array that :func:`files_of` has encoded."""
+class ArrayMetadata(NamedTuple):
+    """Type and length of an array that :func:`encode_array` has encoded."""
 
     dtype: np.dtype[Any]
     length: int
 
     @classmethod
-    def of(cls, metadata: bytes) -> Self | None:
+    def from_metadata(cls, metadata: bytes) -> Self | None:
         """Parse metadata; return None if another program wrote them."""
         try:
             parsed = json.loads(metadata)
@@ -78,11 +78,11 @@ class Form(NamedTuple):
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return -(-self.length // CHUNK)
+        return -(-self.length // CHUNK_ENTRIES)
 
     def values(self, chunks: Iterable[NDArray[np.uint8] | None]) -> NDArray[Any]:
         """Decode all chunks into one array. Shapes: returns (length,)."""
-        size = max(1, min(self.length, CHUNK))
+        size = max(1, min(self.length, CHUNK_ENTRIES))
         values = np.empty(self.n_chunks * size, self.dtype)
         for number, chunk in enumerate(chunks):
             if chunk is None:
@@ -104,7 +104,7 @@ def _decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
 
 def _format_metadata(dtype: np.dtype[Any], length: int) -> bytes:
     """Return the metadata of an array of a type and length."""
-    chunk = max(1, min(length, CHUNK))
+    chunk = max(1, min(length, CHUNK_ENTRIES))
     return _metadata_template(dtype.str).replace(LENGTH, b"%d" % length).replace(CHUNK_LENGTH, b"%d" % chunk)
 
 
@@ -117,8 +117,8 @@ def _metadata_template(dtype: str) -> bytes:
         shape=(int(LENGTH),),
         dtype=form,
         chunks=(int(CHUNK_LENGTH),),
-        compressors=compressors_of(form),
-        fill_value=absent(form),
+        compressors=get_array_codecs(form),
+        fill_value=get_fill_value(form),
     )
     parsed = sync(store.get(METADATA, default_buffer_prototype()))
     text = b"" if parsed is None else parsed.to_bytes()

@@ -19,9 +19,17 @@ from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dspectral.engine.around.retries import not_seen, retried
-from dspectral.store.array_files import CHUNK, LARGEST, METADATA, Form, absent, compressors_of, files_of
-from dspectral.store.location import Files, LocalFiles, Location, StoreError, named_when_full
+from dspectral.engine.around.retries import missing_on_worker_error, retry
+from dspectral.store.array_files import (
+    CHUNK_ENTRIES,
+    MAX_CHUNK_BYTES,
+    METADATA,
+    ArrayMetadata,
+    encode_array,
+    get_array_codecs,
+    get_fill_value,
+)
+from dspectral.store.location import Files, LocalFiles, Location, StoreError, annotate_disk_full
 from dspectral.types import JSON
 
 R = TypeVar("R")
@@ -30,7 +38,7 @@ BLOSC_THREAD_BYTES = 256 << 10
 CHUNKS_PER_READ = 4
 """Number of chunks of a large array that are read concurrently."""
 
-SEAL = "seal"
+CONTENT_HASH = "seal"
 """Attribute that holds the content hash of the other attributes."""
 ARRAYS_PREFIX = "arrays-"
 """Prefix of the name of the group with a model's arrays; the generation follows."""
@@ -40,14 +48,14 @@ UNFINISHED = "dspectral_unfinished"
 
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a CRC-32C checksum per chunk. Shapes: `values` (n,)."""
-    with named_when_full(f"{store}/{path}"):
-        retried(_write_array, store, path, values, what=f"writing {path} of {store}")
+    with annotate_disk_full(f"{store}/{path}"):
+        retry(_write_array, store, path, values, what=f"writing {path} of {store}")
 
 
 def _write_array(store: Files, path: str, values: NDArray[Any]) -> None:
-    files = _call_off_main_thread(files_of, values, n_bytes=values.nbytes)
+    files = _call_off_main_thread(encode_array, values, n_bytes=values.nbytes)
     store.make_groups(path)
-    if store.is_there(f"{path}/{METADATA}"):  # left by an interrupted write
+    if store.has_key(f"{path}/{METADATA}"):  # left by an interrupted write
         sync(store.delete_dir(path))
     store.write_files({f"{path}/{name}": content for name, content in files.items()})
 
@@ -62,7 +70,7 @@ def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: 
 def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
     """Read an array of :func:`write_array` and verify its checksums. Shapes: returns (n,)."""
     name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
-    return retried(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
+    return retry(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
 
 
 def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
@@ -73,7 +81,7 @@ def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]
     # Zarr fills a missing chunk with the fill value, which starts no written chunk. Checking the first entry of each
     # chunk avoids listing the files of each array.
     first = values[:: array.chunks[0]]
-    if (np.isnan(first) if first.dtype.kind == "f" else first == absent(first.dtype)).any():
+    if (np.isnan(first) if first.dtype.kind == "f" else first == get_fill_value(first.dtype)).any():
         raise StoreError(f"{name} lacks a chunk; {remedy}")
     return values
 
@@ -82,7 +90,7 @@ def _read_directly(store: Files, path: str) -> NDArray[Any] | None:
     """Return a complete array in the form of :func:`write_array`; None for every other array."""
     try:
         metadata, first = store.read_files(f"{path}/{METADATA}", f"{path}/c/0")
-        if metadata is None or (form := Form.of(metadata.tobytes())) is None:
+        if metadata is None or (form := ArrayMetadata.from_metadata(metadata.tobytes())) is None:
             return None
         chunks = _read_chunks(store, path, first, form.n_chunks)
         return _call_off_main_thread(form.values, chunks, n_bytes=form.length * form.dtype.itemsize)
@@ -104,9 +112,11 @@ def _read_chunks(
         yield from store.read_files(*(f"{path}/c/{number}" for number in numbers))
 
 
-def load_array(store: Store, path: str, name: str, remedy: str) -> tuple["zarr.Array[Any]", NDArray[Any]]:
+def read_verified_array(
+    store: Store, path: str, name: str, remedy: str
+) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape; raise StoreError if it is missing or damaged."""
-    return retried(_read_with_zarr, store, path, name, remedy, what=f"reading {name}")
+    return retry(_read_with_zarr, store, path, name, remedy, what=f"reading {name}")
 
 
 def _read_with_zarr(
@@ -115,11 +125,11 @@ def _read_with_zarr(
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         if isinstance(store, LocalFiles):
-            store.most = LARGEST + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
+            store.most = MAX_CHUNK_BYTES + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         if isinstance(store, LocalFiles) and not store.root.exists():
-            raise not_seen(str(store.root)) from error
+            raise missing_on_worker_error(str(store.root)) from error
         raise StoreError(f"{name} is missing; {remedy}") from error
     except (
         ValueError,
@@ -134,7 +144,7 @@ def _read_with_zarr(
         raise StoreError(f"{name} is damaged ({error}); {remedy}") from error
 
 
-def digest_of(*arrays: NDArray[Any]) -> int:
+def compute_digest(*arrays: NDArray[Any]) -> int:
     """Return the CRC-32C of arrays, their types and shapes; it detects damage, not forgery."""
     crc = 0
     for array in arrays:
@@ -144,23 +154,25 @@ def digest_of(*arrays: NDArray[Any]) -> int:
     return int(crc)
 
 
-def seal_of(content: JSON) -> str:
+def compute_content_hash(content: JSON) -> str:
     """Return the BLAKE2b hash of a JSON value."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def is_sealed(content: dict[str, Any]) -> bool:
+def has_valid_content_hash(content: dict[str, Any]) -> bool:
     """Report whether attributes match their content hash."""
-    return content.get(SEAL) == seal_of({key: value for key, value in content.items() if key != SEAL})
+    return content.get(CONTENT_HASH) == compute_content_hash(
+        {key: value for key, value in content.items() if key != CONTENT_HASH}
+    )
 
 
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
+def with_content_hash(content: dict[str, Any]) -> dict[str, Any]:
     """Return attributes with their content hash added."""
-    return {**content, SEAL: seal_of(content)}
+    return {**content, CONTENT_HASH: compute_content_hash(content)}
 
 
-class Record(NamedTuple):
+class StoredGroup(NamedTuple):
     """A Zarr group: its location and its attributes."""
 
     where: Location
@@ -170,7 +182,7 @@ class Record(NamedTuple):
         """Read an array by its number and verify its checksums and digest."""
         path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
         name, remedy = f"{self.where.url}: array {path}", "save it again"
-        array, values = load_array(self.where.open(), path, name, remedy)
+        array, values = read_verified_array(self.where.open(), path, name, remedy)
         # Models may hold any number, NaN included, so missing chunks are found by listing them.
         try:
             lacks = array.nchunks - array.nchunks_initialized
@@ -178,46 +190,50 @@ class Record(NamedTuple):
             raise StoreError(f"{name} is missing; {remedy}") from error
         if lacks:
             raise StoreError(f"{name} lacks {lacks} chunk(s); {remedy}")
-        if self.attributes["digests"][number] != digest_of(values):
+        if self.attributes["digests"][number] != compute_digest(values):
             raise StoreError(f"{name} does not match its digest; {remedy}")
         return values
 
 
-def read_record(where: Location) -> Record | None:
+def read_stored_group(where: Location) -> StoredGroup | None:
     """Return the group at a location; None if there is no group."""
     attributes = where.attributes()
     if attributes is None:
         return None
     # Groups of other libraries have neither key and no content hash.
-    if attributes.keys() & {"generation", UNFINISHED} and not is_sealed(attributes):
+    if attributes.keys() & {"generation", UNFINISHED} and not has_valid_content_hash(attributes):
         raise StoreError(
             f"the attributes of {where.url} do not match their content hash; save the model again"
         )
-    return Record(where, attributes)
+    return StoredGroup(where, attributes)
 
 
-def write_record(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
+def write_stored_group(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
     """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
-    earlier = read_record(where)
+    earlier = read_stored_group(where)
     replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
     generation = _find_free_generation(where, replaced + 1)
     if earlier is None:
-        where.mark("", sealed({UNFINISHED: True}))
+        where.mark("", with_content_hash({UNFINISHED: True}))
     store, folder = where.open(read_only=False), _get_arrays_path(generation)
-    where.mark(folder, sealed({UNFINISHED: True}))
+    where.mark(folder, with_content_hash({UNFINISHED: True}))
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
-        with named_when_full(f"{where.url}/{path}"):
-            retried(_write_row_chunks, store, path, values, what=f"writing {path} of {where.url}")
+        with annotate_disk_full(f"{where.url}/{path}"):
+            retry(_write_row_chunks, store, path, values, what=f"writing {path} of {where.url}")
     # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
     # Digests and the content hash detect edited shapes and numbers.
-    content = {**attributes, "generation": generation, "digests": [digest_of(values) for values in arrays]}
+    content = {
+        **attributes,
+        "generation": generation,
+        "digests": [compute_digest(values) for values in arrays],
+    }
 
     def finish() -> None:
-        zarr.open_group(store, mode="a", zarr_format=3).attrs.put(sealed(content))
+        zarr.open_group(store, mode="a", zarr_format=3).attrs.put(with_content_hash(content))
 
-    with named_when_full(where.url):
-        retried(finish, what=f"writing the metadata of {where.url}")
+    with annotate_disk_full(where.url):
+        retry(finish, what=f"writing the metadata of {where.url}")
     if replaced >= 0:
         where.clear(_get_arrays_path(replaced))
 
@@ -228,7 +244,7 @@ def _find_free_generation(where: Location, generation: int) -> int:
     while (folder := _get_arrays_path(generation)) in names:
         with suppress(StoreError):  # for example, an array of another program
             attributes = where.attributes(folder) or {}
-            if UNFINISHED in attributes and is_sealed(attributes):
+            if UNFINISHED in attributes and has_valid_content_hash(attributes):
                 where.remove(folder)
                 break
         generation += 1
@@ -243,14 +259,14 @@ def _write_row_chunks(store: Store, path: str, values: NDArray[Any]) -> None:
     """Write an array of any shape in chunks of whole rows."""
     # By default Zarr skips chunks of zeros; these could not be distinguished from missing chunks.
     of_row = max(1, values[:1].size)
-    rows = max(1, min(len(values), CHUNK // of_row))
+    rows = max(1, min(len(values), CHUNK_ENTRIES // of_row))
     zarr.create_array(
         store,
         name=path,
         shape=values.shape,
         dtype=values.dtype,
         chunks=(rows, *(max(1, size) for size in values.shape[1:])),
-        compressors=compressors_of(values.dtype),
+        compressors=get_array_codecs(values.dtype),
         config={"write_empty_chunks": True},
         overwrite=True,
     )[...] = values

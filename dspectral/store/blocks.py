@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.sparse_products import csr_fault
-from dspectral.store.arrays import digest_of, read_array, write_array
+from dspectral.linalg.block_sums import compute_energy, sum_rows
+from dspectral.linalg.sparse_products import find_csr_error
+from dspectral.store.arrays import compute_digest, read_array, write_array
 from dspectral.store.location import Files, Location, StoreError
 from dspectral.types import CSRRows, Documents, FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class BlockInfo(NamedTuple):
         """Return the entry of the block in the root; the last field is omitted for float32 blocks."""
         return list(self if self.is_double else self[:-1])
 
-    def known_content(self) -> object:
+    def content_token(self) -> object:
         """Return a token of the block's content, independent of its name."""
         return self[1:]
 
@@ -59,22 +59,22 @@ def write_block(
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape
         )
     n_bytes = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
-    digest = digest_of(rows.data, rows.indices, rows.indptr)
+    digest = compute_digest(rows.data, rows.indices, rows.indptr)
     is_double = rows.dtype == np.float64
     sizes = name, n_rows, n_columns, rows.nnz, n_bytes
-    info = BlockInfo(*sizes, energy_of(rows), last, None, 0, digest, None, is_double)
+    info = BlockInfo(*sizes, compute_energy(rows), last, None, 0, digest, None, is_double)
     parts = {
         "data": rows.data,
         "indices": rows.indices,
         "indptr": rows.indptr,
-        "column_sums": total_of(rows),
+        "column_sums": sum_rows(rows),
         "document_frequency": np.bincount(
             rows.indices if rows.data.all() else rows.indices[rows.data != 0], minlength=n_columns
         ),
     }
     for part, values in parts.items():
         write_array(store, f"{name}/{part}", values)
-    sums = digest_of(parts["column_sums"], parts["document_frequency"])
+    sums = compute_digest(parts["column_sums"], parts["document_frequency"])
     # The marker contains the sizes, so that opening a store reads no block.
     attributes = {
         **_get_csr_attributes(n_rows, n_columns),
@@ -94,7 +94,7 @@ def write_block(
     return info
 
 
-def stored_entries(data: NDArray[Any], name: str) -> FloatArray:
+def to_stored_dtype(data: NDArray[Any], name: str) -> FloatArray:
     """Convert entries to float32, or to float64 if float32 would change an integer."""
     single = data.astype(np.float32, copy=False)
     if max(single.max(initial=0), -single.min(initial=0)) < 2**24 or data.dtype == np.float32:
@@ -125,7 +125,7 @@ def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRow
     for part, values in parts.items():
         write_array(store, f"{info.name}/labels/{part}", values)
     where.mark(f"{info.name}/labels", _get_csr_attributes(*labels.shape))
-    return digest_of(*parts.values())
+    return compute_digest(*parts.values())
 
 
 def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def check_sums(where: Location, info: BlockInfo) -> None:
     store = where.open()
     sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
     mark = where.attributes(info.name) or {}
-    if digest_of(*sums) != mark.get("digests", [None, None])[1]:
+    if compute_digest(*sums) != mark.get("digests", [None, None])[1]:
         raise StoreError(_damage_message(where, info.name, "its column sums do not match their digest"))
 
 
@@ -159,7 +159,7 @@ def read_block(where: Location, info: BlockInfo) -> CSRRows:
     return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
 
-def read_double(where: Location, info: BlockInfo) -> CSRRows:
+def read_block_as_float64(where: Location, info: BlockInfo) -> CSRRows:
     """Read a block as float64, because another block of the store needs it."""
     rows = read_block(where, info)
     rows.data = rows.data.astype(np.float64, copy=False)
@@ -178,11 +178,11 @@ def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, dige
     data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
         raise StoreError(_damage_message(where, name, "the sizes of its arrays do not match"))
-    if digest_of(data, indices, indptr) != digest:
+    if compute_digest(data, indices, indptr) != digest:
         raise StoreError(_damage_message(where, name, "its content does not match its digest"))
     # A digest can be edited, and compiled loops require valid indices. The order of indices is not checked: it would
     # double the cost of a read.
-    if fault := csr_fault(indices, indptr, shape[1]):
+    if fault := find_csr_error(indices, indptr, shape[1]):
         raise StoreError(_damage_message(where, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # SciPy skips its own check
@@ -199,19 +199,21 @@ def write_documents(where: Location, path: str, documents: Documents) -> None:
     store, offsets = where.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
     write_array(store, f"{path}/data", documents.data)
     write_array(store, f"{path}/offsets", offsets)
-    where.mark(path, {"digest": digest_of(documents.data, offsets)})
+    where.mark(path, {"digest": compute_digest(documents.data, offsets)})
 
 
 def read_documents(where: Location, path: str) -> Documents:
     """Read the texts or ids of a block and verify checksums and digest."""
     store = where.open()
     data, offsets = (read_array(where, store, path, part) for part in ("data", "offsets"))
-    if (where.attributes(path) or {}).get("digest") != digest_of(data, offsets):
+    if (where.attributes(path) or {}).get("digest") != compute_digest(data, offsets):
         raise StoreError(f"store {where.url}, block {path} does not match its digest; build the store again")
     return Documents(data, offsets)
 
 
-def documents_at(where: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str) -> list[str]:
+def read_documents_of_rows(
+    where: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str
+) -> list[str]:
     """Return the texts or ids of some rows in the given order; each block is read at most once."""
     wanted: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])

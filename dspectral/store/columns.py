@@ -37,24 +37,24 @@ class Columns(NamedTuple):
         return len(self.names) if self.hashing is None else self.hashing.n_features  # type: ignore[arg-type]
 
 
-def named_columns(kind: str, names: Any) -> Columns:
+def columns_from_names(kind: str, names: Any) -> Columns:
     """Return the identity of columns with names."""
     strings = np.empty(len(names), dtype=object)
     strings[:] = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
     return Columns(kind, strings)
 
 
-def hashed_columns(hashing: HashingSettings | None) -> Columns | None:
+def columns_from_hashing(hashing: HashingSettings | None) -> Columns | None:
     """Return the identity of columns of hashed n-grams."""
     return None if hashing is None else Columns("hashed n-grams", hashing=hashing)
 
 
-def mark_columns(array: Any, source: Any) -> Any:
+def annotate_columns(array: Any, source: Any) -> Any:
     """Annotate a Dask array with its columns, or with an array or store that has the same columns."""
-    return engine.annotated(array, COLUMNS, source)
+    return engine.annotate(array, COLUMNS, source)
 
 
-def columns_of(X: Any) -> Columns | None:
+def get_columns(X: Any) -> Columns | None:
     """Return the columns of a store or Dask array; None if they are unknown."""
     if not hasattr(X, "dask"):
         columns: Columns | None = getattr(X, COLUMNS, None) if hasattr(X, "counts") else None
@@ -66,9 +66,9 @@ def columns_of(X: Any) -> Columns | None:
 
 def _get_layer_columns(graph: Any, name: str) -> Columns | None:
     """Return the columns of a layer, from its annotation or from the layers that it depends on."""
-    annotated = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
-    if annotated is not None:
-        return annotated if isinstance(annotated, Columns) else columns_of(annotated)
+    annotate = (getattr(graph.layers.get(name), "collection_annotations", None) or {}).get(COLUMNS)
+    if annotate is not None:
+        return annotate if isinstance(annotate, Columns) else get_columns(annotate)
     if not name.startswith(COLUMN_PRESERVING_LAYERS) and not (
         name.startswith(SELECTING_LAYERS) and _selects_whole_rows(graph.layers[name])
     ):
@@ -105,15 +105,15 @@ def _selects_whole_rows(layer: Any) -> bool:
     return True
 
 
-def fitted_columns(model: Any) -> Columns | None:
+def get_fitted_columns(model: Any) -> Columns | None:
     """Return the columns of a model's fit; None if they are unknown."""
     identity, names = getattr(model, "column_identity_", FRAME), getattr(model, "feature_names_in_", None)
     if isinstance(identity, HashingSettings):
-        return hashed_columns(identity)
+        return columns_from_hashing(identity)
     return None if names is None else Columns(identity, names)
 
 
-def learn_columns(model: Any, columns: Columns | None) -> None:
+def set_fitted_columns(model: Any, columns: Columns | None) -> None:
     """Set ``feature_names_in_`` and ``column_identity_`` of a model to the columns of its fit."""
     vars(model).pop("column_identity_", None)
     if columns is None:
@@ -128,7 +128,7 @@ def check_columns(owner: Any, columns: Columns | None, what: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
     if columns is None:
         return
-    known, name = columns_of(owner) or fitted_columns(owner), type(owner).__name__
+    known, name = get_columns(owner) or get_fitted_columns(owner), type(owner).__name__
     if known is None or (difference := _describe_difference(columns, known)) is None:
         return
     remedy = _REMEDIES.get(columns.kind, "give rows of the same columns")

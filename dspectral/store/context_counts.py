@@ -12,14 +12,14 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import ContextSettings, CSRParts, RowSums, count_runs, window_of
-from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
-from dspectral.engine import Blocks, numbered, run_tasks
-from dspectral.engine.around.retries import retried
-from dspectral.linalg.panels import cut_runs
+from dspectral.cooccurrence.contexts import ContextSettings, CSRParts, RowSums, count_contexts, make_window
+from dspectral.cooccurrence.packed_counts import ByteCoding, pack_rows, sum_packed_rows
+from dspectral.engine import Blocks, count_as_pass, run_tasks
+from dspectral.engine.around.retries import retry
+from dspectral.linalg.panels import split_by_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.draft import Draft, begin, finish, waiting_threads
+from dspectral.store.draft import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.store.location import Location, StoreError
 from dspectral.types import CSRRows, Doubles, FloatArray, Int64s
 
@@ -28,7 +28,7 @@ FIELDS = 3
 """Numbers in the index for each chunk: start, decoded length and checksum; a chunk ends where the next one starts."""
 
 
-def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
+def write_spill_file(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
     """Write compressed chunks into one spill file and return its index. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
     for piece in pieces:
@@ -43,15 +43,15 @@ def write_pieces(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]
     table[-1, 2] = _compute_checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
     write = where.open(read_only=False).write_files
-    retried(write, {path: content}, what=f"writing {path} of {where.url}")
+    retry(write, {path: content}, what=f"writing {path} of {where.url}")
     return table
 
 
-def find_pieces(where: Location, path: str, n_pieces: int) -> Int64s | None:
+def read_spill_index(where: Location, path: str, n_pieces: int) -> Int64s | None:
     """Read the index of a spill file; None if it is missing or incomplete. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
-        head = retried(_read_bytes, where, path, 0, n_bytes, what=f"reading {path} of {where.url}")
+        head = retry(_read_bytes, where, path, 0, n_bytes, what=f"reading {path} of {where.url}")
     except FileNotFoundError:
         return None
     if len(head) < n_bytes:
@@ -60,16 +60,16 @@ def find_pieces(where: Location, path: str, n_pieces: int) -> Int64s | None:
     return index if index[-1, 2] == _compute_checksum(head[:-8]) else None
 
 
-def read_piece(
-    where: Location, path: str, begin: int, end: int, checksum: int, out: NDArray[np.uint8]
+def read_spill_chunk(
+    where: Location, path: str, open_writer: int, end: int, checksum: int, out: NDArray[np.uint8]
 ) -> None:
     """Read one chunk into ``out`` and verify its checksum."""
     name = f"store {where.url}: the spill file {path}"
     try:
-        body = retried(_read_bytes, where, path, begin, end, what=f"reading {path} of {where.url}")
+        body = retry(_read_bytes, where, path, open_writer, end, what=f"reading {path} of {where.url}")
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; repeat the call, which writes it again") from error
-    if len(body) != end - begin or _compute_checksum(body) != checksum:
+    if len(body) != end - open_writer or _compute_checksum(body) != checksum:
         raise StoreError(f"{name} is damaged; remove this file and repeat the call")
     if len(out):
         CODEC.decode(body, out=out)
@@ -79,9 +79,9 @@ def _compute_checksum(content: bytes) -> int:
     return int(google_crc32c.extend(0, np.frombuffer(content, np.uint8))) if content else 0
 
 
-def _read_bytes(where: Location, path: str, begin: int, end: int) -> bytes:
+def _read_bytes(where: Location, path: str, open_writer: int, end: int) -> bytes:
     system, file = where.path(path)
-    return bytes(system.cat_file(file, start=begin, end=end))
+    return bytes(system.cat_file(file, start=open_writer, end=end))
 
 
 PACKED_BYTES_PER_ENTRY = 8
@@ -94,7 +94,7 @@ def spill_contexts(
     entries: Int64s,
     settings: ContextSettings,
     *,
-    most: int,
+    max_entries: int,
     dtype: type[np.float32] | type[np.float64] = np.float32,
     ids: str = "",
 ) -> CountStore:
@@ -106,32 +106,36 @@ def spill_contexts(
     """
     options = settings._asdict()
     # The folder name is a hash of blocks and settings: equal calls share counts, and other calls do not.
-    inputs = [options, most, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
+    inputs = [options, max_entries, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
     digest = sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
     where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
     finished = open_finished(where)
     if finished is not None:
         return finished
-    parts = cut_runs(entries, most)
+    parts = split_by_size(entries, max_entries)
     plan: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
-    with begin(where.url, dict(where.options), plan, append=False) as new_writer:
-        window = window_of(**options)
-        draft = new_writer._replace(n_columns=window.n_columns)
+    with open_writer(where.url, dict(where.options), plan, append=False) as new_writer:
+        window = make_window(**options)
+        writer = new_writer._replace(n_columns=window.n_columns)
         count = partial(
-            _spill_block, sentences=sentences, draft=draft.for_tasks(), parts=parts, settings=settings
+            _spill_block, sentences=sentences, writer=writer.without_history(), parts=parts, settings=settings
         )
         # First pass: one task per block of sentences. Second pass: one task per row block.
-        with numbered(is_pass=True), waiting_threads() as threads:
+        with count_as_pass(is_pass=True), thread_pool_options() as threads:
             indices = run_tasks(count, list(enumerate(sentences.items)), name="count-contexts", **threads)
         bounds = [int(entries[a:b].sum()) for a, b in parts]
         merge = partial(
-            _merge_row_block, draft=draft.for_tasks(), weights=window.weights, most=most, dtype=dtype
+            _merge_row_block,
+            writer=writer.without_history(),
+            weights=window.weights,
+            max_entries=max_entries,
+            dtype=dtype,
         )
         # Each task gets only its own chunk positions; otherwise the graph grows with the square of the data.
         items = [(i, b - a, bounds[i], _get_chunk_ranges(indices, i)) for i, (a, b) in enumerate(parts)]
-        with waiting_threads() as threads:
+        with thread_pool_options() as threads:
             blocks = run_tasks(merge, items, name="merge-contexts", **threads)
-        return finish(draft, blocks)
+        return finish_store(writer, blocks)
 
 
 def _get_chunk_ranges(indices: list[Int64s], part: int) -> Int64s:
@@ -143,70 +147,74 @@ def _spill_block(
     item: tuple[int, object],
     *,
     sentences: Blocks,
-    draft: Draft,
+    writer: StoreWriter,
     parts: list[tuple[int, int]],
     settings: ContextSettings,
 ) -> Int64s:
     """Write the spill file of one block of sentences, one chunk per row block; return its index."""
     number, block = item
-    path = _get_spill_path(draft, number)
-    if (index := find_pieces(draft.where, path, len(parts))) is not None:
+    path = _get_spill_path(writer, number)
+    if (index := read_spill_index(writer.where, path, len(parts))) is not None:
         return index
-    window = window_of(**settings._asdict())
-    coding = Coding.of(window.weights)
+    window = make_window(**settings._asdict())
+    coding = ByteCoding.from_weights(window.weights)
     # Memory: the packed counts, and the rows of one row block at a time.
-    counted = count_runs(sentences.read(block), settings.n_types, window, parts)
-    return write_pieces(draft.where, path, (packed_rows(rows, coding) for rows in counted))
+    counted = count_contexts(sentences.read(block), settings.n_types, window, parts)
+    return write_spill_file(writer.where, path, (pack_rows(rows, coding) for rows in counted))
 
 
-def _get_spill_path(draft: Draft, number: int) -> str:
-    return f"{draft.scratch}/{number:06d}.counts"
+def _get_spill_path(writer: StoreWriter, number: int) -> str:
+    return f"{writer.scratch}/{number:06d}.counts"
 
 
 def _merge_row_block(
     item: tuple[int, int, int, Int64s],
     *,
-    draft: Draft,
+    writer: StoreWriter,
     weights: Doubles,
-    most: int,
+    max_entries: int,
     dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
     """Sum one row block over all blocks of sentences, in their order, and write it."""
     part, n_rows, room, chunk_ranges = item
-    name = draft.name(part)
-    if (finished := find_block(draft.where, name)) is not None:
+    name = writer.name(part)
+    if (finished := find_block(writer.where, name)) is not None:
         return finished
     # Sums are float64 and are rounded only when stored.
-    data, indices, indptr = _sum_chunks(n_rows, room, chunk_ranges, draft, Coding.of(weights), most)
+    data, indices, indptr = _sum_chunks(
+        n_rows, room, chunk_ranges, writer, ByteCoding.from_weights(weights), max_entries
+    )
     if len(data) < 2**31:  # the type of the columns; otherwise SciPy copies them to the type of `indptr`
         indptr = indptr.astype(np.int32)
     values: FloatArray = data.astype(dtype, copy=False)
-    rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, draft.n_columns))
+    rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, writer.n_columns))
     rows.has_canonical_format = True
     del data, values
-    return write_block(draft.where, name, rows)
+    return write_block(writer.where, name, rows)
 
 
 # Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more than 8 bytes per entry
 # of the total, so adding the total to each group costs at most a few times their reading.
 def _sum_chunks(
-    n_rows: int, room: int, chunk_ranges: Int64s, draft: Draft, coding: Coding, most: int
+    n_rows: int, room: int, chunk_ranges: Int64s, writer: StoreWriter, coding: ByteCoding, max_entries: int
 ) -> CSRParts:
     """Sum a row block over all blocks of sentences, one block group at a time."""
-    row = RowSums.of(draft.n_columns)
+    row = RowSums.allocate(writer.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
-    for first, last in cut_runs(chunk_ranges[:, 3], max(most, room) * PACKED_BYTES_PER_ENTRY // 8):
-        pieces, starts = _read_block_group(draft, first, chunk_ranges[first:last])
-        total = sum_of_packed(total, pieces, starts, coding, room, row)
+    for first, last in split_by_size(
+        chunk_ranges[:, 3], max(max_entries, room) * PACKED_BYTES_PER_ENTRY // 8
+    ):
+        pieces, starts = _read_block_group(writer, first, chunk_ranges[first:last])
+        total = sum_packed_rows(total, pieces, starts, coding, room, row)
         del pieces  # before the next group is read
     return total
 
 
-def _read_block_group(draft: Draft, first: int, chunk_ranges: Int64s) -> tuple[Int64s, Int64s]:
+def _read_block_group(writer: StoreWriter, first: int, chunk_ranges: Int64s) -> tuple[Int64s, Int64s]:
     """Read the chunks of neighboring blocks into one array; return it and the start of each chunk."""
     starts = np.concatenate([[0], np.cumsum(chunk_ranges[:, 3])])
     pieces = np.empty(starts[-1], dtype=np.int64)
     for i, (start, end, checksum, _) in enumerate(chunk_ranges.tolist()):
         out = pieces[starts[i] : starts[i + 1]].view(np.uint8)
-        read_piece(draft.where, _get_spill_path(draft, first + i), start, end, checksum, out)
+        read_spill_chunk(writer.where, _get_spill_path(writer, first + i), start, end, checksum, out)
     return pieces, starts[:-1]

@@ -14,20 +14,32 @@ import dask.array as da
 import numpy as np
 import zarr
 
-from dspectral.engine import collect_rows, emits_events, lazy_rows, run_tasks
+from dspectral.engine import as_dask_rows, collect_rows, run_tasks, tracked_fit
 from dspectral.engine.around.checkpoints import UnknownContentError, digest
-from dspectral.engine.around.retries import retried
+from dspectral.engine.around.retries import retry
 from dspectral.engine.blocks import ROWS_OF, get_annotation
-from dspectral.engine.graph import GraphTokenizer, get_array_nodes, pass_of_layer
-from dspectral.store.anndata_files import optional_module
-from dspectral.store.array_files import compressors_of
-from dspectral.store.arrays import SEAL, digest_of, is_sealed, seal_of, sealed
+from dspectral.engine.graph import GraphTokenizer, get_array_nodes, get_pass_name
+from dspectral.store.anndata_files import import_optional
+from dspectral.store.array_files import get_array_codecs
+from dspectral.store.arrays import (
+    CONTENT_HASH,
+    compute_content_hash,
+    compute_digest,
+    has_valid_content_hash,
+    with_content_hash,
+)
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.draft import waiting_threads
-from dspectral.store.location import GIVEN, Location, StoreError, named_when_full, without_secrets
-from dspectral.store.lock import locked
-from dspectral.store.rows import OpenedCounts
+from dspectral.store.draft import thread_pool_options
+from dspectral.store.location import (
+    NAMED_LOCATIONS,
+    Location,
+    StoreError,
+    annotate_disk_full,
+    without_secrets,
+)
+from dspectral.store.lock import hold_write_lock
+from dspectral.store.rows import CountMatrix
 from dspectral.types import FloatArray
 
 KEY = "dspectral-coordinates"
@@ -43,8 +55,8 @@ class Coordinates:
     Attributes
     ----------
     where : Location
-        Path or URL of a Zarr group with the arrays ``coordinates`` and ``ids``, or of a folder of Parquet files with the
-        columns ``row``, ``id`` and ``coordinates``.
+        Path or URL of a Zarr group with the arrays ``coordinates`` and ``ids``, or of a folder of Parquet files with
+        the columns ``row``, ``id`` and ``coordinates``.
     head : dict
         Header: shape and dtype of the rows, rows per chunk, whether there are ids, model and store of the rows, and a
         token of their content.
@@ -104,9 +116,9 @@ class Coordinates:
         return self.documents(range(len(self)), IDS)
 
     @cached_property
-    def store(self) -> OpenedCounts | None:
+    def store(self) -> CountMatrix | None:
         """Store of the rows; None if there is none, or if this process has not opened it before."""
-        coordinates = GIVEN.get(str(self.head["store"]))
+        coordinates = NAMED_LOCATIONS.get(str(self.head["store"]))
         return (
             None
             if coordinates is None
@@ -132,7 +144,7 @@ class Coordinates:
         """Read the coordinates, or the ids, of a chunk. Shapes: returns (n_rows, n_coordinates), or (n_rows,)."""
         name = f"{self.where.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
         try:
-            return retried(self._read, chunk, ids, what=f"reading {name}")
+            return retry(self._read, chunk, ids, what=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
@@ -144,7 +156,7 @@ class Coordinates:
             (content,) = self.where.open().read_files(_get_file_name(chunk))
             if content is None:
                 raise FileNotFoundError(_get_file_name(chunk))
-            table = optional_module("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
+            table = import_optional("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
             head = _verify_header(json.loads((table.schema.metadata or {})[KEY.encode()]))
             (known,) = head.pop("digests")
             if head != {**self.head, "chunk": chunk, "finished": False}:
@@ -162,7 +174,7 @@ class Coordinates:
         values = list(map(str, values)) if ids else values
         return _check_digest(values, self.digests[chunk]) if self.digests else values
 
-    def digests_of(self, chunk: int) -> list[Any]:
+    def read_digests(self, chunk: int) -> list[Any]:
         """Read an existing Zarr chunk and return its digests."""
         return [
             _compute_content_digest(self.read(chunk)),
@@ -176,7 +188,7 @@ class Coordinates:
             [_compute_content_digest(values), None if ids is None else _compute_content_digest(ids)],
         )
         if self.is_parquet:
-            head = sealed({**self.head, "chunk": chunk, "digests": [digests]})
+            head = with_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
             self.where.open(read_only=False).write_files(
                 {_get_file_name(chunk): _encode_parquet(head, rows, values, ids)}
             )
@@ -190,24 +202,24 @@ class Coordinates:
     def has_chunk(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
         key = _get_file_name(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
-        return self.where.open().is_there(key)
+        return self.where.open().has_key(key)
 
-    def begin(self) -> None:
+    def create_arrays(self) -> None:
         """Write the root and the array metadata of Zarr coordinates."""
         if self.is_parquet:
             return
-        self.where.mark("", {KEY: sealed(self.head)})
+        self.where.mark("", {KEY: with_content_hash(self.head)})
         store, dtype, size = self.where.open(read_only=False), self.head["dtype"], self.head["chunk_rows"]
-        packed = {"compressors": compressors_of(np.dtype(dtype)), "fill_value": np.nan}
+        packed = {"compressors": get_array_codecs(np.dtype(dtype)), "fill_value": np.nan}
         forms: dict[str, Any] = {"coordinates": (self.shape, (size, self.shape[1]), dtype, packed)}
         if self.head["ids"]:
             forms[IDS] = self.shape[:1], (size,), str, {}
         for name, (shape, chunks, kind, more) in forms.items():
-            if not store.is_there(f"{name}/zarr.json"):
+            if not store.has_key(f"{name}/zarr.json"):
                 zarr.create_array(store, name=name, shape=shape, chunks=chunks, dtype=kind, **more)
 
 
-@emits_events
+@tracked_fit
 def write_rows(
     Z: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
@@ -217,9 +229,9 @@ def write_rows(
     """
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
-    rows, where = lazy_rows(Z), Location.of(out, storage_options)
+    rows, where = as_dask_rows(Z), Location.from_url(out, storage_options)
     saved = Coordinates(where, _make_header(rows))
-    with locked(where):
+    with hold_write_lock(where):
         found = _open_if_exists(where)
         if found is not None and {**found.head, "finished": False} != saved.head:
             raise StoreError(
@@ -227,7 +239,7 @@ def write_rows(
             )
         if found is not None and found.head["finished"]:
             return found
-        saved.begin()
+        saved.create_arrays()
         # Looking for existing chunks takes one request per chunk, so only after an interrupted call.
         numbers = range(saved.n_chunks)
         there = run_tasks(saved.has_chunk, numbers, name="find-block") if found else [False] * len(numbers)
@@ -236,9 +248,9 @@ def write_rows(
         if saved.is_parquet:
             return done
         earlier = [number for number in numbers if there[number]]
-        digests.update(zip(earlier, run_tasks(saved.digests_of, earlier, name="verify"), strict=True))
+        digests.update(zip(earlier, run_tasks(saved.read_digests, earlier, name="verify"), strict=True))
         done = replace(done, digests=[digests[number] for number in numbers])
-        where.mark("", {KEY: sealed({**done.head, "digests": done.digests})})
+        where.mark("", {KEY: with_content_hash({**done.head, "digests": done.digests})})
     return done
 
 
@@ -251,7 +263,7 @@ def _make_header(rows: da.Array) -> dict[str, Any]:
         "dtype": dtype.str,
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": known is not None and known.documents([0], IDS) is not None,
-        "made_by": pass_of_layer(str(rows.name)),
+        "made_by": get_pass_name(str(rows.name)),
         "store": without_secrets(coordinates.url) if (coordinates := getattr(known, "where", None)) else None,
         "finished": False,
     }
@@ -273,7 +285,7 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[i
         meta=np.empty((0, 0), dtype=object),
         name=f"write-coordinates-{uuid4().hex}",
     )
-    with waiting_threads() as threads, dask.config.set(threads):
+    with thread_pool_options() as threads, dask.config.set(threads):
         made = collect_rows(written if len(left) == coordinates.n_chunks else written.blocks[left])
     return dict(zip(left, made[:, 0], strict=True))
 
@@ -307,7 +319,7 @@ def open_coordinates(
     >>> np.array_equal(open_coordinates("memory://opened-again.zarr").array.compute(), saved.array.compute())
     True
     """
-    found = _open_if_exists(Location.of(url, storage_options))
+    found = _open_if_exists(Location.from_url(url, storage_options))
     if found is None:
         raise StoreError(f"no coordinates at {url}: write them with transform(X, out=...)")
     if not found.head["finished"]:
@@ -333,7 +345,7 @@ def _open_if_exists(where: Location) -> Coordinates | None:
     try:
         system, path = where.path(names[0])
         with system.open(path) as file:
-            metadata = (optional_module("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
+            metadata = (import_optional("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
         written = json.loads(metadata or "null")
     except (OSError, ValueError, RuntimeError) as error:
         raise StoreError(f"{where.url}: {names[0]} is damaged; remove it and write it again") from error
@@ -355,16 +367,16 @@ def _compute_token(rows: da.Array) -> str:
 
 def _verify_header(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
     """Verify the content hash of a header and return it without the hash."""
-    if not isinstance(head, dict) or not is_sealed(head):
+    if not isinstance(head, dict) or not has_valid_content_hash(head):
         what = "its metadata" if where is None else f"the attributes of {where.url}"
         raise StoreError(
             f"{what} do not match their content hash; remove the coordinates and write them again"
         )
-    return {name: value for name, value in head.items() if name != SEAL}
+    return {name: value for name, value in head.items() if name != CONTENT_HASH}
 
 
 def _compute_content_digest(values: FloatArray | list[str]) -> Any:
-    return seal_of(values) if isinstance(values, list) else digest_of(values)
+    return compute_content_hash(values) if isinstance(values, list) else compute_digest(values)
 
 
 def _check_digest(values: Any, known: list[Any]) -> Any:
@@ -379,14 +391,14 @@ def _read_block(*, coordinates: Coordinates, block_id: tuple[int, int]) -> Float
 
 
 def _write_block(
-    block: FloatArray, *, coordinates: Coordinates, of: OpenedCounts | None, block_id: tuple[int, int]
+    block: FloatArray, *, coordinates: Coordinates, of: CountMatrix | None, block_id: tuple[int, int]
 ) -> Any:
     rows = coordinates.rows(block_id[0])
     ids = None if of is None else of.documents(rows, IDS)
     name = f"{coordinates.where.url}, rows {rows.start} to {rows.stop - 1}"
     digests = np.empty((1, 1), dtype=object)
-    with named_when_full(name):
-        digests[0, 0] = retried(coordinates.write, block_id[0], block, ids, what=f"writing {name}")
+    with annotate_disk_full(name):
+        digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, what=f"writing {name}")
     return digests
 
 
@@ -396,11 +408,11 @@ def _get_file_name(chunk: int) -> str:
 
 def _encode_parquet(head: dict[str, Any], rows: range, values: FloatArray, ids: list[str] | None) -> bytes:
     """Return the Parquet file of a chunk; each chunk has its own file, so that a file is complete or missing."""
-    arrow, file = optional_module("pyarrow"), io.BytesIO()
+    arrow, file = import_optional("pyarrow"), io.BytesIO()
     flat = arrow.array(np.ascontiguousarray(values).reshape(-1))
     columns = {"row": np.arange(rows.start, rows.stop), "id": ids}
     table = {name: arrow.array(column) for name, column in columns.items() if column is not None}
     table["coordinates"] = arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
     metadata = {KEY: json.dumps(head)}
-    optional_module("pyarrow.parquet").write_table(arrow.table(table).replace_schema_metadata(metadata), file)
+    import_optional("pyarrow.parquet").write_table(arrow.table(table).replace_schema_metadata(metadata), file)
     return file.getvalue()

@@ -6,11 +6,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from dspectral.engine import Blocks, run_tasks
-from dspectral.engine.graph import Sealed
-from dspectral.linalg.sparse_products import offset_fault
-from dspectral.store.arrays import digest_of, read_array
-from dspectral.store.counts import CORPUS_KEY, sealed_head
-from dspectral.store.facts import corpus_card
+from dspectral.engine.graph import ContentAddressedReader
+from dspectral.linalg.sparse_products import find_offset_error
+from dspectral.store.arrays import compute_digest, read_array
+from dspectral.store.counts import CORPUS_KEY, read_root_metadata
+from dspectral.store.facts import render_corpus
 from dspectral.store.location import Location, StoreError
 from dspectral.store.vocabulary import PATH, read_vocabulary
 from dspectral.types import Int64s, Sentences
@@ -26,7 +26,7 @@ class SentenceBlock(NamedTuple):
     """Whether it is the last block of its byte range of text."""
     digest: int
 
-    def known_content(self) -> object:
+    def content_token(self) -> object:
         """Return a token of the block's content, independent of its name."""
         return self[1:]
 
@@ -60,13 +60,13 @@ class Corpus:
         return f"Corpus({self.where.url!r}: {size})"
 
     def _repr_html_(self) -> str:
-        return corpus_card(self)
+        return render_corpus(self)
 
     @property
     def sentences(self) -> Blocks:
         """Lazy stream of :class:`~dspectral.types.Sentences`, one item per block."""
         read = partial(read_sentences, n_types=len(self.counts))
-        return Blocks(Sealed(read, self.where), self.blocks)
+        return Blocks(ContentAddressedReader(read, self.where), self.blocks)
 
     @cached_property
     def words(self) -> list[str]:
@@ -128,8 +128,8 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
         If there is no finished corpus of this format.
     """
     # The root is written last, so a corpus with a root is complete.
-    where = Location.of(path, storage_options)
-    head = sealed_head(where, CORPUS_KEY, "corpus")
+    where = Location.from_url(path, storage_options)
+    head = read_root_metadata(where, CORPUS_KEY, "corpus")
     if head is None:
         unfinished = where.attributes("plans") is not None
         why = (
@@ -146,10 +146,10 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
     store = where.open()
     ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
     # Compiled loops do not check bounds, so offsets and ids are checked here.
-    fault = offset_fault(offsets, len(ids))
+    fault = find_offset_error(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
         fault = "the sizes of its arrays do not match"
-    elif block.digest != digest_of(ids, offsets):
+    elif block.digest != compute_digest(ids, offsets):
         fault = "its content does not match its digest"
     elif n_types is not None and len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         fault = f"it has a token id outside the {n_types} types of the corpus"

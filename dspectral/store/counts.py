@@ -12,37 +12,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral.engine import run_tasks
-from dspectral.engine.graph import Sealed
+from dspectral.engine.graph import ContentAddressedReader
 from dspectral.store.aligned import align_columns
 from dspectral.store.anndata import open_anndata
 from dspectral.store.anndata_files import is_hdf5
-from dspectral.store.arrays import digest_of, is_sealed, read_array
+from dspectral.store.arrays import compute_digest, has_valid_content_hash, read_array
 from dspectral.store.blocks import (
     IDS,
     TEXTS,
     BlockInfo,
     check_sums,
-    documents_at,
     find_block,
     read_block,
+    read_block_as_float64,
     read_documents,
-    read_double,
+    read_documents_of_rows,
     read_labels,
 )
 from dspectral.store.columns import Columns
-from dspectral.store.facts import count_store_card
+from dspectral.store.facts import render_count_store
 from dspectral.store.location import Location, StoreError
-from dspectral.store.rows import ENTRY_BYTES, OpenedCounts, Pieces, read_lazily
+from dspectral.store.rows import ENTRY_BYTES, BlockReader, CountMatrix, dask_array_from_blocks
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
     Vocabulary,
-    read_sample,
+    read_term_sample,
     read_vocabulary,
     vocabulary_columns,
 )
 from dspectral.text.hashing import HashingSettings
 from dspectral.text.term_sample import KeptTerms
-from dspectral.text.tokenizers import TokenizerLike, give_tokenizer, tokenizer_from_record, wrap_names
+from dspectral.text.tokenizers import (
+    TokenizerLike,
+    register_tokenizer,
+    tokenizer_from_record,
+    wrap_tokenizer_names,
+)
 from dspectral.types import CSRRows, Doubles, Int64s
 
 FORMAT = 2
@@ -55,7 +60,7 @@ TOTALS = ("column_sums", "document_frequency")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountStore(OpenedCounts):
+class CountStore(CountMatrix):
     """Sparse counts in Zarr, stored in row blocks; only metadata is in memory.
 
     Attributes
@@ -98,17 +103,19 @@ class CountStore(OpenedCounts):
         return f"CountStore({self.where.url!r}: {size})"
 
     def _repr_html_(self) -> str:
-        return count_store_card(self)
+        return render_count_store(self)
 
     @property
-    def pieces(self) -> Pieces:
+    def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
         if self.dtype == np.float32:
-            return Pieces(
-                Sealed(read_block, self.where), self.blocks, [block.n_bytes for block in self.blocks]
+            return BlockReader(
+                ContentAddressedReader(read_block, self.where),
+                self.blocks,
+                [block.n_bytes for block in self.blocks],
             )
         n_bytes = [block.n_bytes + 4 * block.nnz * (not block.is_double) for block in self.blocks]
-        return Pieces(Sealed(read_double, self.where), self.blocks, n_bytes)
+        return BlockReader(ContentAddressedReader(read_block_as_float64, self.where), self.blocks, n_bytes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -121,12 +128,12 @@ class CountStore(OpenedCounts):
         if self.n_labels is None:
             return None
         n_bytes = [ENTRY_BYTES * block.label_nnz for block in self.blocks]
-        return read_lazily(self.read_labels, self.blocks, self.block_rows, self.n_labels, n_bytes)
+        return dask_array_from_blocks(self.read_labels, self.blocks, self.block_rows, self.n_labels, n_bytes)
 
     @property
     def read_labels(self) -> Callable[[Any], CSRRows]:
         """Function that reads the labels of a block."""
-        return Sealed(read_labels, self.where)
+        return ContentAddressedReader(read_labels, self.where)
 
     @property
     def n_labels(self) -> int | None:
@@ -165,14 +172,14 @@ class CountStore(OpenedCounts):
 
     def _read_total(self, part: str) -> NDArray[Any]:
         # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
-        store, path = self.where.open(), totals_path(self.generation)
+        store, path = self.where.open(), get_totals_path(self.generation)
         if self.left_out:
             total = np.array(read_array(self.where, store, self.blocks[0].name, part))
             for block in self.blocks[1:]:
                 total += read_array(self.where, store, block.name, part)
             return total
         total = read_array(self.where, store, path, part)
-        if digest_of(total) != self.totals_digests[TOTALS.index(part)]:
+        if compute_digest(total) != self.totals_digests[TOTALS.index(part)]:
             raise StoreError(
                 f"store {self.where.url}, {path}: {part} does not match its digest; build the store again"
             )
@@ -205,8 +212,8 @@ class CountStore(OpenedCounts):
         """Frequent terms of hashed columns, read from the store on each access; None without ``keep_terms``."""
         if self.hashing is None or not self.provenance.get(KEEP_TERMS):
             return None
-        sample = read_sample(self.where, totals_path(self.generation), self.provenance[KEEP_TERMS])
-        return KeptTerms.of(sample, self.hashing)
+        sample = read_term_sample(self.where, get_totals_path(self.generation), self.provenance[KEEP_TERMS])
+        return KeptTerms.from_sample(sample, self.hashing)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows.
@@ -224,7 +231,7 @@ class CountStore(OpenedCounts):
             One string per row; None if the store has none.
         """
         kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
-        return documents_at(self.where, self.blocks, rows, part) if kept else None
+        return read_documents_of_rows(self.where, self.blocks, rows, part) if kept else None
 
     def check(self) -> None:
         """Verify the checksums and digests of totals, vocabulary and all blocks, one task per block.
@@ -294,10 +301,10 @@ def open_store(
         )
         return align_columns(opened, align)
     # Usually one read of the root is enough; the later reads only select the error message.
-    where = Location.of(url, storage_options)
+    where = Location.from_url(url, storage_options)
     attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
     if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
-        blocks_left((), without, where.url)
+        exclude_blocks((), without, where.url)
         _check_tokenizer({}, tokenizer, where.url)
         return open_anndata(where, layer=layer)
     store = open_finished(where)
@@ -307,7 +314,9 @@ def open_store(
         )
     if store is not None:
         _check_tokenizer(store.provenance, tokenizer, where.url)
-        return replace(store, blocks=blocks_left(store.blocks, without, where.url), left_out=tuple(without))
+        return replace(
+            store, blocks=exclude_blocks(store.blocks, without, where.url), left_out=tuple(without)
+        )
     if {"obs", "var"} <= {*where.names()}:  # of AnnData 0.6, which named no encoding
         return open_anndata(where, layer=layer)
     if CORPUS_KEY in attributes:
@@ -324,13 +333,13 @@ def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None
     if tokenizer is not None:
         settings = provenance.get("hashing") or provenance.get("vocabulary") or {}
         known = tokenizer_from_record(settings.get("tokenizer"))
-        if (name := give_tokenizer(tokenizer, "tokenizer")) != known:
+        if (name := register_tokenizer(tokenizer, "tokenizer")) != known:
             raise ValueError(f"tokenizer={name!r} must be {known}, the tokenizer of {url}, or None")
 
 
 def open_finished(where: Location) -> CountStore | None:
     """Open a finished store; return None if there is none."""
-    head = sealed_head(where, KEY, "store")
+    head = read_root_metadata(where, KEY, "store")
     if head is None:
         return None
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
@@ -344,7 +353,7 @@ def open_finished(where: Location) -> CountStore | None:
     return CountStore(where, blocks, n_columns, head["generation"], head["provenance"], sums)
 
 
-def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
+def read_root_metadata(where: Location, key: str, kind: str) -> dict[str, Any] | None:
     """Read and verify the root metadata of a store or corpus; return None if it is not finished."""
     head: dict[str, Any] | None = (where.attributes() or {}).get(key)
     written = head.get("format") if isinstance(head, dict) else head
@@ -352,19 +361,19 @@ def sealed_head(where: Location, key: str, kind: str) -> dict[str, Any] | None:
         raise StoreError(
             f"{kind} {where.url} has format {written!r:.60}, but this version reads {FORMAT}; build the {kind} again"
         )
-    if head is not None and not is_sealed(head):
+    if head is not None and not has_valid_content_hash(head):
         raise StoreError(
             f"the root of {kind} {where.url} does not match its content hash; build the {kind} again"
         )
-    return head and {**head, "provenance": wrap_names(head["provenance"])}
+    return head and {**head, "provenance": wrap_tokenizer_names(head["provenance"])}
 
 
-def totals_path(generation: int) -> str:
+def get_totals_path(generation: int) -> str:
     """Return the path of the column totals of a generation."""
     return f"totals/{generation:04d}"
 
 
-def blocks_left(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
+def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str) -> tuple[BlockInfo, ...]:
     """Return the blocks except those with the given names."""
     if not without:
         return tuple(blocks)

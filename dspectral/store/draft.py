@@ -17,19 +17,19 @@ import numpy as np
 from dask.system import CPU_COUNT
 
 from dspectral.engine.around.context import dry_run_folder, is_dry_run
-from dspectral.store.arrays import digest_of, read_array, sealed, write_array
+from dspectral.store.arrays import compute_digest, read_array, with_content_hash, write_array
 from dspectral.store.blocks import BlockInfo
-from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, open_finished, totals_path
+from dspectral.store.counts import CORPUS_KEY, FORMAT, KEY, TOTALS, CountStore, get_totals_path, open_finished
 from dspectral.store.location import Location, StoreError, without_secrets
-from dspectral.store.lock import locked, unlock
-from dspectral.text.tokenizers import is_record, wrap_names
+from dspectral.store.lock import hold_write_lock, unlock
+from dspectral.text.tokenizers import is_record, wrap_tokenizer_names
 from dspectral.types import JSON
 
-STAMPS = "stamps"
+FINGERPRINTS = "stamps"
 """Temporary group, and its attribute, with the fingerprints of the source files."""
 
 
-class Draft(NamedTuple):
+class StoreWriter(NamedTuple):
     """A store that is being built or appended to.
 
     `generation, provenance`: values of the finished store; `earlier`: blocks before the append;
@@ -52,15 +52,15 @@ class Draft(NamedTuple):
         """Return the path of a block; paths sort in the order of the rows."""
         return f"blocks/{self.generation:04d}-" + "-".join(f"{number:06d}" for number in numbers)
 
-    def forget(self) -> None:
+    def abort(self) -> None:
         """Remove the manifest and the temporary data of a write without complete blocks."""
         self.where.remove(self.scratch, f"plans/{self.generation:04d}")
 
-    def for_tasks(self) -> Self:
+    def without_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
         return self._replace(provenance={}, earlier=())
 
-    def afresh(self) -> Self:
+    def restart(self) -> Self:
         """Remove everything that an interrupted call has written; keep the manifest."""
         path = f"plans/{self.generation:04d}"
         plan = self.where.attributes(path) or {}
@@ -70,7 +70,7 @@ class Draft(NamedTuple):
 
 
 @contextmanager
-def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
+def thread_pool_options(*, always: bool = False) -> Iterator[dict[str, Any]]:
     """Yield options of ``dask.compute`` with a thread pool; on exit, also by an error, its tasks have ended."""
     if not always and dask.base.get_scheduler() not in (None, dask.threaded.get):
         yield {}  # a single-threaded, process or distributed scheduler
@@ -80,31 +80,33 @@ def waiting_threads(*, always: bool = False) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def begin(
+def open_writer(
     store: str | PathLike[str],
     storage_options: dict[str, Any] | None,
     provenance: dict[str, Any],
     *,
     append: bool,
     n_columns: int | None = None,
-    stamps: dict[str, str] | None = None,
-) -> Iterator[Draft]:
+    fingerprints: dict[str, str] | None = None,
+) -> Iterator[StoreWriter]:
     """Lock a store and yield its draft: a new one, or one that resumes an interrupted write with the same manifest."""
     if is_dry_run():
         store, storage_options, append = dry_run_folder(), None, False
-    where = Location.of(store, storage_options)
+    where = Location.from_url(store, storage_options)
     # Manifest and root are visible to all readers of the store: they contain no credentials.
-    provenance = as_json(without_secrets(provenance))
+    provenance = to_json(without_secrets(provenance))
     _check_target(where, append=append)  # before anything is written
     try:
-        with locked(where):
+        with hold_write_lock(where):
             # Checked again: another writer may have finished the store before the lock was acquired.
             finished = _check_target(where, append=append)
-            draft = _create_or_resume(where, finished, provenance, n_columns, stamps)
+            writer = _create_or_resume(where, finished, provenance, n_columns, fingerprints)
             # A fingerprint that is only a size does not detect changed text.
-            if draft.resumed and any(stamp.startswith("size") for stamp in (stamps or {}).values()):
-                draft = draft.afresh()
-            yield draft
+            if writer.resumed and any(
+                fingerprint.startswith("size") for fingerprint in (fingerprints or {}).values()
+            ):
+                writer = writer.restart()
+            yield writer
     except PermissionError as error:
         if not str(error.filename).startswith(where.url):
             raise
@@ -139,40 +141,46 @@ def _create_or_resume(
     finished: CountStore | None,
     provenance: dict[str, Any],
     n_columns: int | None,
-    stamps: dict[str, str] | None,
-) -> Draft:
+    fingerprints: dict[str, str] | None,
+) -> StoreWriter:
     # Versions are not part of the manifest: a newer version may finish the build of an older one.
     made = {**provenance, "versions": _get_versions()}
     if finished is None:
-        resumed = write_plan(where, 0, provenance, stamps)
-        return Draft(where, 0, n_columns or 0, made, (), resumed)
-    # An append has its own manifest; the finished root stays unchanged until `finish`.
+        resumed = write_manifest(where, 0, provenance, fingerprints)
+        return StoreWriter(where, 0, n_columns or 0, made, (), resumed)
+    # An append has its own manifest; the finished root stays unchanged until `finish_store`.
     check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
-    resumed = write_plan(where, generation, provenance, stamps)
+    resumed = write_manifest(where, generation, provenance, fingerprints)
     history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
-    return Draft(where, generation, finished.n_columns, history, finished.blocks, resumed)
+    return StoreWriter(where, generation, finished.n_columns, history, finished.blocks, resumed)
 
 
-def write_plan(
-    where: Location, generation: int, provenance: dict[str, Any], stamps: dict[str, str] | None = None
+def write_manifest(
+    where: Location, generation: int, provenance: dict[str, Any], fingerprints: dict[str, str] | None = None
 ) -> bool:
     """Write the manifest; return True if an interrupted call has written the same one."""
-    path, plan = f"plans/{generation:04d}", as_json({"format": FORMAT, **provenance})
+    path, plan = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
     found = where.attributes(path)
     if not found:  # no group, or one without attributes after an interrupted write
         if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(where.names()):
             raise StoreError(f"{where.url} is not a store of dspectral: choose another path, or remove it")
-        if stamps:
-            where.mark(f"scratch/{generation:04d}/{STAMPS}", {STAMPS: stamps})
+        if fingerprints:
+            where.mark(f"scratch/{generation:04d}/{FINGERPRINTS}", {FINGERPRINTS: fingerprints})
         where.mark(path, plan)
         return False
-    known = (where.attributes(f"scratch/{generation:04d}/{STAMPS}") or {}).get(STAMPS, {}) if stamps else {}
+    known = (
+        (where.attributes(f"scratch/{generation:04d}/{FINGERPRINTS}") or {}).get(FINGERPRINTS, {})
+        if fingerprints
+        else {}
+    )
     # Manifests of different versions may have different fields.
     different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
-    changed = [url for url, stamp in (stamps or {}).items() if known.get(url, stamp) != stamp]
+    changed = [
+        url for url, fingerprint in (fingerprints or {}).items() if known.get(url, fingerprint) != fingerprint
+    ]
     if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
-        raise changed_text(where, changed)
+        raise changed_sources_error(where, changed)
     if different:
         verb = "differs" if len(different) == 1 else "differ"
         raise StoreError(
@@ -186,7 +194,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     """Raise StoreError if the settings of new rows differ from those of the store."""
     url = store.where.url
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
-        ours, theirs = as_json(provenance.get(key)), as_json(store.provenance.get(key))
+        ours, theirs = to_json(provenance.get(key)), to_json(store.provenance.get(key))
         if ours != theirs:
             ours, theirs = _describe_difference(ours, theirs)
             raise StoreError(
@@ -198,7 +206,7 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
         )
 
 
-def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
+def changed_sources_error(where: Location, urls: Sequence[str]) -> StoreError:
     """Return an error that names source files which have changed during a build."""
     named = ", ".join(map(without_secrets, urls[:3])) + (
         f" and {len(urls) - 3} more" if len(urls) > 3 else ""
@@ -209,16 +217,16 @@ def changed_text(where: Location, urls: Sequence[str]) -> StoreError:
     )
 
 
-def as_json(value: "JSON | tuple[Any, ...]") -> Any:
+def to_json(value: "JSON | tuple[Any, ...]") -> Any:
     """Return a value in the form that a JSON round trip gives."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
         return {
-            key: entry["name"] if key in ("tokenizer", "tokens") and is_record(entry) else as_json(entry)
+            key: entry["name"] if key in ("tokenizer", "tokens") and is_record(entry) else to_json(entry)
             for key, entry in value.items()
         }
-    return [as_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+    return [to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
@@ -230,35 +238,35 @@ def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
     return mine, other
 
 
-def finish(draft: Draft, blocks: list[BlockInfo]) -> CountStore:
+def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     """Add the column sums of all blocks and write the root, which makes the store complete."""
-    store = draft.where.open(read_only=False)
+    store = writer.where.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
     # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
     digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
-        total = np.zeros(draft.n_columns, dtype=dtype)
-        if draft.earlier:
-            total += read_array(draft.where, store, totals_path(draft.generation - 1), part)
+        total = np.zeros(writer.n_columns, dtype=dtype)
+        if writer.earlier:
+            total += read_array(writer.where, store, get_totals_path(writer.generation - 1), part)
         for block in new:
-            total += read_array(draft.where, store, block.name, part)
-        write_array(store, f"{totals_path(draft.generation)}/{part}", total)
-        digests.append(digest_of(total))
-    every = (*draft.earlier, *new)
+            total += read_array(writer.where, store, block.name, part)
+        write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
+        digests.append(compute_digest(total))
+    every = (*writer.earlier, *new)
     head = {
         "format": FORMAT,
-        "generation": draft.generation,
-        "n_columns": draft.n_columns,
+        "generation": writer.generation,
+        "n_columns": writer.n_columns,
         "blocks": [block.as_list() for block in every],
-        "provenance": as_json(draft.provenance),
+        "provenance": to_json(writer.provenance),
         "totals": digests,
     }
     # This single write finishes the store; leftover temporary data would only use space.
-    draft.where.mark("", {KEY: sealed(head)})
-    draft.where.clear("scratch")
+    writer.where.mark("", {KEY: with_content_hash(head)})
+    writer.where.clear("scratch")
     sums = digests[0], digests[1]
-    origin = wrap_names(head["provenance"])
-    return CountStore(draft.where, every, draft.n_columns, draft.generation, origin, sums)
+    origin = wrap_tokenizer_names(head["provenance"])
+    return CountStore(writer.where, every, writer.n_columns, writer.generation, origin, sums)
 
 
 def discard_unfinished(
@@ -293,11 +301,11 @@ def discard_unfinished(
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    where = Location.of(store, storage_options)
+    where = Location.from_url(store, storage_options)
     if force:
         unlock(where)
     if _is_unfinished(where):
-        with locked(where):
+        with hold_write_lock(where):
             _remove_unfinished(where)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dspectral.html import card, names, number, share, size_of
+from dspectral.html import card, format_bytes, names, number, share
 from dspectral.store.location import without_secrets
 from dspectral.text.tokenizers import tokenizer_from_record
 from dspectral.types import Documents, IntArray
@@ -10,14 +10,14 @@ from dspectral.types import Documents, IntArray
 ENTRY_BYTES = 8
 
 
-def count_store_card(store: Any) -> str:
+def render_count_store(store: Any) -> str:
     """Return the HTML card of a count store."""
     appended = len(store.provenance.get("appended", []))
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
         ("place", without_secrets(store.where.url)),
         *_describe_matrix(store.shape, store.nnz),
-        ("in memory", f"{size_of(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
+        ("in memory", f"{format_bytes(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
         ("columns are", _describe_columns(store.provenance)),
         ("labels", labels),
         ("weighting", store.provenance.get("weighting")),
@@ -28,17 +28,17 @@ def count_store_card(store: Any) -> str:
     return card("CountStore", facts)
 
 
-def anndata_card(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
+def render_anndata(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
     """Return the HTML card of a matrix of an AnnData file."""
     facts = [
         ("place", without_secrets(url)),
         *_describe_matrix(shape, nnz),
-        ("in memory", f"{size_of(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
+        ("in memory", f"{format_bytes(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
     ]
     return card("AnnDataCounts", facts)
 
 
-def corpus_card(corpus: Any) -> str:
+def render_corpus(corpus: Any) -> str:
     """Return the HTML card of a corpus; it shows words only if they were read before."""
     words = vars(corpus).get("words")
     facts = [
@@ -52,9 +52,9 @@ def corpus_card(corpus: Any) -> str:
     return card("Corpus", facts)
 
 
-def text_files_card(files: Any) -> str:
+def render_text_files(files: Any) -> str:
     """Return the HTML card of text files; it shows the number of documents only if they were counted before."""
-    blocks, reading = vars(files).get("blocks"), files.reading
+    blocks, read_options = vars(files).get("blocks"), files.read_options
     counted = "not counted yet"
     if blocks is not None:
         counted = f"{sum(block.n_documents for block in blocks):,} in {len(blocks):,} block(s)"
@@ -63,23 +63,27 @@ def text_files_card(files: Any) -> str:
         ("documents", counted),
         (
             "a document is",
-            reading.unit or (f"a field {reading.field!r}" if reading.field else "a line or a field"),
+            read_options.unit
+            or (f"a field {read_options.field!r}" if read_options.field else "a line or a field"),
         ),
-        ("block", f"at most {size_of(reading.block_bytes)} of text"),
-        ("longest document", f"{size_of(reading.longest.n_bytes)}, beyond it {reading.longest.treatment}"),
-        ("not UTF-8", {"strict": "an error", "replace": "replaced"}[reading.errors]),
+        ("block", f"at most {format_bytes(read_options.block_bytes)} of text"),
+        (
+            "longest document",
+            f"{format_bytes(read_options.size_limit.n_bytes)}, beyond it {read_options.size_limit.treatment}",
+        ),
+        ("not UTF-8", {"strict": "an error", "replace": "replaced"}[read_options.errors]),
     ]
     return card("TextFiles", facts)
 
 
-def vocabulary_card(documents: Documents, counts: IntArray) -> str:
+def render_vocabulary(documents: Documents, counts: IntArray) -> str:
     """Return the HTML card of a vocabulary with its first terms."""
     first = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
     facts = [
         ("terms", documents.n_documents),
         ("in most documents", ", ".join(first)),
         ("occurrences", number(float(counts.sum()))),
-        ("in memory", size_of(documents.data.nbytes + documents.offsets.nbytes + 2 * counts.nbytes)),
+        ("in memory", format_bytes(documents.data.nbytes + documents.offsets.nbytes + 2 * counts.nbytes)),
     ]
     return card("Vocabulary", facts)
 

@@ -24,17 +24,17 @@ from zarr.core.sync import iothread, loop, sync
 from zarr.storage import FsspecStore, LocalStore
 
 from dspectral.engine.around.checkpoints import UnknownContentError
-from dspectral.engine.around.retries import retried
-from dspectral.paths import inner_path, place_of, refuse_endless
-from dspectral.store.array_files import LARGEST, METADATA, group_metadata
+from dspectral.engine.around.retries import retry
+from dspectral.paths import check_regular_file, join_inside, resolve_url
+from dspectral.store.array_files import MAX_CHUNK_BYTES, METADATA, group_metadata
 
 GROUP_KEYS = {"attributes", "zarr_format", "node_type", "consolidated_metadata"}
 """Keys that the metadata of a group may hold."""
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers for a full disk, an exceeded quota and a file at its size limit."""
-FULL_ADVICE = ", free some and call it again"
+DISK_FULL_ADVICE = ", free some and call it again"
 """Suffix of the message of such an error."""
-MOST = 2**62
+MAX_SIZE = 2**62
 """Largest accepted size; sums of two such sizes fit in 64 bits."""
 ERRORS = ("strict", "replace")
 """Options for bytes that are not UTF-8."""
@@ -64,7 +64,7 @@ class _CheckedKeys:
 
     def place(self, key: str) -> str:
         """Return the path of a key; raise if it is outside the store."""
-        return inner_path(self._system, str(cast(Any, self).root), key)
+        return join_inside(self._system, str(cast(Any, self).root), key)
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Read a key for Zarr; reject array metadata that name the pickle codec."""
@@ -116,13 +116,13 @@ class LocalFiles(_CheckedKeys, LocalStore):
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Read a file for Zarr; reject pipes, devices and files above the size limit."""
-        self.place(key, LARGEST if key.endswith(METADATA) else self.most)
+        self.place(key, MAX_CHUNK_BYTES if key.endswith(METADATA) else self.most)
         return await super().get(key, *arguments, **options)
 
     def place(self, key: str, most: float = math.inf) -> str:
         """Return the path of a key; raise if it is outside the store, endless or larger than ``most`` bytes."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            refuse_endless(f"{self.root}/{key}", most)
+            check_regular_file(f"{self.root}/{key}", most)
         return super().place(key)
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -132,11 +132,11 @@ class LocalFiles(_CheckedKeys, LocalStore):
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Write a file for Zarr unless it exists."""
-        if not self.is_there(key):
+        if not self.has_key(key):
             with suppress(FileExistsError):
                 await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes(), new=True)
 
-    def is_there(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Report whether there is a file."""
         return Path(self.place(key)).exists()
 
@@ -144,7 +144,7 @@ class LocalFiles(_CheckedKeys, LocalStore):
         """Write files, each to a temporary name and then renamed, so that a killed writer leaves no partial file."""
         self._check_writable()
         for key, content in files.items():
-            with named_when_full(f"{self}/{key}"):
+            with annotate_disk_full(f"{self}/{key}"):
                 _replace(Path(self.place(key)), content)
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
@@ -153,7 +153,7 @@ class LocalFiles(_CheckedKeys, LocalStore):
 
     def _read_file(self, key: str) -> NDArray[np.uint8] | None:
         try:
-            return np.fromfile(self.place(key, LARGEST), dtype=np.uint8)
+            return np.fromfile(self.place(key, MAX_CHUNK_BYTES), dtype=np.uint8)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
@@ -175,7 +175,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         self.place(key)
         await super().set(key, value, *arguments)
 
-    def is_there(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Report whether there is a file."""
         return sync(self.exists(key))
 
@@ -196,7 +196,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         return [None if one is None else np.asarray(one.as_numpy_array()) for one in sync(read())]
 
 
-GIVEN: dict[str, "Location"] = {}
+NAMED_LOCATIONS: dict[str, "Location"] = {}
 """Locations that callers in this process have opened, by redacted URL; files can refer to no others."""
 Files: TypeAlias = LocalFiles | RemoteFiles
 """An open Zarr store."""
@@ -209,13 +209,13 @@ class Location(NamedTuple):
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
+    def from_url(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
         """Return the location of a path or URL; local paths become absolute, since workers have other folders."""
-        place = cls(*place_of(url, storage_options))
-        GIVEN[without_secrets(place.url)] = place
+        place = cls(*resolve_url(url, storage_options))
+        NAMED_LOCATIONS[without_secrets(place.url)] = place
         return place
 
-    def known_content(self) -> object:
+    def content_token(self) -> object:
         """Raise UnknownContentError: the content of a location can change."""
         raise UnknownContentError(
             f"they are read from {without_secrets(self.url)}, which stores no content hashes"
@@ -229,7 +229,7 @@ class Location(NamedTuple):
     def path(self, key: str) -> tuple[Any, str]:
         """Return the file system, and the path of a key of the store in it."""
         system, root = self.system()
-        return system, inner_path(system, root, key)
+        return system, join_inside(system, root, key)
 
     def open(self, *, read_only: bool = True) -> Files:
         """Open the Zarr store; nothing is read yet."""
@@ -242,7 +242,7 @@ class Location(NamedTuple):
     def attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
-        return retried(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
+        return retry(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
 
     def _read_attributes(self, path: str, zarr_format: Literal[3] | None, at: str) -> dict[str, Any] | None:
         store = self.open()
@@ -271,16 +271,16 @@ class Location(NamedTuple):
         """Add attributes to a group in one write; create the group if it is missing."""
 
         def write() -> None:
-            with named_when_full(f"{self.url}/{path}"):
+            with annotate_disk_full(f"{self.url}/{path}"):
                 # attrs.update would write once for each key.
                 self._require_group(path).update_attributes(attributes)
 
-        retried(write, what=f"writing the metadata of {self.url}, {path}")
+        retry(write, what=f"writing the metadata of {self.url}, {path}")
 
     def names(self, path: str = "") -> list[str]:
         """Return the sorted names of the files and folders in a folder; empty if it does not exist."""
         # Zarr's own listing opens each member and warns about other files, such as ".partial" files.
-        return retried(self._list_dir, path, what=f"listing {self.url}/{path}")
+        return retry(self._list_dir, path, what=f"listing {self.url}/{path}")
 
     def _list_dir(self, path: str) -> list[str]:
         system, folder = self.path(path)
@@ -294,7 +294,7 @@ class Location(NamedTuple):
     def remove(self, *paths: str) -> None:
         """Remove groups or arrays with their contents; ignore missing ones."""
         for path in paths:
-            retried(
+            retry(
                 lambda path=path: self._require_group().__delitem__(path), what=f"removing {self.url}/{path}"
             )
 
@@ -334,10 +334,10 @@ def as_buffer(content: bytes) -> Buffer:
 
 
 @contextmanager
-def named_when_full(place: str) -> Iterator[None]:
+def annotate_disk_full(place: str) -> Iterator[None]:
     """Context in which a full-disk error gets the file name and advice.
 
-    >>> with named_when_full("counts/zarr.json"):
+    >>> with annotate_disk_full("counts/zarr.json"):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
     Traceback (most recent call last):
     ...
@@ -346,10 +346,10 @@ def named_when_full(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL or str(error.strerror).endswith(FULL_ADVICE):
+        if error.errno not in DISK_FULL_ERRNOS or str(error.strerror).endswith(DISK_FULL_ADVICE):
             raise
         # If no inodes are left, the error already names the file.
-        raise OSError(error.errno, f"{error.strerror}{FULL_ADVICE}", error.filename or place) from error
+        raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or place) from error
 
 
 def without_secrets(value: Any) -> Any:
@@ -404,16 +404,16 @@ def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
 
 
 def check_size(name: str, value: int) -> int:
-    """Return a size or count as an int; raise if it is not an integer from 1 to ``MOST``."""
+    """Return a size or count as an int; raise if it is not an integer from 1 to ``MAX_SIZE``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r:.60} must be an integer of at least 1")
-    if not 1 <= value <= MOST:
-        limit = "at least 1" if value < 1 else f"at most {MOST}"
+    if not 1 <= value <= MAX_SIZE:
+        limit = "at least 1" if value < 1 else f"at most {MAX_SIZE}"
         raise ValueError(f"{name}={value} must be {limit}")
     return int(value)
 
 
-def check_name(name: str, value: str, options: tuple[str, ...]) -> None:
+def check_option(name: str, value: str, options: tuple[str, ...]) -> None:
     """Raise ValueError if a value is not among the options."""
     if value not in options:
         *first, last = map(repr, options)

@@ -16,8 +16,8 @@ from typing import Any
 import fsspec
 from filelock import FileLock, Timeout
 
-from dspectral.engine.around.retries import retried
-from dspectral.store.location import Location, StoreError, is_local, named_when_full
+from dspectral.engine.around.retries import retry
+from dspectral.store.location import Location, StoreError, annotate_disk_full, is_local
 
 LOCK, HOLDER = "writer.lock", "writer.json"
 """Files in a locked store: the file lock, and a description of its holder."""
@@ -28,7 +28,7 @@ _CREATING = threading.Lock()
 
 
 @contextmanager
-def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
+def hold_write_lock(where: Location, *, wait: float = 0.0) -> Iterator[None]:
     """Hold the write lock of a store; raise StoreError if it is not free within `wait` seconds.
 
     A file lock ends with its process. The lock object in a bucket remains if the process is killed.
@@ -57,12 +57,12 @@ def locked(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         return
     lock = FileLock(Path(holder).with_name(LOCK))
     try:
-        with named_when_full(holder):
+        with annotate_disk_full(holder):
             lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
         raise _make_locked_error(where, system, holder) from None
     try:
-        with named_when_full(holder):
+        with annotate_disk_full(holder):
             Path(holder).unlink(missing_ok=True)  # writing to a pipe would block
             Path(holder).write_bytes(content)
         yield
@@ -80,7 +80,7 @@ def unlock(where: Location) -> None:
     system, root = fsspec.url_to_fs(where.url, **dict(where.options))
     try:
         if not is_local(system):
-            retried(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {where.url}")
+            retry(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {where.url}")
     except FileNotFoundError:
         return
     except OSError:  # the result of the writer does not depend on it
@@ -93,7 +93,7 @@ def _try_create(system: Any, holder: str, content: bytes) -> bool:
         with _CREATING:  # in-memory file systems have no exclusive create
             if _read(system, holder) is not None:
                 return False
-            retried(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
+            retry(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
     except Exception as error:
         # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
@@ -112,7 +112,7 @@ def _try_create(system: Any, holder: str, content: bytes) -> bool:
 def _read(system: Any, holder: str) -> bytes | None:
     """Read the description of the lock holder; None without one."""
     try:
-        return bytes(retried(system.cat_file, holder, what=f"reading {holder}"))
+        return bytes(retry(system.cat_file, holder, what=f"reading {holder}"))
     except FileNotFoundError:
         return None
 

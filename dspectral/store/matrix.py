@@ -12,22 +12,22 @@ import numpy as np
 from dask.base import tokenize
 from scipy import sparse
 
-from dspectral.engine import emits_events, expect_passes, is_dry_run, is_lazy, lazy_rows, run_tasks
+from dspectral.engine import as_dask_rows, expect_passes, is_dry_run, is_lazy, run_tasks, tracked_fit
 from dspectral.engine.around.context import StopAtFirstPass
 from dspectral.engine.around.events import PassStarted
-from dspectral.engine.blocks import in_blocks
-from dspectral.linalg.block_sums import refuse_not_indicator
-from dspectral.store.arrays import digest_of
-from dspectral.store.blocks import BlockInfo, find_block, stored_entries, write_block
-from dspectral.store.columns import check_columns, columns_of
+from dspectral.engine.blocks import chunk_rows
+from dspectral.linalg.block_sums import check_indicator
+from dspectral.store.arrays import compute_digest
+from dspectral.store.blocks import BlockInfo, find_block, to_stored_dtype, write_block
+from dspectral.store.columns import check_columns, get_columns
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.draft import Draft, begin, finish, waiting_threads
+from dspectral.store.draft import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.store.location import Location, check_size
-from dspectral.store.weighted_rows import KEY, weightings_of
+from dspectral.store.weighted_rows import KEY, get_weightings
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 
-@emits_events
+@tracked_fit
 def write_counts(
     X: RowsLike,
     store: str | PathLike[str],
@@ -86,10 +86,10 @@ def write_counts(
            [0., 0., 1.]], dtype=float32)
     """
     in_memory = not is_lazy(X)
-    rows = lazy_rows(X)
+    rows = as_dask_rows(X)
     if block_rows is not None:
         size = check_size("block_rows", block_rows)
-        rows = in_blocks(X, size) if in_memory else rows.rechunk({0: size})
+        rows = chunk_rows(X, size) if in_memory else rows.rechunk({0: size})
     n_rows, n_columns = rows.shape
     if not n_rows:
         raise ValueError("X has 0 rows, but needs at least one")
@@ -98,29 +98,29 @@ def write_counts(
     # The manifest stores block sizes run-length encoded.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
     made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
-    if weightings := weightings_of(X):
+    if weightings := get_weightings(X):
         made[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
         parts.append(_align_labels(rows, labels))
         made["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
-    if append and (earlier := open_finished(Location.of(store, storage_options))) is not None:
-        check_columns(earlier, columns_of(X))
+    if append and (earlier := open_finished(Location.from_url(store, storage_options))) is not None:
+        check_columns(earlier, get_columns(X))
     rows_are = " ".join(map(_compute_token, (X, labels), parts))
-    with begin(store, storage_options, made, append=append, n_columns=n_columns) as draft:
+    with open_writer(store, storage_options, made, append=append, n_columns=n_columns) as writer:
         # An interrupted write with the same manifest may have other rows, so a token of the rows is compared. It is not
         # in the manifest, so that other rows replace the unfinished blocks without an error.
-        if draft.resumed and (draft.where.attributes(draft.scratch) or {}).get("rows") != rows_are:
-            draft = draft.afresh()  # noqa: PLW2901
-        draft.where.mark(draft.scratch, {"rows": rows_are})
-        blocks = _write_blocks(draft, parts, signed=signed, in_memory=in_memory)
+        if writer.resumed and (writer.where.attributes(writer.scratch) or {}).get("rows") != rows_are:
+            writer = writer.restart()  # noqa: PLW2901
+        writer.where.mark(writer.scratch, {"rows": rows_are})
+        blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
         for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
             if block.n_rows != size:
                 raise ValueError(
                     f"row block {number} has {block.n_rows} rows, but must have {size}, its Dask chunk size"
                 )
-        return finish(draft, blocks)
+        return finish_store(writer, blocks)
 
 
 def _compute_token(X: RowsLike, rows: da.Array) -> str:
@@ -130,12 +130,14 @@ def _compute_token(X: RowsLike, rows: da.Array) -> str:
     if not is_sparse(X):
         return str(tokenize(X, rows.shape))
     csr = sparse.csr_array(X)
-    return str((digest_of(csr.data), digest_of(csr.indices), digest_of(csr.indptr), rows.shape))
+    return str(
+        (compute_digest(csr.data), compute_digest(csr.indices), compute_digest(csr.indptr), rows.shape)
+    )
 
 
 def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
     """Return labels with the chunks of the rows."""
-    array = lazy_rows(labels)
+    array = as_dask_rows(labels)
     if array.shape[0] != rows.shape[0]:
         raise ValueError(
             f"labels have {array.shape[0]} rows, but must have {rows.shape[0]}, one for each row of X"
@@ -143,16 +145,18 @@ def _align_labels(rows: da.Array, labels: RowsLike) -> da.Array:
     return array if array.chunks[0] == rows.chunks[0] else array.rechunk({0: rows.chunks[0]})
 
 
-def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memory: bool) -> list[BlockInfo]:
+def _write_blocks(
+    writer: StoreWriter, parts: list[da.Array], *, signed: bool, in_memory: bool
+) -> list[BlockInfo]:
     """Write the incomplete blocks, in threads for rows in memory; return the infos of all blocks."""
     n_blocks = parts[0].numblocks[0]
     there: list[BlockInfo | None] = [None] * n_blocks
-    if draft.resumed:  # complete blocks are not computed again
-        names = [draft.name(i) for i in range(n_blocks)]
-        there = run_tasks(partial(find_block, draft.where), names, name="find-block")
+    if writer.resumed:  # complete blocks are not computed again
+        names = [writer.name(i) for i in range(n_blocks)]
+        there = run_tasks(partial(find_block, writer.where), names, name="find-block")
     # Each task returns its BlockInfo as an object array of shape (1, 1).
     written = da.map_blocks(
-        partial(_write_block, draft=draft.for_tasks(), signed=signed),
+        partial(_write_block, writer=writer.without_history(), signed=signed),
         *parts,
         chunks=((1,) * n_blocks, (1,)),
         dtype=object,
@@ -163,13 +167,13 @@ def _write_blocks(draft: Draft, parts: list[da.Array], *, signed: bool, in_memor
         expect_passes(1)
         raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
-    with waiting_threads(always=in_memory) as threads:
+    with thread_pool_options(always=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))
     return [next(new) if info is None else info for info in there]
 
 
 def _write_block(
-    block: Rows, labels: "Rows | None" = None, *, block_id: tuple[int, int], draft: Draft, signed: bool
+    block: Rows, labels: "Rows | None" = None, *, block_id: tuple[int, int], writer: StoreWriter, signed: bool
 ) -> BlockInfo:
     number = block_id[0]
     name = f"row block {number}"
@@ -177,8 +181,8 @@ def _write_block(
         raise ValueError(
             f"row block {number} is a masked array, but counts cannot be missing: fill the entries"
         )
-    if block.shape[1] != draft.n_columns:
-        raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {draft.n_columns}")
+    if block.shape[1] != writer.n_columns:
+        raise ValueError(f"row block {number} has {block.shape[1]} columns, but must have {writer.n_columns}")
     with np.errstate(over="ignore"):  # overflow becomes infinity, which is checked below
         entries = block if is_sparse(block) else np.asarray(block)
         # SciPy does not support float16, and its constructor copies views.
@@ -188,10 +192,10 @@ def _write_block(
         # Sums of duplicates may overflow or cancel, so entries are checked after summing, and zeros are removed last.
         # The block may be a view of the caller's data, so only copies are modified.
         if not rows.has_canonical_format:
-            stored_entries(rows.data, name)  # raises for entries that summing would round
+            to_stored_dtype(rows.data, name)  # raises for entries that summing would round
             rows = rows.astype({"i": np.int64, "u": np.uint64}.get(rows.dtype.kind, np.float64))
             rows.sum_duplicates()
-        entries = stored_entries(rows.data[: rows.indptr[-1]], name)
+        entries = to_stored_dtype(rows.data[: rows.indptr[-1]], name)
         rows = sparse.csr_array((entries, rows.indices[: len(entries)], rows.indptr), shape=rows.shape)
         rows.has_canonical_format = True
     _check_signs(rows, number, signed=signed)
@@ -200,11 +204,11 @@ def _write_block(
         rows.eliminate_zeros()
     if labels is not None:
         labels = sparse.csr_array(labels).copy() if is_sparse(labels) else labels  # changed in place below
-        refuse_not_indicator(labels)
+        check_indicator(labels)
         labels = labels if is_sparse(labels) else sparse.csr_array(labels != 0)
         labels.sum_duplicates()
         labels.eliminate_zeros()
-    return write_block(draft.where, draft.name(number), rows, labels=labels)
+    return write_block(writer.where, writer.name(number), rows, labels=labels)
 
 
 def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:

@@ -19,16 +19,16 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.engine.blocks import BLOCK_BYTES, ROWS_OF, annotated, say_bytes
-from dspectral.linalg.block_sums import energy_of, total_of
-from dspectral.linalg.panels import cut_runs
+from dspectral.engine.blocks import BLOCK_BYTES, ROWS_OF, annotate, set_block_nbytes
+from dspectral.linalg.block_sums import compute_energy, sum_rows
+from dspectral.linalg.panels import split_by_size
 from dspectral.store.anndata_files import as_anndata
 from dspectral.store.blocks import IDS, TEXTS
-from dspectral.store.columns import Columns, check_columns, hashed_columns, mark_columns
+from dspectral.store.columns import Columns, annotate_columns, check_columns, columns_from_hashing
 from dspectral.store.vocabulary import Vocabulary
 from dspectral.store.weighted_rows import as_weighting, weigh_rows
 from dspectral.text.hashing import HashingSettings, hash_documents
-from dspectral.text.packing import Texts, text_blocks
+from dspectral.text.packing import Texts, pack_texts
 from dspectral.text.term_index import encode_documents
 from dspectral.text.weighting import HasWeighting, Weighting
 from dspectral.types import CSRRows, Documents, Doubles, Int64s
@@ -38,7 +38,7 @@ ENTRY_BYTES = 8
 """Bytes of an entry in memory: a float32 value and an int32 column index."""
 
 
-class Pieces(NamedTuple):
+class BlockReader(NamedTuple):
     """Reader of the blocks of a matrix: block ``i`` is ``read(items[i])``, of ``n_bytes[i]`` bytes."""
 
     read: Callable[[Any], CSRRows]
@@ -46,7 +46,7 @@ class Pieces(NamedTuple):
     n_bytes: Sequence[int]
 
 
-class OpenedCounts(ABC):
+class CountMatrix(ABC):
     """Abstract base class of sparse counts that are read block by block."""
 
     n_columns: int
@@ -55,7 +55,7 @@ class OpenedCounts(ABC):
 
     @property
     @abstractmethod
-    def pieces(self) -> Pieces:
+    def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
 
     def __len__(self) -> int:
@@ -83,10 +83,10 @@ class OpenedCounts(ABC):
     @property
     def counts(self) -> da.Array:
         """Lazy Dask array of the rows, one CSR block per chunk."""
-        pieces = self.pieces
+        pieces = self.block_reader
         shape = self.block_rows, self.shape[1]
-        rows = read_lazily(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
-        return mark_columns(annotated(rows, ROWS_OF, self), self)
+        rows = dask_array_from_blocks(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
+        return annotate_columns(annotate(rows, ROWS_OF, self), self)
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class OpenedCounts(ABC):
     @property
     def column_identity(self) -> Columns | None:
         """Column names, or the settings of hashing; None if both are unknown."""
-        return hashed_columns(self.hashing)
+        return columns_from_hashing(self.hashing)
 
     def weighted(self, weighting: Weighting | HasWeighting) -> da.Array:
         """Return a lazy array of weighted rows.
@@ -178,7 +178,7 @@ class OpenedCounts(ABC):
         >>> store.count(["the dog barks at the cat"]).toarray()
         array([[2., 1., 1., 0.]], dtype=float32)
         """
-        documents = next(text_blocks(texts, block_bytes=sys.maxsize), Documents.of([]))
+        documents = next(pack_texts(texts, block_bytes=sys.maxsize), Documents.from_strings([]))
         if self.hashing is not None:
             return hash_documents(documents, self.hashing)
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
@@ -294,10 +294,10 @@ class ColumnTotals(NamedTuple):
     energy: float
 
     @classmethod
-    def of(cls, rows: CSRRows) -> Self:
+    def from_block(cls, rows: CSRRows) -> Self:
         """Summarize one block without stored zeros; raise ValueError for NaN and infinity."""
         frequency = np.bincount(rows.indices, minlength=rows.shape[1])
-        return cls(total_of(rows), frequency, energy_of(rows))
+        return cls(sum_rows(rows), frequency, compute_energy(rows))
 
     def merge(self, *others: Self) -> Self:
         """Return the sums over all rows."""
@@ -305,12 +305,12 @@ class ColumnTotals(NamedTuple):
         return type(self)(np.add.reduce(sums), np.add.reduce(frequencies), math.fsum(energies))
 
 
-class SummedInPass(OpenedCounts):
+class LazyTotalsMixin(CountMatrix):
     """Counts without stored totals: the first access to a total computes all three in one pass."""
 
     @cached_property
     def _totals(self) -> ColumnTotals:
-        return summarize(self, of=ColumnTotals.of, name="total")
+        return summarize(self, of=ColumnTotals.from_block, name="total")
 
     @property
     def column_sums(self) -> Doubles:
@@ -328,7 +328,7 @@ class SummedInPass(OpenedCounts):
         return self._totals.energy
 
 
-class Gathered(NamedTuple):
+class RowSelection(NamedTuple):
     """Selected rows of some blocks; ``order`` permutes their concatenation, None if it is already sorted."""
 
     parts: tuple[tuple[Any, Int64s], ...]
@@ -340,13 +340,13 @@ class Gathered(NamedTuple):
         return sum(len(rows) for _, rows in self.parts)
 
 
-def same_of(name: str) -> Any:
+def delegate_to_source(name: str) -> Any:
     """Return a property that reads an attribute of the underlying store."""
     return property(lambda self: getattr(self.of, name))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SelectedRows(SummedInPass):
+class SelectedRows(LazyTotalsMixin):
     """Selected rows of a store in any order, such as ``store[:3]`` or ``store[rows]``.
 
     For ascending rows, as of ``KFold``, each block is read once and its selected rows are one block. For other orders,
@@ -360,9 +360,11 @@ class SelectedRows(SummedInPass):
         Row indices in the store.
     """
 
-    of: OpenedCounts
+    of: CountMatrix
     rows: Int64s
-    hashing, vocabulary, column_identity = map(same_of, ("hashing", "vocabulary", "column_identity"))
+    hashing, vocabulary, column_identity = map(
+        delegate_to_source, ("hashing", "vocabulary", "column_identity")
+    )
 
     def __repr__(self) -> str:
         return f"{self.shape[0]} rows of {self.of!r}"
@@ -378,9 +380,9 @@ class SelectedRows(SummedInPass):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
-    def pieces(self) -> Pieces:
+    def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        read, items, n_bytes = self.of.pieces
+        read, items, n_bytes = self.of.block_reader
         sizes = np.asarray(self.of.block_rows)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         row_bytes = np.asarray(n_bytes) / np.maximum(sizes, 1)
@@ -389,7 +391,7 @@ class SelectedRows(SummedInPass):
             ends = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]
             bounds = list(pairwise(ends))
         else:
-            bounds = cut_runs(np.ceil(row_bytes[blocks]).astype(np.int64), BLOCK_BYTES)
+            bounds = split_by_size(np.ceil(row_bytes[blocks]).astype(np.int64), BLOCK_BYTES)
         selections = []
         for start, stop in bounds:
             sources = blocks[start:stop]
@@ -399,14 +401,14 @@ class SelectedRows(SummedInPass):
                 (items[sources[group[0]]], self.rows[start + group] - starts[sources[group[0]]])
                 for group in groups
             )
-            selections.append(Gathered(parts, None if len(parts) == 1 else np.argsort(order)))
+            selections.append(RowSelection(parts, None if len(parts) == 1 else np.argsort(order)))
         selection_bytes = [int(row_bytes[blocks[start:stop]].sum()) for start, stop in bounds]
-        return Pieces(partial(gather, read=read), selections, selection_bytes)
+        return BlockReader(partial(read_selected_rows, read=read), selections, selection_bytes)
 
     @property
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
-        return [piece.n_rows for piece in self.pieces.items]
+        return [piece.n_rows for piece in self.block_reader.items]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -424,7 +426,9 @@ class SelectedRows(SummedInPass):
         read = getattr(self.of, "read_labels", None)
         if read is None or self.n_labels is None:
             return None
-        return read_lazily(partial(gather, read=read), self.pieces.items, self.block_rows, self.n_labels)
+        return dask_array_from_blocks(
+            partial(read_selected_rows, read=read), self.block_reader.items, self.block_rows, self.n_labels
+        )
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if the store has none."""
@@ -436,7 +440,7 @@ class SelectedRows(SummedInPass):
         return self.of.documents(self.rows[numbers], part)
 
 
-def gather(chosen: Gathered, *, read: Callable[[Any], CSRRows]) -> CSRRows:
+def read_selected_rows(chosen: RowSelection, *, read: Callable[[Any], CSRRows]) -> CSRRows:
     """Read the selected rows of some blocks. Shapes: returns (n_rows, n_columns)."""
     parts = [read(item)[rows] for item, rows in chosen.parts]
     joined = sparse.csr_array(parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr"))
@@ -445,7 +449,7 @@ def gather(chosen: Gathered, *, read: Callable[[Any], CSRRows]) -> CSRRows:
     return gathered
 
 
-def read_lazily(
+def dask_array_from_blocks(
     read: Callable[[T], CSRRows],
     items: Sequence[T],
     sizes: Sequence[int],
@@ -465,4 +469,4 @@ def read_lazily(
         chunks=(tuple(sizes), (n_columns,)),
         meta=sparse.csr_array((0, 0), dtype=dtype),
     )
-    return say_bytes(rows, n_bytes)
+    return set_block_nbytes(rows, n_bytes)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.linalg.sparse_products import offset_fault
-from dspectral.registry import saved
-from dspectral.store.arrays import digest_of, read_array, write_array
-from dspectral.store.columns import TERMS, Columns, named_columns
-from dspectral.store.facts import vocabulary_card
+from dspectral.linalg.sparse_products import find_offset_error
+from dspectral.registry import register_class
+from dspectral.store.arrays import compute_digest, read_array, write_array
+from dspectral.store.columns import TERMS, Columns, columns_from_names
+from dspectral.store.facts import render_vocabulary
 from dspectral.store.location import Location, StoreError
-from dspectral.text.hashing import with_tokenizer_name
-from dspectral.text.term_bytes import take
+from dspectral.text.hashing import replace_tokenizer_by_name
+from dspectral.text.term_bytes import take_terms
 from dspectral.text.term_index import TermIndex
 from dspectral.text.term_sample import TermSample
 from dspectral.text.terms import TermTable
@@ -38,7 +38,7 @@ _COLUMNS: dict[int, Columns] = {}
 """Columns of the two most recently read vocabularies, by digest; each fit and transform compares them."""
 
 
-@saved
+@register_class
 class VocabularySettings(NamedTuple):
     """Settings of an exact vocabulary.
 
@@ -83,7 +83,7 @@ class VocabularySettings(NamedTuple):
         dict
             Values by parameter; a tokenizer is replaced by its name.
         """
-        return with_tokenizer_name(self._asdict())
+        return replace_tokenizer_by_name(self._asdict())
 
     def limits(self, n_documents: int) -> tuple[float, float]:
         """Return the smallest and largest document frequency of a column.
@@ -122,8 +122,8 @@ class Vocabulary:
 
     Examples
     --------
-    >>> table = TermTable.of(Documents.of(["to be or not to be", "be"]))
-    >>> vocabulary = Vocabulary.of([table], max_features=2)
+    >>> table = TermTable.from_block(Documents.from_strings(["to be or not to be", "be"]))
+    >>> vocabulary = Vocabulary.from_tables([table], max_features=2)
     >>> vocabulary.terms, vocabulary.index("be")
     (['be', 'not'], 0)
     """
@@ -137,15 +137,15 @@ class Vocabulary:
         return f"Vocabulary({len(self.counts)} terms: {first}{', ...' if len(self.counts) > 3 else ''})"
 
     def _repr_html_(self) -> str:
-        return vocabulary_card(self.documents, self.counts)
+        return render_vocabulary(self.documents, self.counts)
 
     @classmethod
-    def of(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
+    def from_tables(cls, tables: list[TermTable], *, max_features: int | None = None) -> "Vocabulary":
         """Merge disjoint term tables into a vocabulary of at most ``max_features`` terms."""
         # The merged table is in byte order, and the stable sort keeps this order for equal frequencies.
         merged = tables[0].merge(*tables[1:])
         order = np.argsort(-merged.document_frequency, kind="stable")[:max_features]
-        terms = take(merged.terms, order)
+        terms = take_terms(merged.terms, order)
         return cls(terms, merged.document_frequency[order], merged.counts[order])
 
     @property
@@ -183,7 +183,7 @@ class Vocabulary:
         TermIndex
             The hash table: about 24 bytes per n-gram plus its text.
         """
-        return TermIndex.of(self.documents)
+        return TermIndex.from_terms(self.documents)
 
 
 def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> None:
@@ -197,7 +197,7 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> N
     }
     for part, values in parts.items():
         write_array(store, f"{PATH}/{part}", values)
-    digest = digest_of(*parts.values())
+    digest = compute_digest(*parts.values())
     where.mark(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
 
 
@@ -213,7 +213,7 @@ def read_vocabulary(where: Location) -> Vocabulary:
         read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
     ]
     digest = (where.attributes(PATH) or {}).get("digest")
-    if digest != digest_of(*parts) or offset_fault(offsets, len(terms)):
+    if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
         raise StoreError(
             f"store {where.url}, {PATH}: the vocabulary does not match its digest; build the store again"
         )
@@ -227,24 +227,24 @@ def vocabulary_columns(where: Location) -> Columns | None:
         return None
     with _INDEX_LOCK:
         if digest not in _COLUMNS:
-            columns = named_columns(TERMS, read_vocabulary(where).terms)
+            columns = columns_from_names(TERMS, read_vocabulary(where).terms)
             for other in list(_COLUMNS)[:-1]:
                 del _COLUMNS[other]
             _COLUMNS[digest] = columns
         return _COLUMNS[digest]
 
 
-def write_sample(where: Location, path: str, sample: TermSample) -> None:
+def write_term_sample(where: Location, path: str, sample: TermSample) -> None:
     """Write a sample of terms with its digest into a group of the store."""
     packed = np.concatenate([[0, sample.error], pack_terms(sample.table)])
-    packed[0] = digest_of(packed[1:])
+    packed[0] = compute_digest(packed[1:])
     write_array(where.open(read_only=False), f"{path}/terms", packed)
 
 
-def read_sample(where: Location, path: str, size: int) -> TermSample:
+def read_term_sample(where: Location, path: str, size: int) -> TermSample:
     """Read a sample of at most ``size`` terms and verify its digest."""
     packed = read_array(where, where.open(), path, "terms")
-    if not len(packed) or packed[0] != digest_of(packed[1:]):
+    if not len(packed) or packed[0] != compute_digest(packed[1:]):
         raise StoreError(
             f"store {where.url}, {path}: its terms do not match their digest; build the store again"
         )
@@ -268,7 +268,7 @@ def unpack_terms(packed: Int64s) -> TermTable:
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
 
 
-def index_for_call(where: Location, call: str) -> TermIndex:
+def get_term_index(where: Location, call: str) -> TermIndex:
     """Return the term index of a store's vocabulary, cached per process and build."""
     with _INDEX_LOCK:  # one thread reads, the others wait
         if call not in _TERM_INDEXES:

@@ -7,8 +7,8 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral import engine
-from dspectral.linalg.block_sums import energy_of
-from dspectral.store.columns import mark_columns
+from dspectral.linalg.block_sums import compute_energy
+from dspectral.store.columns import annotate_columns
 from dspectral.text.weighting import DocumentFrequencies, HasWeighting, Weighting
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
@@ -25,15 +25,15 @@ def weigh_rows(X: RowsLike, weighting: Weighting, *, n_columns: int, dtype: DTyp
         X, weighting.apply, n_columns=n_columns, dtype=dtype, sparse_output=True, name=name
     )
     keeps_columns = engine.is_lazy(rows) and weighting.columns is None
-    return mark_columns(rows, X) if keeps_columns else rows
+    return annotate_columns(rows, X) if keeps_columns else rows
 
 
-def weightings_of(X: RowsLike) -> set[str]:
+def get_weightings(X: RowsLike) -> set[str]:
     """Return the digests of all weightings that were applied to rows."""
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [one for one in map(engine.pass_of_layer, layers) if one.startswith(_WEIGH_PREFIX)]
+    passes = [one for one in map(engine.get_pass_name, layers) if one.startswith(_WEIGH_PREFIX)]
     return {one.removeprefix(_WEIGH_PREFIX) for one in passes} | ({stored} if stored else set())
 
 
@@ -48,9 +48,9 @@ def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighti
     return known
 
 
-def counts_of(rows: Rows) -> CSRRows:
+def to_csr_counts(rows: Rows) -> CSRRows:
     """Convert a block of counts to floating-point CSR rows without duplicates; raise for NaN and infinity."""
-    energy_of(rows)
+    compute_energy(rows)
     known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)
     if counts.has_canonical_format:
@@ -60,6 +60,6 @@ def counts_of(rows: Rows) -> CSRRows:
     return counts
 
 
-def frequencies_of(rows: Rows) -> DocumentFrequencies:
+def count_document_frequencies(rows: Rows) -> DocumentFrequencies:
     """Count the nonzero rows of each column of one block."""
-    return DocumentFrequencies.of(counts_of(rows))
+    return DocumentFrequencies.from_block(to_csr_counts(rows))

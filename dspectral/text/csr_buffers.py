@@ -39,7 +39,7 @@ class RowBuffers(NamedTuple):
     indptr: NDArray[np.int64]
 
 
-def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
+def to_csr(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
     """Return the rows as a canonical float32 CSR array, without stored zeros."""
     nnz = int(buffers.indptr[-1])
     indptr = buffers.indptr.astype(np.int32) if nnz <= np.iinfo(np.int32).max else buffers.indptr
@@ -50,7 +50,7 @@ def as_rows(buffers: RowBuffers, n_columns: int) -> sparse.csr_array:
     return rows
 
 
-def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
+def allocate_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowBuffers:
     """Allocate buffers for the n-grams of documents; ``bounds`` is that of `Tokens`."""
     low, high = ngram_range
     n_words, ngrams = np.diff(bounds), np.zeros(len(bounds), dtype=np.int64)
@@ -71,7 +71,7 @@ def new_buffers(bounds: NDArray[np.int64], ngram_range: tuple[int, int]) -> RowB
 
 
 @compiled
-def end_of_group(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
+def find_group_end(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
     """Return the end (exclusive) of the group of documents that starts at ``first``."""
     last = first + 1
     # A key has 31 - n_bits bits for the document.
@@ -91,8 +91,8 @@ def hash_group(
 
     >>> from dspectral.text.tokens import tokenize
     >>> from dspectral.types import Documents
-    >>> tokens = tokenize(Documents.of(["a word"]))
-    >>> buffers = new_buffers(tokens.bounds, (1, 1))
+    >>> tokens = tokenize(Documents.from_strings(["a word"]))
+    >>> buffers = allocate_buffers(tokens.bounds, (1, 1))
     >>> hash_group(tokens, (1, 1), buffers, 0, 1)
     >>> buffers.codes
     array([3326792864], dtype=uint32)
@@ -137,7 +137,7 @@ def sum_group(buffers: RowBuffers, first: Int, last: Int, n_cells: int, n_bits: 
     of the same cell adjacent; each run becomes one entry, or none if its signs cancel. Rows before ``first`` are
     complete. Cost: linear in the number of keys.
 
-    >>> buffers = new_buffers(np.array([0, 3]), (1, 1))
+    >>> buffers = allocate_buffers(np.array([0, 3]), (1, 1))
     >>> buffers.keys[:] = 5 << 1, 2 << 1 | 1, 5 << 1
     >>> sum_group(buffers, 0, 1, 3, 4)
     >>> buffers.indices[:2], buffers.data[:2], buffers.indptr

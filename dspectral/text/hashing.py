@@ -8,22 +8,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
-from dspectral.registry import saved
+from dspectral.registry import register_class
 from dspectral.text.csr_buffers import (
     RowBuffers,
-    as_rows,
-    end_of_group,
+    allocate_buffers,
+    find_group_end,
     hash_group,
-    new_buffers,
     sum_group,
+    to_csr,
 )
 from dspectral.text.term_bytes import hash_terms
 from dspectral.text.tokenizers import (
     TokenizerLike,
     as_tokenizer,
     check_normalize,
-    record_tokenizer,
-    words_of,
+    tokenize_documents,
+    tokenizer_to_record,
 )
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int, format_value
@@ -41,7 +41,7 @@ class HashingSettings(NamedTuple):
     tokenizer: TokenizerLike | None = None
     normalize: str | None = None
 
-    def checked(self) -> "HashingSettings":
+    def validate(self) -> "HashingSettings":
         """Return validated settings with Python numbers and a named tokenizer."""
         n = self.n_features
         is_integer = isinstance(n, Integral)
@@ -60,19 +60,19 @@ class HashingSettings(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Return the settings as a dictionary that can be written as JSON."""
-        return with_tokenizer_name(self._asdict())
+        return replace_tokenizer_by_name(self._asdict())
 
 
-def with_tokenizer_name(settings: dict[str, Any]) -> dict[str, Any]:
+def replace_tokenizer_by_name(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings with the name of the tokenizer instead of the function, without unset options."""
     record = {key: value for key, value in settings.items() if key != "tokenizer"}
     if record.get("normalize") is None:
         del record["normalize"]
     tokenizer = as_tokenizer(settings["tokenizer"])
-    return record if tokenizer is None else {**record, "tokenizer": record_tokenizer(tokenizer)}
+    return record if tokenizer is None else {**record, "tokenizer": tokenizer_to_record(tokenizer)}
 
 
-saved(HashingSettings, "NgramHashing")  # the name in the files of saved models
+register_class(HashingSettings, "NgramHashing")  # the name in the files of saved models
 
 
 class HasSettings(Protocol):
@@ -91,7 +91,7 @@ def as_settings(hashing: HashingSettings | HasSettings | None) -> HashingSetting
     settings = hashing if isinstance(hashing, HashingSettings) else getattr(hashing, "settings", None)
     if not isinstance(settings, HashingSettings):
         raise TypeError(f"hashing={hashing!r:.60} must be a dspectral.NgramHashing or None")
-    return settings.checked()
+    return settings.validate()
 
 
 def hash_documents(documents: Documents, settings: HashingSettings | HasSettings) -> sparse.csr_array:
@@ -123,22 +123,22 @@ def hash_documents(documents: Documents, settings: HashingSettings | HasSettings
 
     Examples
     --------
-    >>> rows = hash_documents(Documents.of(["to be or not to be", "be"]), HashingSettings(n_features=8))
+    >>> rows = hash_documents(Documents.from_strings(["to be or not to be", "be"]), HashingSettings(n_features=8))
     >>> rows.toarray()
     array([[ 0.,  0.,  0.,  2.,  1.,  0., -2.,  1.],
            [ 0.,  0.,  0.,  0.,  0.,  0., -1.,  0.]], dtype=float32)
     """
     params = as_settings(settings)
-    tokens = words_of(documents, params.lowercase, params.tokenizer, params.normalize)
+    tokens = tokenize_documents(documents, params.lowercase, params.tokenizer, params.normalize)
     # Without functions all settings have one type, for which the kernel is compiled once.
-    buffers = new_buffers(tokens.bounds, params.ngram_range)
+    buffers = allocate_buffers(tokens.bounds, params.ngram_range)
     _hash(
         tokens,
         params._replace(tokenizer=None, normalize=None),
         params.n_features.bit_length() - 1,
         buffers,
     )
-    return as_rows(buffers, params.n_features)
+    return to_csr(buffers, params.n_features)
 
 
 def hash_columns(terms: Documents, n_features: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -152,7 +152,7 @@ def _hash(tokens: Tokens, settings: HashingSettings, n_bits: int, buffers: RowBu
     # Documents are hashed in groups that fit the buffers, so one sort covers many short documents.
     first: Int = np.int64(0)  # a literal would compile the functions below a second time
     while first < tokens.bounds.size - 1:
-        last = end_of_group(buffers, n_bits, first)
+        last = find_group_end(buffers, n_bits, first)
         hash_group(tokens, settings.ngram_range, buffers, first, last)
         n_cells = _write_cells(settings, n_bits, buffers, first, last)
         sum_group(buffers, first, last, n_cells, n_bits)

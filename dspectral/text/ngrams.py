@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled
 from dspectral.linalg.radix_sort import sort_pairs
-from dspectral.text.term_bytes import compare, equal, hash_slice
+from dspectral.text.term_bytes import compare_slices, hash_slice, is_equal
 from dspectral.text.tokens import Tokens
 from dspectral.types import Int
 
@@ -25,13 +25,13 @@ class DistinctNgrams(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def distinct_ngrams(tokens: Tokens, max_length: int) -> list[DistinctNgrams]:
+def count_distinct_ngrams(tokens: Tokens, max_length: int) -> list[DistinctNgrams]:
     """Count the n-grams of 1, 2, ..., ``max_length`` words; return one `DistinctNgrams` per length.
 
     Memory: 56 bytes per word of the block, besides the result.
 
     >>> text = np.frombuffer(b"no no yes ", dtype=np.uint8)
-    >>> levels = distinct_ngrams(Tokens(text, np.array([0, 3, 6, 10]), np.array([0, 3])), 2)
+    >>> levels = count_distinct_ngrams(Tokens(text, np.array([0, 3, 6, 10]), np.array([0, 3])), 2)
     >>> [level.counts for level in levels]
     [array([2, 1]), array([1, 1])]
     """
@@ -98,8 +98,8 @@ def _count_runs(
 @compiled
 def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the id of each word in byte order, and the number of distinct words."""
-    word_ids, first = name_words(tokens)
-    order = sorted_words(tokens.text, tokens.starts, first)
+    word_ids, first = number_by_first_use(tokens)
+    order = sort_words(tokens.text, tokens.starts, first)
     # Only distinct words are sorted; the inverse permutation maps ids by first appearance to ids in byte order.
     numbers = np.empty(order.size, dtype=np.int64)
     for i in range(order.size):
@@ -110,7 +110,7 @@ def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
 
 
 @compiled
-def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_by_first_use(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the id of each word by first appearance, and the first position of each id."""
     text, starts = tokens.text, tokens.starts
     word_ids = np.empty(starts.size - 1, dtype=np.int64)
@@ -127,7 +127,7 @@ def name_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         while slots[slot] >= 0:
             candidate = first[slots[slot]]
             same = codes[slots[slot]] == code
-            if same and equal(text, begin, end, text, starts[candidate], starts[candidate + 1] - 1):
+            if same and is_equal(text, begin, end, text, starts[candidate], starts[candidate + 1] - 1):
                 break
             slot = (slot + 1) & (slots.size - 1)
         if slots[slot] < 0:
@@ -152,7 +152,7 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
 
 
 @compiled
-def sorted_words(
+def sort_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""
@@ -197,7 +197,8 @@ def _merge_sort(
                 if i < middle and j < end:
                     a, b = words[order[i]], words[order[j]]
                     takes_left = bool(
-                        compare(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1) < 0
+                        compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1)
+                        < 0
                     )
                 spare[out] = order[i if takes_left else j]
                 i, j = i + takes_left, j + (not takes_left)

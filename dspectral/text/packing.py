@@ -13,42 +13,48 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text per block."""
 
 
-StandIn: TypeAlias = Callable[[str], bytes | None]
+MissingReplacement: TypeAlias = Callable[[str], bytes | None]
 """Function of the description of a missing text; returns its replacement or None to skip it, or raises."""
 
 
-def text_blocks(
-    X: Texts, *, block_bytes: int = BLOCK_BYTES, named: str = "document", stand_in: StandIn | None = None
+def pack_texts(
+    X: Texts,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    item_name: str = "document",
+    replace_missing: MissingReplacement | None = None,
 ) -> Iterator[Documents]:
-    """Yield blocks of packed texts; missing texts are errors unless ``stand_in`` replaces them.
+    """Yield blocks of packed texts; missing texts are errors unless ``replace_missing`` replaces them.
 
-    >>> [block.n_documents for block in text_blocks(["to be", "or not", "to be"], block_bytes=10)]
+    >>> [block.n_documents for block in pack_texts(["to be", "or not", "to be"], block_bytes=10)]
     [2, 1]
     """
     pending: list[bytes] = []
     n_bytes = 0
-    for text in encoded_texts(X, named=named, stand_in=stand_in):
+    for text in encode_texts(X, item_name=item_name, replace_missing=replace_missing):
         pending.append(text)
         n_bytes += len(pending[-1])
         if n_bytes >= block_bytes:
-            yield Documents.of(pending)
+            yield Documents.from_strings(pending)
             pending, n_bytes = [], 0
     if pending:
-        yield Documents.of(pending)
+        yield Documents.from_strings(pending)
 
 
-def encoded_texts(X: Texts, *, named: str = "document", stand_in: StandIn | None = None) -> Iterator[bytes]:
+def encode_texts(
+    X: Texts, *, item_name: str = "document", replace_missing: MissingReplacement | None = None
+) -> Iterator[bytes]:
     """Yield each text encoded as UTF-8."""
-    for number, text in enumerate(values_of(X)):
+    for number, text in enumerate(iterate_texts(X)):
         content = text
-        if stand_in is not None and not isinstance(text, str | bytes) and is_missing(text):
-            content = stand_in(f"{named} {number} is {_shorten(text)}")
+        if replace_missing is not None and not isinstance(text, str | bytes) and is_missing(text):
+            content = replace_missing(f"{item_name} {number} is {_shorten(text)}")
             if content is None:
                 continue
-        yield _encode_text(content, f"{named} {number}")
+        yield _encode_text(content, f"{item_name} {number}")
 
 
-def values_of(X: Texts | str | bytes) -> Iterable[Any]:
+def iterate_texts(X: Texts | str | bytes) -> Iterable[Any]:
     """Return an iterable over the texts in X; raise a TypeError if X is not a collection of texts."""
     if isinstance(X, str | bytes | PathLike):
         short = f"{str(X)[:40]!r}" if isinstance(X, PathLike) else f"{X[:40]!r}"

@@ -41,18 +41,18 @@ def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tu
     return tuple(map(str, words))
 
 
-def stop_terms(
+def tokenize_stop_words(
     stop_words: Collection[str], cut: Callable[[Documents], Tokens], ngram_range: tuple[int, int]
 ) -> Documents:
     """Tokenize stop words like the text, and return their terms; warn about entries that match no term.
 
     >>> from dspectral.text.tokens import tokenize
-    >>> terms = stop_terms(["The", "don't", "a"], tokenize, (1, 1))
+    >>> terms = tokenize_stop_words(["The", "don't", "a"], tokenize, (1, 1))
     >>> [terms.text(i) for i in range(terms.n_documents)]
     [b'the', b'don']
     """
     entries = list(stop_words)
-    tokens, (low, high) = cut(Documents.of(entries)), ngram_range
+    tokens, (low, high) = cut(Documents.from_strings(entries)), ngram_range
     lengths = np.diff(tokens.bounds)
     # An entry without tokens has no characters that occur in terms, so there is nothing to remove.
     wrong = [entries[i] for i in np.flatnonzero((lengths > 0) & ((lengths < low) | (lengths > high)))]
@@ -67,4 +67,4 @@ def stop_terms(
     begins, ends = tokens.starts[tokens.bounds[fits]], tokens.starts[tokens.bounds[fits + 1]] - 1
     text = tokens.text.tobytes()
     terms = {text[begin:end]: None for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)}
-    return Documents.of(list(terms))
+    return Documents.from_strings(list(terms))

@@ -28,7 +28,7 @@ def load(text: NDArray[np.uint8], i: Int) -> np.uint32:
 @compiled
 def absorb(state: np.uint32, word: np.uint32) -> np.uint32:
     """Return the hash state after four more bytes; the initial state is 0."""
-    h = _rotated(np.uint32(state ^ _scrambled(word)), np.uint32(13))
+    h = _rotate_left(np.uint32(state ^ _scramble(word)), np.uint32(13))
     return np.uint32(np.uint32(h * np.uint32(5)) + SUMMAND)
 
 
@@ -37,7 +37,7 @@ def finish(state: np.uint32, tail: np.uint32) -> np.uint32:
     """Return the hash of a string from its last bytes and ``state``, which is already combined with its length."""
     # The length distinguishes strings that differ in trailing zeros. The steps below spread each bit of the state over
     # the hash.
-    h = np.uint32(state ^ _scrambled(tail))
+    h = np.uint32(state ^ _scramble(tail))
     h = np.uint32((h ^ (h >> np.uint32(16))) * M1)
     h = np.uint32((h ^ (h >> np.uint32(13))) * M2)
     return np.uint32(h ^ (h >> np.uint32(16)))
@@ -60,13 +60,13 @@ def hash_slice(text: NDArray[np.uint8], begin: Int, end: Int) -> np.uint32:
 
 
 @compiled
-def _rotated(x: np.uint32, n_bits: np.uint32) -> np.uint32:
+def _rotate_left(x: np.uint32, n_bits: np.uint32) -> np.uint32:
     return np.uint32(x << n_bits) | np.uint32(x >> (np.uint32(32) - n_bits))
 
 
 @compiled
-def _scrambled(word: np.uint32) -> np.uint32:
-    return np.uint32(_rotated(np.uint32(word * C1), np.uint32(15)) * C2)
+def _scramble(word: np.uint32) -> np.uint32:
+    return np.uint32(_rotate_left(np.uint32(word * C1), np.uint32(15)) * C2)
 
 
 def read_only_terms(terms: Documents) -> Documents:
@@ -74,22 +74,22 @@ def read_only_terms(terms: Documents) -> Documents:
     return Documents(read_only(terms.data), read_only(terms.offsets))
 
 
-def gather(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
+def gather_slices(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Documents:
     """Concatenate the slices ``data[begins[i]:ends[i]]``."""
     offsets = np.zeros(len(begins) + 1, dtype=np.int64)
     np.cumsum(ends - begins, out=offsets[1:])
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
-def take(terms: Documents, which: NDArray[np.int64]) -> Documents:
+def take_terms(terms: Documents, which: NDArray[np.int64]) -> Documents:
     """Return the terms at indices ``which``, in that order."""
-    return gather(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
+    return gather_slices(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
 
 
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:
     """Return the 32-bit MurmurHash3 of each term, shape (n_terms,).
 
-    >>> hash_terms(Documents.of(["", "word"]))
+    >>> hash_terms(Documents.from_strings(["", "word"]))
     array([         0, 3326792864], dtype=uint32)
     """
     codes: NDArray[np.uint32] = _hash_terms(read_only_terms(terms))
@@ -97,13 +97,13 @@ def hash_terms(terms: Documents) -> NDArray[np.uint32]:
 
 
 @compiled
-def equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
+def is_equal(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> bool:
     """Return whether ``a[i:i_end]`` and ``b[j:j_end]`` are the same bytes."""
     return i_end - i == j_end - j and _count_common(a, i, b, j, i_end - i) == i_end - i
 
 
 @compiled
-def compare(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
+def compare_slices(a: NDArray[np.uint8], i: Int, i_end: Int, b: NDArray[np.uint8], j: Int, j_end: Int) -> Int:
     """Compare ``a[i:i_end]`` and ``b[j:j_end]`` by bytes: negative, 0 or positive; a prefix comes first."""
     # The first byte that differs decides, else the length.
     shorter = min(i_end - i, j_end - j)

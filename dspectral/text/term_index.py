@@ -7,9 +7,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.csr_buffers import RowBuffers, as_rows, end_of_group, hash_group, new_buffers, sum_group
-from dspectral.text.term_bytes import equal, hash_terms, read_only_terms
-from dspectral.text.tokenizers import TokenizerLike, words_of
+from dspectral.text.csr_buffers import (
+    RowBuffers,
+    allocate_buffers,
+    find_group_end,
+    hash_group,
+    sum_group,
+    to_csr,
+)
+from dspectral.text.term_bytes import hash_terms, is_equal, read_only_terms
+from dspectral.text.tokenizers import TokenizerLike, tokenize_documents
 from dspectral.text.tokens import Tokens, check_ngram_range
 from dspectral.types import Documents, Int
 
@@ -27,7 +34,7 @@ class TermIndex(NamedTuple):
     slots: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, terms: Documents) -> "TermIndex":
+    def from_terms(cls, terms: Documents) -> "TermIndex":
         """Build an index of distinct terms: term ``i`` has column ``i``."""
         n = terms.n_documents
         if n > MAX_TERMS:
@@ -56,12 +63,12 @@ def encode_documents(
     """
     check_ngram_range(ngram_range)
     low, high = ngram_range
-    tokens = words_of(documents, lowercase, tokenizer, normalize)
+    tokens = tokenize_documents(documents, lowercase, tokenizer, normalize)
     n_columns = index.terms.n_documents
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
-    buffers = new_buffers(tokens.bounds, ngram_range)
+    buffers = allocate_buffers(tokens.bounds, ngram_range)
     _encode(tokens, (int(low), int(high)), index, n_columns.bit_length(), buffers)
-    return as_rows(buffers, n_columns)
+    return to_csr(buffers, n_columns)
 
 
 @compiled
@@ -77,7 +84,7 @@ def _fill_slots(terms: Documents, codes: NDArray[np.uint32], slots: NDArray[np.u
         while slots[slot] != 0:
             j = int(slots[slot] & COLUMN_MASK) - 1
             same = slots[slot] >> HASH_SHIFT == code
-            if same and equal(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
+            if same and is_equal(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1]):
                 return j, i
             slot = (slot + np.uint64(1)) & mask
         slots[slot] = (code << HASH_SHIFT) | np.uint64(i + 1)
@@ -90,7 +97,7 @@ def _encode(
 ) -> None:
     first: Int = np.int64(0)  # a literal would compile the functions below a second time
     while first < tokens.bounds.size - 1:
-        last = end_of_group(buffers, n_bits, first)
+        last = find_group_end(buffers, n_bits, first)
         hash_group(tokens, ngram_range, buffers, first, last)
         _prefetch_terms(index, buffers, buffers.ngrams[last] - buffers.ngrams[first])
         n_cells = _write_cells(tokens, ngram_range, index, n_bits, buffers, first, last)
@@ -164,7 +171,7 @@ def look_up(
     while slots[slot] != 0:
         if slots[slot] >> HASH_SHIFT == np.uint64(code):
             column = np.int64(slots[slot] & COLUMN_MASK) - 1
-            if equal(text, begin, end, data, offsets[column], offsets[column + 1]):
+            if is_equal(text, begin, end, data, offsets[column], offsets[column + 1]):
                 return column
         slot = (slot + np.uint64(1)) & mask
     return -1

@@ -27,10 +27,10 @@ class TermSample(NamedTuple):
     error: int
 
     @classmethod
-    def of(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
+    def from_block(cls, documents: Documents, settings: HashingSettings, size: int) -> Self:
         """Return the sample of one block of text, with terms as defined by the settings."""
         rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
-        table = TermTable.of(documents, *rule)
+        table = TermTable.from_block(documents, *rule)
         return cls(*_most_frequent(table, size, 0))
 
     def merge(self, *others: Self) -> Self:
@@ -71,7 +71,7 @@ class KeptTerms(NamedTuple):
     error: int
 
     @classmethod
-    def of(cls, sample: TermSample, settings: HashingSettings) -> Self:
+    def from_sample(cls, sample: TermSample, settings: HashingSettings) -> Self:
         """Return the terms of a sample with their hashed columns."""
         columns, negative = hash_columns(sample.table.terms, settings.n_features)
         signs = np.where(negative & settings.alternate_sign, -1, 1).astype(np.int8)
@@ -113,7 +113,7 @@ class KeptTerms(NamedTuple):
         return signs
 
 
-def merged_samples(samples: Iterable[TermSample]) -> TermSample:
+def merge_samples(samples: Iterable[TermSample]) -> TermSample:
     """Merge samples in order, a fixed number at a time."""
     remaining: Iterator[TermSample] = iter(samples)
     merged = next(remaining)

@@ -7,10 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.cutting import MAX_LETTERS, count_unspaced
-from dspectral.text.ngrams import distinct_ngrams
-from dspectral.text.term_bytes import compare, copy_bytes, gather, hash_terms, read_only_terms, take
-from dspectral.text.tokenizers import TokenizerLike, words_of
+from dspectral.text.ngrams import count_distinct_ngrams
+from dspectral.text.term_bytes import (
+    compare_slices,
+    copy_bytes,
+    gather_slices,
+    hash_terms,
+    read_only_terms,
+    take_terms,
+)
+from dspectral.text.token_rules import MAX_MEAN_LETTERS, count_unspaced
+from dspectral.text.tokenizers import TokenizerLike, tokenize_documents
 from dspectral.text.tokens import check_ngram_range
 from dspectral.types import Documents, Int
 
@@ -25,7 +32,7 @@ class TermTable(NamedTuple):
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         documents: Documents,
         ngram_range: tuple[int, int] = (1, 1),
@@ -35,18 +42,18 @@ class TermTable(NamedTuple):
     ) -> "TermTable":
         """Count the n-grams of a block of documents. Memory: 56 bytes per word, besides the table.
 
-        >>> table = TermTable.of(Documents.of(["to be or not to be", "to do"]))
+        >>> table = TermTable.from_block(Documents.from_strings(["to be or not to be", "to do"]))
         >>> [(table.term(i), int(table.counts[i])) for i in range(len(table.counts))]
         [('be', 2), ('do', 1), ('not', 1), ('or', 1), ('to', 3)]
         """
         check_ngram_range(ngram_range)
         low, high = ngram_range
-        tokens = words_of(documents, lowercase, tokenizer, normalize)
+        tokens = tokenize_documents(documents, lowercase, tokenizer, normalize)
         tables = []
-        for length, distinct in enumerate(distinct_ngrams(tokens, high), start=1):
+        for length, distinct in enumerate(count_distinct_ngrams(tokens, high), start=1):
             if length >= low:
                 begins, ends = tokens.starts.take(distinct.first), tokens.starts.take(distinct.first + length)
-                terms = gather(tokens.text, begins, ends - 1)
+                terms = gather_slices(tokens.text, begins, ends - 1)
                 tables.append(cls(terms, distinct.document_frequency, distinct.counts))
         return tables[0].merge(*tables[1:])
 
@@ -76,17 +83,17 @@ class TermTable(NamedTuple):
         partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
         order = np.argsort(partition, kind="stable")
         ends = np.cumsum(np.bincount(partition, minlength=n_partitions))
-        return [_take_rows(self, row_numbers) for row_numbers in np.split(order, ends[:-1])]
+        return [_take_rows(self, get_row_numbers) for get_row_numbers in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
         """Return term ``i`` as a string."""
         return self.terms.text(i).decode()
 
 
-def count_letters(table: TermTable) -> tuple[int, int]:
+def count_unspaced_letters(table: TermTable) -> tuple[int, int]:
     """Return the total number of letters and of words, counting only words of scripts without spaces.
 
-    >>> count_letters(TermTable.of(Documents.of(["東京都 東京都 Tokyo"]), tokenizer="words"))
+    >>> count_unspaced_letters(TermTable.from_block(Documents.from_strings(["東京都 東京都 Tokyo"]), tokenizer="words"))
     (6, 2)
     """
     data, offsets = table.terms
@@ -99,17 +106,17 @@ def count_letters(table: TermTable) -> tuple[int, int]:
     return n_letters, n_words
 
 
-def are_clauses(letter_counts: Iterable[tuple[int, int]]) -> bool:
-    """Return whether words of scripts without spaces are whole clauses, given :func:`count_letters` of each table."""
+def is_unsegmented(letter_counts: Iterable[tuple[int, int]]) -> bool:
+    """Return whether words of scripts without spaces are whole clauses, by :func:`count_unspaced_letters`."""
     n_letters, n_words = map(sum, zip(*letter_counts, strict=True))
-    return n_letters > MAX_LETTERS * n_words
+    return n_letters > MAX_MEAN_LETTERS * n_words
 
 
-def _take_rows(table: TermTable, row_numbers: NDArray[np.int64]) -> TermTable:
+def _take_rows(table: TermTable, get_row_numbers: NDArray[np.int64]) -> TermTable:
     return TermTable(
-        take(table.terms, row_numbers),
-        table.document_frequency.take(row_numbers),
-        table.counts.take(row_numbers),
+        take_terms(table.terms, get_row_numbers),
+        table.document_frequency.take(get_row_numbers),
+        table.counts.take(get_row_numbers),
     )
 
 
@@ -144,7 +151,9 @@ def _merge_tables(
     while i < n_a or j < n_b:
         order: Int = -1 if j == n_b else 1
         if i < n_a and j < n_b:
-            order = compare(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
+            order = compare_slices(
+                a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1]
+            )
         if order <= 0:
             offsets[n + 1] = copy_bytes(a_data, a_offsets[i], a_offsets[i + 1], data, offsets[n])
             frequency[n] += a_frequency[i]

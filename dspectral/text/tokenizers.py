@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dspectral.text.cutting import cut_by_rule, find_fault
-from dspectral.text.tokens import PADDING, Tokens, checked_offsets, not_utf8, prepare_text, tokenize
+from dspectral.text.token_rules import find_tokenizer_problem, tokenize_by_rule
+from dspectral.text.tokens import PADDING, Tokens, check_offsets, prepare_text, tokenize, utf8_error_message
 from dspectral.types import Documents
 
 _BLANKS = re.compile(rb"[\x00-\x20]+")
-RULES = ("words", "characters")
+RULE_NAMES = ("words", "characters")
 """Names of the built-in tokenizers, which normalize to NFC."""
-_GIVEN: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.split}
+_REGISTERED: dict[str, Callable[[str], Iterable[Any]]] = {"builtins:str.split": str.split}
 """Functions passed by callers of this process, by name; names in files resolve to these only."""
 
 
@@ -42,27 +42,28 @@ class Tokenizer:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def resolved(self) -> "Tokenizer":
+    def resolve(self) -> "Tokenizer":
         """Return the tokenizer with its function; raise a ValueError if no caller has passed the function."""
-        if self.function is not None or self.name in RULES:
+        if self.function is not None or self.name in RULE_NAMES:
             return self
-        if self.name not in _GIVEN:
+        if self.name not in _REGISTERED:
             raise ValueError(
                 f"the tokenizer {self.name!r} has no function, and names in files are not imported: pass the function "
                 "as tokenizer= of open_store, NgramHashing or VocabularySettings, as tokens= of build_corpus, or in "
                 "load(..., classes=[function])"
             )
-        return Tokenizer(self.name, _GIVEN[self.name])
+        return Tokenizer(self.name, _REGISTERED[self.name])
 
-    def cut(self, documents: Documents, *, lowercase: bool, normalize: bool = False) -> Tokens:
+    def tokenize(self, documents: Documents, *, lowercase: bool, normalize: bool = False) -> Tokens:
         r"""Tokenize documents by a built-in rule, or by one function call per document."""
-        if self.name in RULES:
-            return cut_by_rule(documents, self.name, lowercase=lowercase, normalize=True, keep_signs=False)  # type: ignore[arg-type]
-        function = self.resolved().function
+        if self.name in RULE_NAMES:
+            rule: Any = self.name
+            return tokenize_by_rule(documents, rule, lowercase=lowercase, normalize=True, keep_signs=False)
+        function = self.resolve().function
         # make_doc is the tokenizer of a spaCy pipeline.
         call = getattr(function, "make_doc", function)
         returns_ngrams = getattr(function, "gives_ngrams", False)
-        documents = checked_offsets(documents)
+        documents = check_offsets(documents)
         words: list[bytes] = []
         bounds = np.zeros(documents.n_documents + 1, dtype=np.int64)
         for i in range(documents.n_documents):
@@ -74,7 +75,7 @@ class Tokenizer:
         # `starts` are offsets in the joined text, with one space after each word.
         np.cumsum([len(word) + 1 for word in words], out=starts[1:])
         joined = b" ".join([*words, b"\0" * PADDING])
-        return Tokens.of(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
+        return Tokens.from_arrays(np.frombuffer(joined, dtype=np.uint8), starts, bounds)
 
     def _encode_tokens(self, returned: Any, document: int, *, returns_ngrams: bool) -> list[bytes]:
         """Return the tokens of one document as bytes, stripped and without spaces unless they are n-grams."""
@@ -119,8 +120,8 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
         tokenizer = tokenizer_from_record(tokenizer)
     if isinstance(tokenizer, Tokenizer):
         # The function is included for workers.
-        return tokenizer.resolved() if tokenizer.name in _GIVEN else tokenizer
-    if isinstance(tokenizer, str) and tokenizer in RULES:
+        return tokenizer.resolve() if tokenizer.name in _REGISTERED else tokenizer
+    if isinstance(tokenizer, str) and tokenizer in RULE_NAMES:
         return Tokenizer(tokenizer)
     if isinstance(tokenizer, str):
         try:
@@ -130,14 +131,14 @@ def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") 
                 f"{parameter}={tokenizer!r:.60} must be a function or its name 'module:function', 'words' or "
                 f"'characters' ({error})"
             ) from error
-        _GIVEN[tokenizer] = function
+        _REGISTERED[tokenizer] = function
         return Tokenizer(tokenizer, function)
     if not callable(tokenizer):
         raise TypeError(f"{parameter}={tokenizer!r:.60} must be a function from a text to a list of tokens")
     return Tokenizer(_get_import_name(tokenizer, parameter), tokenizer)
 
 
-def words_of(
+def tokenize_documents(
     documents: Documents, lowercase: bool, tokenizer: TokenizerLike | None, normalize: str | None = None
 ) -> Tokens:
     """Tokenize documents by scikit-learn's ``token_pattern`` (None), a built-in rule or a custom tokenizer."""
@@ -145,11 +146,11 @@ def words_of(
     resolved_tokenizer = as_tokenizer(Tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
     nfc = check_normalize(normalize)
     rule = None if resolved_tokenizer is None else resolved_tokenizer.name
-    if (rule is None or rule in RULES) and (fault := find_fault(documents, rule)):  # type: ignore[arg-type]
+    if (rule is None or rule in RULE_NAMES) and (fault := find_tokenizer_problem(documents, rule)):  # type: ignore[arg-type]
         warnings.warn(fault, stacklevel=3)
     if resolved_tokenizer is None:
         return tokenize(documents, lowercase, nfc)
-    return resolved_tokenizer.cut(documents, lowercase=lowercase, normalize=nfc)
+    return resolved_tokenizer.tokenize(documents, lowercase=lowercase, normalize=nfc)
 
 
 def check_normalize(normalize: str | None) -> bool:
@@ -159,19 +160,19 @@ def check_normalize(normalize: str | None) -> bool:
     return normalize is not None
 
 
-def give_tokenizer(tokenizer: TokenizerLike, parameter: str) -> str:
+def register_tokenizer(tokenizer: TokenizerLike, parameter: str) -> str:
     """Register a tokenizer under its name, so that files can refer to it; return the name."""
     resolved_tokenizer = as_tokenizer(tokenizer, parameter)
     if resolved_tokenizer is None:
         raise TypeError(f"{parameter}=None must be a function or its name 'module:function'")
-    _GIVEN[resolved_tokenizer.name] = resolved_tokenizer.resolved().function  # type: ignore[assignment]
+    _REGISTERED[resolved_tokenizer.name] = resolved_tokenizer.resolve().function  # type: ignore[assignment]
     return resolved_tokenizer.name
 
 
-def record_tokenizer(tokenizer: Tokenizer | str) -> Any:
+def tokenizer_to_record(tokenizer: Tokenizer | str) -> Any:
     """Return the JSON record of a tokenizer: the name of a built-in rule, or ``{"name": ...}`` for a function."""
     name = str(tokenizer)
-    return name if name in RULES else {"name": name}
+    return name if name in RULE_NAMES else {"name": name}
 
 
 def tokenizer_from_record(record: Any) -> Tokenizer | None:
@@ -183,20 +184,20 @@ def tokenizer_from_record(record: Any) -> Tokenizer | None:
 
 
 def is_record(value: Any) -> bool:
-    """Return whether a value is the record of a function, as :func:`record_tokenizer` makes it."""
+    """Return whether a value is the record of a function, as :func:`tokenizer_to_record` makes it."""
     return isinstance(value, dict) and value.keys() == {"name"} and isinstance(value["name"], str)
 
 
-def wrap_names(value: Any) -> Any:
+def wrap_tokenizer_names(value: Any) -> Any:
     """Return JSON content with each tokenizer name replaced by its record."""
     if isinstance(value, dict):
         return {
-            key: record_tokenizer(entry)
+            key: tokenizer_to_record(entry)
             if isinstance(entry, str) and (key == "tokenizer" or (key == "tokens" and ":" in entry))
-            else wrap_names(entry)
+            else wrap_tokenizer_names(entry)
             for key, entry in value.items()
         }
-    return [wrap_names(entry) for entry in value] if isinstance(value, list) else value
+    return [wrap_tokenizer_names(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _decode_document(documents: Documents, i: int) -> str:
@@ -204,7 +205,7 @@ def _decode_document(documents: Documents, i: int) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(not_utf8(text, i, error.start)) from error
+        raise ValueError(utf8_error_message(text, i, error.start)) from error
 
 
 def _get_import_name(tokenizer: Callable[..., Any], parameter: str) -> str:
@@ -226,7 +227,7 @@ def _get_import_name(tokenizer: Callable[..., Any], parameter: str) -> str:
             f"{parameter} is the function {qualified!r}, which cannot be imported by its name, but workers, later "
             "appends and saved models must import it: define it with def at the top level of a module"
         )
-    _GIVEN[name] = tokenizer
+    _REGISTERED[name] = tokenizer
     return name
 
 

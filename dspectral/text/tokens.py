@@ -21,7 +21,7 @@ CODES = (*range(0x20000), *range(0x2F800, 0x2FA20), *range(0xE0000, 0xE0200))
 """Code points that include all marks, all format characters and all characters that NFC changes."""
 
 
-def lower_case() -> NDArray[np.uint32]:
+def build_lowercase_table() -> NDArray[np.uint32]:
     """Return the lowercase of each code point as by `str.lower`, shape (N_CODE_POINTS,)."""
     # Blocks without uppercase letters are skipped: one call of str.lower per code point takes half a second.
     table = np.arange(N_CODE_POINTS, dtype=np.uint32)
@@ -35,9 +35,9 @@ def lower_case() -> NDArray[np.uint32]:
 
 
 @cache
-def case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
+def get_case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
     """Return the (lowercased) code point or `NEEDS_PYTHON` for each code point, shape (N_CODE_POINTS,)."""
-    table = lower_case() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
+    table = build_lowercase_table() if lowercase else np.arange(N_CODE_POINTS, dtype=np.uint32)
     if normalize:
         changed = [c for c in CODES if category(chr(c))[0] == "M" or not is_normalized("NFC", chr(c))]
         # Marks may compose or be reordered; Hangul vowels and final consonants compose.
@@ -45,7 +45,7 @@ def case_table(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
     return read_only(table)
 
 
-def are(pattern: str) -> NDArray[np.bool_]:
+def match_code_points(pattern: str) -> NDArray[np.bool_]:
     r"""Return a mask of the code points that match a pattern, shape (N_CODE_POINTS,)."""
     matches = "".join(
         re.findall(f"(?:{pattern})+", _decode_code_points(np.arange(N_CODE_POINTS, dtype=np.uint32)))
@@ -75,7 +75,9 @@ class Tokens(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of(cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]) -> "Tokens":
+    def from_arrays(
+        cls, text: NDArray[np.uint8], starts: NDArray[np.int64], bounds: NDArray[np.int64]
+    ) -> "Tokens":
         """Return tokens with read-only arrays, so that kernels are compiled for one type only."""
         return cls(read_only(text), read_only(starts), read_only(bounds))
 
@@ -108,10 +110,10 @@ def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = Fal
 
     Examples
     --------
-    >>> tokenize(Documents.of(["It was a dark night."])).text[:-PADDING].tobytes()
+    >>> tokenize(Documents.from_strings(["It was a dark night."])).text[:-PADDING].tobytes()
     b'it was dark night '
     """
-    documents = checked_offsets(documents)
+    documents = check_offsets(documents)
     n_documents, n_bytes = documents.n_documents, int(documents.offsets[-1] - documents.offsets[0])
     # Lowercase takes at most twice the bytes; a word has at least two bytes and a separator. Allocated by NumPy rather
     # than in compiled code: NumPy requests huge pages, which are cheaper to map.
@@ -123,13 +125,13 @@ def tokenize(documents: Documents, lowercase: bool = True, normalize: bool = Fal
         documents, _word_characters(lowercase, normalize), text, starts, bounds, needs_python
     )
     if document >= 0:
-        raise ValueError(not_utf8(documents.text(document), document, byte))
+        raise ValueError(utf8_error_message(documents.text(document), document, byte))
     # Text lowercased by Python has no such characters, so the recursion ends here.
     if needs_python.any():
         documents = prepare_in_python(documents, needs_python, lowercase=lowercase, normalize=normalize)
         return tokenize(documents, lowercase)
     starts = starts[: bounds[-1] + 1]
-    return Tokens.of(text[: starts[-1] + PADDING], starts, bounds)
+    return Tokens.from_arrays(text[: starts[-1] + PADDING], starts, bounds)
 
 
 def check_ngram_range(ngram_range: tuple[int, int]) -> None:
@@ -145,15 +147,15 @@ def check_ngram_range(ngram_range: tuple[int, int]) -> None:
 @cache
 def _word_characters(lowercase: bool, normalize: bool) -> NDArray[np.uint32]:
     """Return the (lowercased) code point of word characters, 0 for others, or `NEEDS_PYTHON`."""
-    letters = case_table(lowercase, normalize).copy()
+    letters = get_case_table(lowercase, normalize).copy()
     has_entry = letters != NEEDS_PYTHON
     is_word = has_entry.copy()
-    is_word[has_entry] = are(r"\w")[letters[has_entry]]
+    is_word[has_entry] = match_code_points(r"\w")[letters[has_entry]]
     letters[has_entry & ~is_word] = 0
     return read_only(letters)
 
 
-def checked_offsets(documents: Documents) -> Documents:
+def check_offsets(documents: Documents) -> Documents:
     """Return documents with read-only arrays and valid offsets, which kernels do not check."""
     data, offsets = read_only(documents.data), read_only(np.asarray(documents.offsets, dtype=np.int64))
     fits = len(offsets) > 0 and offsets[0] >= 0 and offsets[-1] <= len(data)
@@ -172,7 +174,7 @@ def prepare_in_python(
     texts = [documents.text(i) for i in range(documents.n_documents)]
     for i in np.flatnonzero(needs_python):
         texts[i] = prepare_text(texts[i].decode(), lowercase=lowercase, normalize=normalize).encode()
-    return Documents.of(texts)
+    return Documents.from_strings(texts)
 
 
 def prepare_text(text: str, *, lowercase: bool, normalize: bool) -> str:
@@ -182,7 +184,7 @@ def prepare_text(text: str, *, lowercase: bool, normalize: bool) -> str:
     return normalize_unicode("NFC", text) if normalize else text
 
 
-def not_utf8(text: bytes, document: int, byte: int) -> str:
+def utf8_error_message(text: bytes, document: int, byte: int) -> str:
     """Return the error message for a document that is not UTF-8."""
     return (
         f"document {document} of the block is not UTF-8 at byte {byte} of {len(text)} "

@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.linalg.block_sums import energy_of
-from dspectral.linalg.sparse_products import scaled_to_length
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.linalg.block_sums import compute_energy
+from dspectral.linalg.sparse_products import weight_and_normalize
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CSRRows, FloatArray, Rows, is_sparse
 
 
-@has_arrays(
+@register_arrays(
     {
         "document_frequency": Array("d", "i", at_least=0, below="n_rows+1"),
     }
 )
-@saved
+@register_class
 class DocumentFrequencies(NamedTuple):
     """Number of rows, and number of nonzero rows of each column, shape (d,)."""
 
@@ -26,9 +26,9 @@ class DocumentFrequencies(NamedTuple):
     document_frequency: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Rows) -> Self:
+    def from_block(cls, rows: Rows) -> Self:
         """Count one block of shape (n, d) without duplicate entries; NaN or infinity raises a ValueError."""
-        energy_of(rows)
+        compute_energy(rows)
         if is_sparse(rows):
             present = rows.indices[rows.data != 0]
             return cls(rows.shape[0], np.bincount(present, minlength=rows.shape[1]))
@@ -48,13 +48,13 @@ Norm: TypeAlias = Literal["l1", "l2"]
 Unseen: TypeAlias = Literal["drop", "keep"]
 
 
-@has_arrays(
+@register_arrays(
     {
         "column_weights": Array("d", optional=True),
         "columns": Array("d", "i", at_least=0, optional=True),
     }
 )
-@saved
+@register_class
 class Weighting(NamedTuple):
     """Weighting of sparse rows: by entry, then by column, then by the norm of the row.
 
@@ -143,7 +143,7 @@ class Weighting(NamedTuple):
         if self.columns is not None:
             weighted = _select_columns(weighted, self.columns)
         if self.column_weights is not None or self.norm is not None:
-            weighted.data = scaled_to_length(weighted.data, weighted, self.column_weights, self.norm)
+            weighted.data = weight_and_normalize(weighted.data, weighted, self.column_weights, self.norm)
         return weighted
 
 

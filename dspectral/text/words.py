@@ -6,45 +6,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.text.cutting import Cut, cut_by_rule
-from dspectral.text.ngrams import name_words, sorted_words
-from dspectral.text.term_bytes import gather, hash_terms, read_only_terms
+from dspectral.text.ngrams import number_by_first_use, sort_words
+from dspectral.text.term_bytes import gather_slices, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
+from dspectral.text.token_rules import TokenRule, tokenize_by_rule
 from dspectral.text.tokenizers import Tokenizer
 from dspectral.text.tokens import Tokens
 from dspectral.types import Documents, Sentences
 
 
-def cut_words(
-    documents: Documents, cut: Cut | Tokenizer = "blanks", *, lowercase: bool = False, normalize: bool = False
+def tokenize_sentences(
+    documents: Documents,
+    cut: TokenRule | Tokenizer = "blanks",
+    *,
+    lowercase: bool = False,
+    normalize: bool = False,
 ) -> Tokens:
-    r"""Tokenize sentences, including punctuation, by a rule of :func:`cut_by_rule` or by a tokenizer.
+    r"""Tokenize sentences, including punctuation, by a rule of :func:`tokenize_by_rule` or by a tokenizer.
 
     >>> from dspectral.text.tokens import PADDING
-    >>> cut_words(Documents.of(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
+    >>> tokenize_sentences(Documents.from_strings(["don't  go, 'Al'"]), "words").text[:-PADDING].tobytes()
     b"don't go , ' Al ' "
-    >>> cut_words(Documents.of(["東京タワーへ行く。"]), "characters").text[:-PADDING].tobytes().decode()
+    >>> sentences = Documents.from_strings(["東京タワーへ行く。"])
+    >>> tokenize_sentences(sentences, "characters").text[:-PADDING].tobytes().decode()
     '東京 タワー へ 行 く 。 '
     """
     if isinstance(cut, Tokenizer):
-        return cut.cut(documents, lowercase=lowercase, normalize=normalize)
-    if cut not in get_args(Cut):
-        raise ValueError(f"tokens={cut!r} must be one of {', '.join(map(repr, get_args(Cut)))}")
-    return cut_by_rule(documents, cut, lowercase=lowercase, normalize=normalize)
+        return cut.tokenize(documents, lowercase=lowercase, normalize=normalize)
+    if cut not in get_args(TokenRule):
+        raise ValueError(f"tokens={cut!r} must be one of {', '.join(map(repr, get_args(TokenRule)))}")
+    return tokenize_by_rule(documents, cut, lowercase=lowercase, normalize=normalize)
 
 
 def count_words(tokens: Tokens) -> TermTable:
     """Count the distinct tokens, in byte order."""
     first, counts, frequency = _count_words(tokens)
     return TermTable(
-        gather(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
+        gather_slices(tokens.text, tokens.starts[first], tokens.starts[first + 1] - 1), frequency, counts
     )
 
 
 def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
     """Return the id of each token in a vocabulary, 0 for out-of-vocabulary tokens."""
-    words = gather(tokens.text, tokens.starts[:-1], tokens.starts[1:] - 1)
+    words = gather_slices(tokens.text, tokens.starts[:-1], tokens.starts[1:] - 1)
     index = TermIndex(read_only_terms(index.terms), read_only(index.slots))
     return Sentences(_look_up_ids(read_only_terms(words), hash_terms(words), index), tokens.bounds)
 
@@ -52,7 +57,7 @@ def number_words(tokens: Tokens, index: TermIndex) -> Sentences:
 @compiled
 def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the first position, count and sentence frequency of each distinct token."""
-    word_ids, first = name_words(tokens)
+    word_ids, first = number_by_first_use(tokens)
     counts, frequency = np.zeros(first.size, dtype=np.int64), np.zeros(first.size, dtype=np.int64)
     # last[word_id] is the last sentence counted for a word.
     last = np.full(first.size, -1, dtype=np.int64)
@@ -62,7 +67,7 @@ def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], 
             counts[word_id] += 1
             frequency[word_id] += last[word_id] != i
             last[word_id] = i
-    order = sorted_words(tokens.text, tokens.starts, first)
+    order = sort_words(tokens.text, tokens.starts, first)
     return first[order], counts[order], frequency[order]
 
 

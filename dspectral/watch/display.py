@@ -17,11 +17,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dspectral.engine import listening
-from dspectral.engine.around.context import client_in_force
+from dspectral.engine import event_listener
+from dspectral.engine.around.context import current_client
 from dspectral.engine.around.events import LOGGER, Client, Scheduler, format_pass_number
 from dspectral.engine.around.progress import DONE_STATES
-from dspectral.watch.record import FitHistory, FitState, Phase
+from dspectral.watch.history import FitHistory, FitState, Phase
 
 QUIET_SECONDS = 0.5
 """Seconds for which a fit runs before it is shown, but in a notebook."""
@@ -312,7 +312,7 @@ class Progress:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._stack = ExitStack()
-        self._stack.enter_context(listening(self._record.on_event, everywhere=True))
+        self._stack.enter_context(event_listener(self._record.on_event, everywhere=True))
         self._stack.enter_context(self._local)
         self._thread.start()
 
@@ -388,7 +388,7 @@ class Progress:
         """Return what runs outside of fits and passes: in this process, or on the cluster of the client."""
         done, total = self._local.done, self._local.total
         # Asked for by name: a process that has not loaded it has no client.
-        client = self._client or (client_in_force() if "distributed" in sys.modules else None)
+        client = self._client or (current_client() if "distributed" in sys.modules else None)
         if not total and client is not None:
             with suppress(OSError, RuntimeError):  # the computation itself says what is wrong
                 done, total = client.run_on_scheduler(scheduler_counts)

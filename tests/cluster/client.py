@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from dspectral import keep
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from tests.cluster import fits
 from tests.cluster.fits import Places
 
@@ -50,7 +50,7 @@ def fit(name, places, hold=None, configuration=None, without=(), kept=None):
     start = time.perf_counter()
     try:
         with (
-            listening(Ear(hold)),
+            event_listener(Ear(hold)),
             dask.config.set(configuration or {}),
             keep(kept) if kept else nullcontext(),
         ):

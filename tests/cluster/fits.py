@@ -38,7 +38,7 @@ from dspectral import (
     open_store,
     write_counts,
 )
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from tools import same_bits
 
@@ -174,7 +174,7 @@ def n_tasks(places):
     with dask.config.set(scheduler="sync"):
         for name in FITS:
             heard = []
-            with listening(heard.append):
+            with event_listener(heard.append):
                 fitted(name, places)
             begun = [event for event in heard if isinstance(event, PassStarted)]
             found[name] = sum(event.n_blocks + event.n_merges for event in begun)

@@ -15,7 +15,7 @@ from distributed import Client
 
 import dspectral
 from dspectral import ClusterError
-from dspectral.engine import listening, run_tasks
+from dspectral.engine import event_listener, run_tasks
 from dspectral.engine.around.events import PassStalled
 from tests.cluster.clusters import Cluster
 from tests.schedulers import forked_workers
@@ -88,7 +88,7 @@ def a_cluster():
 def heard():
     """What is told while a test runs."""
     events = []
-    with listening(events.append):
+    with event_listener(events.append):
         yield events
 
 
@@ -119,7 +119,7 @@ def test_workers_that_are_gone_are_waited_for_and_those_that_join_finish_the_pas
     with (
         dask.config.set(limits(1, 600)),
         a_cluster() as cluster,
-        listening(help_once),
+        event_listener(help_once),
         meanwhile(cluster.workers[0].kill, rows, tmp_path) as slow_rows,
     ):
         found = fitted(slow_rows)

@@ -137,7 +137,14 @@ STORES = (
     "build_corpus",
     "write_counts",
 )
-FULL = ("build_store", "build_store(append=True)", "build_corpus", "write_counts", "save", "write_word2vec")
+DISK_FULL_ERRNOS = (
+    "build_store",
+    "build_store(append=True)",
+    "build_corpus",
+    "write_counts",
+    "save",
+    "write_word2vec",
+)
 
 
 def why_not(folder):
@@ -158,7 +165,7 @@ def outcome(line):
     return json.loads(line) if line.startswith('{"raised"') else None
 
 
-@fault("the disk is full, and has room at the next call", "in a write", *FULL)
+@fault("the disk is full, and has room at the next call", "in a write", *DISK_FULL_ERRNOS)
 def test_a_full_disk_is_told_and_the_next_call_finishes(tmp_path, measured, name):
     disk, sound = tmp_path / "disk", tmp_path / "sound"
     for folder in (disk, sound):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.cooccurrence.contexts import UNIT, ContextCounts, RowSums, window_of
-from dspectral.cooccurrence.packed_counts import Coding, packed_rows, sum_of_packed
+from dspectral.cooccurrence.contexts import WEIGHT_UNIT, ContextCounts, RowSums, make_window
+from dspectral.cooccurrence.packed_counts import ByteCoding, pack_rows, sum_packed_rows
 from dspectral.cooccurrence.scaling import ContextScaling
 from dspectral.types import Sentences
 
@@ -50,7 +50,7 @@ def as_dictionary(counts):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS)
 def test_counts_are_those_of_a_dictionary(sentences, how):
-    found = ContextCounts.of(Sentences.of(sentences), n_types=N_TYPES, **how)
+    found = ContextCounts.from_block(Sentences.from_ids(sentences), n_types=N_TYPES, **how)
     expected = counted(sentences, **how)
     assert as_dictionary(found.counts) == pytest.approx(dict(expected), rel=1e-4)
     assert found.n_tokens == sum(map(len, sentences))
@@ -61,8 +61,8 @@ def test_counts_are_those_of_a_dictionary(sentences, how):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(sentences=SENTENCES, how=SETTINGS, n_contexts=st.integers(1, 9))
 def test_hashing_adds_up_the_columns_that_meet(sentences, how, n_contexts):
-    of = partial(ContextCounts.of, Sentences.of(sentences), n_types=N_TYPES, **how)
-    table = window_of(N_TYPES, n_contexts=n_contexts, **how).columns
+    of = partial(ContextCounts.from_block, Sentences.from_ids(sentences), n_types=N_TYPES, **how)
+    table = make_window(N_TYPES, n_contexts=n_contexts, **how).columns
     expected = np.zeros((N_TYPES, n_contexts))
     np.add.at(expected.T, table, of().counts.toarray().T)
     np.testing.assert_array_equal(of(n_contexts=n_contexts).counts.toarray(), expected)
@@ -70,7 +70,7 @@ def test_hashing_adds_up_the_columns_that_meet(sentences, how, n_contexts):
 
 def test_long_rows_come_sorted_too():
     ids = np.random.default_rng(0).integers(3000, size=20_000)
-    counts = ContextCounts.of(Sentences.of([ids]), n_types=3000, window=20).counts
+    counts = ContextCounts.from_block(Sentences.from_ids([ids]), n_types=3000, window=20).counts
     assert all(np.all(np.diff(counts.indices[a:b]) > 0) for a, b in pairwise(counts.indptr))
     assert counts.sum() == 2 * sum(len(ids) - d for d in range(1, 21))
 
@@ -89,10 +89,12 @@ def test_long_rows_come_sorted_too():
 )
 def test_a_wrong_parameter_is_named(wrong, message):
     with pytest.raises(ValueError, match=message):
-        ContextCounts.of(Sentences.of([[0, 4]]), **{"n_types": 5, **wrong})
+        ContextCounts.from_block(Sentences.from_ids([[0, 4]]), **{"n_types": 5, **wrong})
 
 
-WEIGHTS = st.sampled_from([np.ones(2), np.rint(UNIT / np.arange(1, 11)) / UNIT, np.array([0.5, 1.0, 0.0])])
+WEIGHTS = st.sampled_from(
+    [np.ones(2), np.rint(WEIGHT_UNIT / np.arange(1, 11)) / WEIGHT_UNIT, np.array([0.5, 1.0, 0.0])]
+)
 
 
 def random_rows(draws, n_rows, n_columns, weights, density):
@@ -100,7 +102,7 @@ def random_rows(draws, n_rows, n_columns, weights, density):
     kinds = [
         lambda n: draws.choice(weights, n),
         lambda n: draws.choice(weights, (n, 4)).sum(axis=1),
-        lambda n: draws.integers(0, 1 << 50, n) / UNIT,
+        lambda n: draws.integers(0, 1 << 50, n) / WEIGHT_UNIT,
     ]
     counts = sparse.random_array((n_rows, n_columns), density=density, format="csr", rng=draws)
     counts.sort_indices()
@@ -125,12 +127,12 @@ def added_slowly(pieces):
 def added(pieces, weights, *, group, room):
     """Pieces packed, and summed a group at a time."""
     n_rows, n_columns = pieces[0].shape
-    coding, row = Coding.of(weights), RowSums.of(n_columns)
+    coding, row = ByteCoding.from_weights(weights), RowSums.allocate(n_columns)
     total = np.empty(0), np.empty(0, np.int32), np.zeros(n_rows + 1, np.int64)
     for first in range(0, len(pieces), group):
-        packed = [packed_rows(parts(one), coding).view(np.int64) for one in pieces[first : first + group]]
+        packed = [pack_rows(parts(one), coding).view(np.int64) for one in pieces[first : first + group]]
         starts = np.cumsum([0, *map(len, packed[:-1])])
-        total = sum_of_packed(total, np.concatenate(packed), starts, coding, room, row)
+        total = sum_packed_rows(total, np.concatenate(packed), starts, coding, room, row)
     assert not any(part.any() for part in row)
     return total
 
@@ -157,7 +159,7 @@ def test_the_sum_of_packed_pieces_has_the_bits_of_one_sum_after_the_other(
 
 @pytest.mark.parametrize("weights", [np.zeros(0), np.zeros(3), np.ones(1), 1 / 2.0 ** np.arange(20)])
 def test_a_code_stands_for_one_value(weights):
-    coding = Coding.of(weights)
+    coding = ByteCoding.from_weights(weights)
     known = np.flatnonzero(coding.codes)
     np.testing.assert_array_equal(coding.values[coding.codes[known]], known * coding.quantum)
     assert len(known) == (255 if weights.any() else 0)
@@ -166,6 +168,6 @@ def test_a_code_stands_for_one_value(weights):
 @pytest.mark.parametrize("smoothing", [-0.001, 1.001, float("nan")])
 def test_contexts_are_smoothed_by_a_power_from_0_to_1(smoothing):
     for end in (0, 1):
-        ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=end)
+        ContextScaling.from_column_sums(np.array([3.0, 0.0, 1.0]), smoothing=end)
     with pytest.raises(ValueError, match=f"context_smoothing.*{smoothing}"):
-        ContextScaling.of(np.array([3.0, 0.0, 1.0]), smoothing=smoothing)
+        ContextScaling.from_column_sums(np.array([3.0, 0.0, 1.0]), smoothing=smoothing)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dspectral import projected_memory
+from dspectral import estimate_memory
 from dspectral.dashboard.page import Page, card, render_finished, select_fits, sort_passes
 from dspectral.engine.around.events import (
     BlocksDone,
@@ -20,7 +20,7 @@ from dspectral.engine.around.events import (
     TasksRecomputed,
     to_message,
 )
-from dspectral.watch.record import MAX_FITS, MAX_PASSES, FitHistory, Series
+from dspectral.watch.history import MAX_FITS, MAX_PASSES, FitHistory, Series
 
 
 def began(fit, run, number=1, **changes):
@@ -172,7 +172,7 @@ def test_the_law_is_that_of_projected_memory():
     records, _root, one = running(a_fit()[:2])
     assert one.memory_bound(2, with_blocks=True) is None
     heard(a_fit()[2:4], records=records)
-    bound = projected_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
+    bound = estimate_memory(summary_bytes=100, n_blocks=8, work_bytes=1000, fan_in=2, n_workers=2)
     assert one.memory_bound(2, with_blocks=True) == bound
     assert one.memory_bound(2, with_blocks=False) == bound - 2 * 1000
     sparse = heard([FitStarted("f", "F", "", 1), began("f", "r", n_bytes=None), merged("f", "r", 1, 9, 0.1)])

@@ -10,26 +10,24 @@ from scipy import sparse
 from dspectral import datasets
 from dspectral.datasets import (
     gaussian_rows,
-    labelled_counts,
+    labeled_counts,
     low_rank_counts,
-    sample_labelled_documents,
+    sample_labeled_documents,
     state_parameters,
 )
-from dspectral.datasets.counts import topic_parameters
-from dspectral.datasets.standard_library import LabelledDocuments
+from dspectral.datasets.counts import make_topic_parameters
+from dspectral.datasets.standard_library import LabeledDocuments
 from tests.schedulers import scheduled
 
-DOCUMENTS = LabelledDocuments([f"text number {i} here" for i in range(12)], list("aabbccaabbcc"), [])
+DOCUMENTS = LabeledDocuments([f"text number {i} here" for i in range(12)], list("aabbccaabbcc"), [])
 DRAW = {
     "anchor_sentences": lambda seed: datasets.anchor_sentences(20, block_sentences=9, seed=seed),
     "brown_model_sentences": lambda seed: datasets.brown_model_sentences(5, seed=seed),
     "gaussian_rows": lambda seed: datasets.gaussian_rows(6, 3, block_rows=4, seed=seed),
-    "labelled_counts": lambda seed: datasets.labelled_counts(
-        20, 12, 6, 3, noise=0.0, block_rows=9, seed=seed
-    ),
+    "labeled_counts": lambda seed: datasets.labeled_counts(20, 12, 6, 3, noise=0.0, block_rows=9, seed=seed),
     "low_rank_counts": lambda seed: datasets.low_rank_counts(6, 8, 2, block_rows=4, seed=seed),
     "refinement_sequences": lambda seed: datasets.refinement_sequences(20, block_sequences=9, seed=seed),
-    "sample_labelled_documents": lambda seed: datasets.sample_labelled_documents(5, seed=seed),
+    "sample_labeled_documents": lambda seed: datasets.sample_labeled_documents(5, seed=seed),
     "standard_library_intents": lambda seed: datasets.standard_library_intents(
         3, documents=DOCUMENTS, seed=seed
     ),
@@ -76,7 +74,7 @@ def test_a_seed_is_of_any_kind_and_drawn_once(name):
 
 
 def test_parts_that_belong_together_are_of_one_draw():
-    words, labels = DRAW["labelled_counts"](np.random.default_rng(0))
+    words, labels = DRAW["labeled_counts"](np.random.default_rng(0))
     states = [part.compute().argmax(axis=1) % 3 for part in (words, labels)]
     np.testing.assert_array_equal(*states)
 
@@ -117,7 +115,7 @@ def test_every_scheduler_draws_the_same_bits(scheduler):
 @pytest.mark.parametrize(("exponent", "noise"), [(0.0, 0.4), (1.0, 0.0), (1.3, 1.0)])
 def test_columns_are_as_frequent_as_the_true_parameters_say(exponent, noise):
     X = low_rank_counts(20_000, 40, 4, row_length=20, noise=noise, exponent=exponent, block_rows=5000, seed=1)
-    expected = topic_parameters(40, 4, noise=noise, exponent=exponent).expected_columns()
+    expected = make_topic_parameters(40, 4, noise=noise, exponent=exponent).expected_column_frequencies()
     counts = X.compute().sum(axis=0)
     assert abs(expected.sum() - 1) < 1e-12
     # Three topics in a row make neighbouring words alike: at most 20 times a Poisson number's variance.
@@ -136,7 +134,7 @@ def test_gaussian_rows_are_standard_normal(dtype):
 
 def test_words_and_labels_are_those_of_the_states():
     parameters = state_parameters(20, 8, 3, seed=1)
-    words, labels, same = sample_labelled_documents(40_000, parameters=parameters, n_labels_each=0.8, seed=2)
+    words, labels, same = sample_labeled_documents(40_000, parameters=parameters, n_labels_each=0.8, seed=2)
     assert same is parameters
     expected = parameters.words @ parameters.weights
     np.testing.assert_allclose(words.sum(axis=0) / words.sum(), expected, atol=0.01)
@@ -147,8 +145,8 @@ def test_words_and_labels_are_those_of_the_states():
 
 
 def test_blocks_do_not_depend_on_each_other_and_share_their_states():
-    words, labels = labelled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
-    again = labelled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
+    words, labels = labeled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
+    again = labeled_counts(900, 120, 40, 4, noise=0.0, block_rows=300, seed=3)
     for ours, theirs in zip((words, labels), again, strict=True):
         assert (ours.blocks[1].compute() != theirs.compute()[300:600]).nnz == 0
     for block in range(3):  # without noise a document's words and labels are of its state alone
@@ -169,13 +167,13 @@ def test_blocks_do_not_depend_on_each_other_and_share_their_states():
         ("low_rank_counts", {"block_rows": 0}, "block_rows.*0"),
         ("state_parameters", (3, 5, 4), "n_states.*4"),
         ("state_parameters", (3, 0, 2), "n_labels.*0"),
-        ("labelled_counts", (10, 8, 3, 4), "n_states.*4"),
-        ("labelled_counts", {"noise": 2.0}, "noise.*2.0"),
-        ("labelled_counts", {"labels_each": 0.5}, "0.5 labels"),
+        ("labeled_counts", (10, 8, 3, 4), "n_states.*4"),
+        ("labeled_counts", {"noise": 2.0}, "noise.*2.0"),
+        ("labeled_counts", {"labels_each": 0.5}, "0.5 labels"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(name, arguments, message):
-    sizes = {"labelled_counts": (10, 8, 8, 4)}.get(name, (10, 60, 3))
+    sizes = {"labeled_counts": (10, 8, 8, 4)}.get(name, (10, 60, 3))
     given = (arguments, {}) if isinstance(arguments, tuple) else (sizes, arguments)
     with pytest.raises(ValueError, match=message):
         getattr(datasets, name)(*given[0], **given[1])

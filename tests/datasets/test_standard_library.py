@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dspectral.datasets import standard_library_documents, standard_library_intents
-from dspectral.datasets.standard_library import LabelledDocuments
+from dspectral.datasets.standard_library import LabeledDocuments
 
 MODULE = '''#!/usr/bin/env python3
 """A module that measures   the
@@ -68,7 +68,7 @@ def documents():
 
 def test_no_text_stands_twice_in_a_task_nor_is_one_lost(documents):
     intents = standard_library_intents(6, seed=4, documents=documents)
-    everything = intents.train_texts + intents.test_texts + intents.unlabelled_texts
+    everything = intents.train_texts + intents.test_texts + intents.unlabeled_texts
     assert len({text.casefold() for text in everything}) == len(everything)
     assert {text.casefold() for text in everything} == {text.casefold() for text in documents.texts}
 
@@ -89,15 +89,15 @@ def test_a_task_has_the_most_frequent_labels_on_both_sides(documents):
 def test_a_text_of_two_labels_is_unlabelled():
     texts = ["both", "Both", "a1", "a2", "b1", "b2"]
     intents = standard_library_intents(
-        2, test_share=0.9, documents=LabelledDocuments(texts, list("abaabb"), [])
+        2, test_share=0.9, documents=LabeledDocuments(texts, list("abaabb"), [])
     )
-    assert intents.unlabelled_texts == ["both"]
+    assert intents.unlabeled_texts == ["both"]
     assert sorted(intents.train_labels) == sorted(intents.test_labels) == ["a", "b"]
 
 
 @pytest.mark.parametrize("n_labels", [1, 3])
 def test_too_few_or_too_many_labels_are_refused(n_labels):
-    documents = LabelledDocuments(["a1", "a2", "b1", "b2", "c1"], list("aabbc"), [])
+    documents = LabeledDocuments(["a1", "a2", "b1", "b2", "c1"], list("aabbc"), [])
     with pytest.raises(ValueError, match=f"n_labels.*{n_labels}"):
         standard_library_intents(n_labels, documents=documents)
 

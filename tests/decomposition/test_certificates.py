@@ -114,7 +114,7 @@ def contained(rows, container, folder, step):
                     if container == "h5ad"
                     else write_counts(whole, url, block_rows=step, signed=True)
                 )
-                read = np.asarray(engine.lazy_rows(opened).compute().toarray())
+                read = np.asarray(engine.as_dask_rows(opened).compute().toarray())
             except ValueError:
                 return rows, rows  # out of the range of a store, or integers that a file's blocks do not hold
         return (opened, read) if np.isfinite(read).all() else (rows, rows)

@@ -48,7 +48,9 @@ def test_certificate_is_between_true_error_and_theory_for_any_matrix_cut_and_tre
     shrink, center = data.draw(st.sampled_from(["full", "median"])), data.draw(st.booleans())
     as_csr = data.draw(st.booleans())
     blocks = split(sparse.csr_array(X) if as_csr else X, borders)
-    parts = [FrequentDirections.of(block, size=size, shrink=shrink, center=center) for block in blocks]
+    parts = [
+        FrequentDirections.from_block(block, size=size, shrink=shrink, center=center) for block in blocks
+    ]
     assert_bounds_hold(X, merged(parts, fan_in), center)
 
 
@@ -69,7 +71,7 @@ def test_large_sparse_blocks_go_through_the_iteration_and_keep_all_bounds(
     seen, original = [], getattr(module, name)
     monkeypatch.setattr(module, name, lambda *a, **k: seen.append(1) or original(*a, **k))
     borders = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
-    summary = merged([FrequentDirections.of(b, size=20, center=center) for b in split(X, borders)], 2)
+    summary = merged([FrequentDirections.from_block(b, size=20, center=center) for b in split(X, borders)], 2)
     assert len(seen) == n_blocks
     assert_bounds_hold(X, summary, center)
     assert summary.error <= 4 * difference(X, summary, center)[0][-1]
@@ -130,14 +132,14 @@ def test_spectrum_that_the_iteration_cannot_resolve_falls_back_to_exact_pieces(m
     monkeypatch.setattr(frequent_directions, "sketch_large_sparse", lambda *_, **__: useless)
     X = zipf_counts(200, 120, 10)
     for center in (False, True):
-        assert_bounds_hold(X, FrequentDirections.of(X, size=10, center=center), center)
+        assert_bounds_hold(X, FrequentDirections.from_block(X, size=10, center=center), center)
 
 
 def test_sparse_block_is_never_made_dense():
     X = sparse.random_array((20_000, 100_000), density=1e-4, format="csr", rng=0, dtype=np.float32)
-    FrequentDirections.of(sparse.csr_array(X[:1500]), size=10)  # compiled
+    FrequentDirections.from_block(sparse.csr_array(X[:1500]), size=10)  # compiled
     tracemalloc.start()
-    FrequentDirections.of(sparse.csr_array(X), size=10)
+    FrequentDirections.from_block(sparse.csr_array(X), size=10)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20_000 * 100_000 * 4 / 50
@@ -145,11 +147,11 @@ def test_sparse_block_is_never_made_dense():
 
 def test_bad_sizes_and_entries_are_named():
     with pytest.raises(ValueError, match=r"sketch.*3 row"):
-        FrequentDirections.of(np.eye(3), size=3, shrink="median")
+        FrequentDirections.from_block(np.eye(3), size=3, shrink="median")
     with pytest.raises(ValueError, match=r"shrink.*'half'"):
-        FrequentDirections.of(np.eye(3), size=3, shrink="half")
+        FrequentDirections.from_block(np.eye(3), size=3, shrink="half")
     X = np.ones((4, 3))
     X[2, 1] = np.nan
     for rows in (X, sparse.csr_array(X)):
         with pytest.raises(ValueError, match=r"row 2, column 1.*nan"):
-            FrequentDirections.of(rows, size=2)
+            FrequentDirections.from_block(rows, size=2)

@@ -41,7 +41,7 @@ def kept_in(kind, X, folder):
         "sparse dask": lambda: da.from_array(X, chunks=(50, -1)).map_blocks(sparse.csr_array),
         "store": lambda: write_counts(X, path, block_rows=50, signed=True),
         "sparse h5ad": lambda: open_store(path),
-        "backed h5ad": lambda: dspectral.engine.dense_rows(anndata.read_h5ad(path, backed="r").X),
+        "backed h5ad": lambda: dspectral.engine.wrap_disk_array(anndata.read_h5ad(path, backed="r").X),
     }[kind]()
 
 
@@ -145,14 +145,14 @@ def test_equal_rows_explain_nothing(kind, solver):
 def test_blocks_are_multiplied_about_their_means_and_merged():
     X, Z = 1e7 + RNG.standard_normal((30, 6)), RNG.standard_normal((6, 2))
     A = X - X.mean(axis=0)
-    parts = [GramProduct.of(rows, factor=Z, center=True) for rows in (X[:10], X[10:], X[:0])]
+    parts = [GramProduct.from_block(rows, factor=Z, center=True) for rows in (X[:10], X[10:], X[:0])]
     found = parts[0].merge(*parts[1:])
     np.testing.assert_allclose(found.product, A.T @ A @ Z, rtol=1e-6)
     np.testing.assert_allclose(found.energy, np.square(A).sum(), rtol=1e-8)
-    np.testing.assert_allclose(found.about_origin().product, X.T @ X @ Z, rtol=1e-12)
-    few = GramProduct.of(sparse.csr_array(np.eye(6)), factor=Z, center=True)
+    np.testing.assert_allclose(found.undo_centering().product, X.T @ X @ Z, rtol=1e-12)
+    few = GramProduct.from_block(sparse.csr_array(np.eye(6)), factor=Z, center=True)
     np.testing.assert_allclose(found.merge(few).product, X.T @ X @ Z + Z, rtol=1e-12)
-    moments = [Moments.of(rows, center=True) for rows in (X[:10], X[10:])]
+    moments = [Moments.from_block(rows, center=True) for rows in (X[:10], X[10:])]
     np.testing.assert_allclose(moments[0].merge(moments[1]).gram, A.T @ A, atol=1e-5)
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.decomposition.block_sketches import sketch_large_sparse
 from dspectral.decomposition.frequent_directions import FrequentDirections
-from dspectral.linalg.block_sums import total_of
+from dspectral.linalg.block_sums import sum_rows
 
 
 def exactly(values):
@@ -35,7 +35,7 @@ def equal_rows(value, n, dtype):
 
 def test_a_direction_that_is_dropped_as_rounding_is_in_the_certificate():
     rows = np.diag([1.0, 1e-4]).astype(np.float32)
-    found = FrequentDirections.of(rows, size=2)
+    found = FrequentDirections.from_block(rows, size=2)
     assert len(found.sketch) == 1
     assert 0 < energy(rows) - energy(found.sketch) <= found.error
 
@@ -47,7 +47,7 @@ def test_sums_that_are_rounded_to_one_side_again_and_again_are_in_the_certificat
         column, truth = equal_rows(value, n, np.float64)
         # Of eight columns, for sums entry by entry: blocks that are filled go through BLAS, which sums by parts.
         rows = sparse.csr_array((column.data, column.indices, column.indptr), shape=(n, 8))
-        found = FrequentDirections.of(rows, size=2)
+        found = FrequentDirections.from_block(rows, size=2)
         lost.append((truth - energy(found.sketch)) / truth)
         assert truth - energy(found.sketch) <= found.error
     # More than the rounding of the decomposition, and than what sums rounded to either side would have lost.
@@ -95,7 +95,7 @@ def test_means_taken_off_a_block_are_in_its_certificate():
     gaps = []
     for seed in range(5):
         column = 1e3 + np.random.default_rng(seed).integers(1, 9, (60, 1)) / 3
-        found = FrequentDirections.of(sparse.csr_array(column), size=3, center=True)
+        found = FrequentDirections.from_block(sparse.csr_array(column), size=3, center=True)
         gaps.append((energy(column, center=True) - energy(found.sketch), found.error))
         assert gaps[-1][0] <= found.error
     assert max(gap for gap, _ in gaps) > 0
@@ -104,7 +104,7 @@ def test_means_taken_off_a_block_are_in_its_certificate():
 def test_the_scatter_of_means_is_rounded_to_the_precision_of_the_sketch_and_says_so():
     # Blocks of equal rows have no scatter of their own: all of the sketch is that of their means.
     blocks = [np.full((n, 1), value, dtype=np.float32) for n, value in ((6, 1.0), (5, 3.0))]
-    parts = [FrequentDirections.of(block, size=4, center=True) for block in blocks]
+    parts = [FrequentDirections.from_block(block, size=4, center=True) for block in blocks]
     found = parts[0].merge(parts[1])
     gap = energy(np.concatenate(blocks), center=True) - energy(found.sketch)
     assert 0 < gap <= found.error
@@ -116,7 +116,7 @@ def test_the_scatter_of_means_carries_the_rounding_of_their_sums():
         blocks = [np.full((n, 1), 1e3 + value * i) for i, n in enumerate((1000, 700))]
         parts = [
             FrequentDirections(
-                np.zeros((0, 1)), 4, "full", len(b), total_of(sparse.csr_array(b)), True, 0.0, 0.0
+                np.zeros((0, 1)), 4, "full", len(b), sum_rows(sparse.csr_array(b)), True, 0.0, 0.0
             )
             for b in blocks
         ]

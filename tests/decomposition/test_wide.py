@@ -16,11 +16,11 @@ from dspectral import SketchedPCA, TruncatedSVD
 from dspectral.datasets import low_rank_counts
 from dspectral.decomposition import spectrum
 from dspectral.decomposition.moments import GramProduct
-from dspectral.decomposition.spectrum import Plan, krylov_spectrum
-from dspectral.engine import column_groups
+from dspectral.decomposition.spectrum import SVDOptions, krylov_spectrum
+from dspectral.engine import count_column_groups
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import ENDS_AT, LIBRARIES, SPILL_SHARE
-from dspectral.linalg.panels import is_in_file, panels, release_rows, tall_array, tall_zeros_like
+from dspectral.linalg.panels import is_in_file, iter_panels, release_rows, tall_array, tall_zeros_like
 from tests.temporary import nothing_left
 
 D = 50_000
@@ -47,9 +47,9 @@ def test_a_column_of_a_product_of_sparse_rows_has_the_same_bits_in_any_group(
     A = sparse.random_array((300, 700), density=0.02, rng=random, format="csr").astype(np.float32)
     Z = tall_array(700, 79, np.float64 if double else np.float32, in_file=in_file)
     Z[:] = random.standard_normal(Z.shape)
-    whole = GramProduct.of(A, factor=np.array(Z))
+    whole = GramProduct.from_block(A, factor=np.array(Z))
     part, n_groups = spectrum.multiply_by_column_groups(
-        lambda factor: GramProduct.of(A, factor=factor), Z, n_at_once
+        lambda factor: GramProduct.from_block(A, factor=factor), Z, n_at_once
     )
     assert n_groups == math.ceil(79 / n_at_once)
     assert is_in_file(part.product) == in_file
@@ -83,16 +83,16 @@ def test_a_fit_has_the_same_bits_within_any_limit_and_keeps_the_law_of_its_memor
 def test_a_worker_gets_as_few_groups_as_its_memory_admits(rows):
     def n_groups(limit, n_workers=1):
         with override_context(memory=ProcessMemory(n_workers, 1, limit, 0)):
-            return column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32)
+            return count_column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32)
 
     # Four blocks a worker: two products wait, one is made, two are for a merge; and two copies of the factor.
-    bytes_of = {w: (7 * w + 10) * COLUMN + 50 * 4 * w for w in (78, 39, 26, 1)}
+    get_nbytes = {w: (7 * w + 10) * COLUMN + 50 * 4 * w for w in (78, 39, 26, 1)}
     for n, w in ((1, 78), (2, 39), (3, 26), (78, 1)):
-        assert n_groups(bytes_of[w] / SPILL_SHARE + 1) == n
-    assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5) == 3
-    assert n_groups(bytes_of[39] / SPILL_SHARE - 1e5, n_workers=2) == 2  # fewer levels of the tree wait
+        assert n_groups(get_nbytes[w] / SPILL_SHARE + 1) == n
+    assert n_groups(get_nbytes[39] / SPILL_SHARE - 1e5) == 3
+    assert n_groups(get_nbytes[39] / SPILL_SHARE - 1e5, n_workers=2) == 2  # fewer levels of the tree wait
     with override_context(memory=ProcessMemory(2, 1, 0, 0)):  # nothing limits the workers
-        assert column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 1
+        assert count_column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 1
 
 
 def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows):
@@ -101,7 +101,7 @@ def test_few_columns_below_spilling_are_not_taken_at_many_times_the_passes(rows)
     limit = (room[39] - room[1]) / (ENDS_AT - SPILL_SHARE)
     taken = SPILL_SHARE * limit - room[1]
     with override_context(memory=ProcessMemory(1, 1, limit, taken)):
-        assert column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 2
+        assert count_column_groups(rows, spectrum.product_summarizer, (D, 78), np.float32) == 2
 
 
 def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
@@ -142,7 +142,7 @@ def test_the_file_of_a_basis_has_no_name_and_is_gone_after_an_error(tmp_path, mo
 
     monkeypatch.setattr(spectrum, "tall_array", seen)
     with nothing_left(tmp_path), limited(1000), pytest.raises(RuntimeError, match="no product"):
-        krylov_spectrum(fails, D, Plan(8, n_passes=3), "krylov", n_groups=2)
+        krylov_spectrum(fails, D, SVDOptions(8, n_passes=3), "krylov", n_groups=2)
     monkeypatch.setattr("os.posix_fallocate", _full, raising=False)
     with pytest.raises(OSError, match=r"1 MB.*TMPDIR"):
         tall_array(1000, 250, np.float32, in_file=True)
@@ -155,7 +155,7 @@ def _full(*_):
 def test_rows_that_were_let_go_are_still_there():
     tall = tall_array(20_000, 3, np.float32, in_file=True)
     assert not tall.any()
-    for panel in panels(len(tall), tall):
+    for panel in iter_panels(len(tall), tall):
         tall[panel] = np.arange(panel.start, panel.stop)[:, None]
     release_rows(tall, slice(0, len(tall)))
     np.testing.assert_array_equal(tall[:, 1], np.arange(20_000))

@@ -81,7 +81,7 @@ class Order(tuple):
     __slots__ = ()
 
     @classmethod
-    def of(cls, rows):
+    def from_block(cls, rows):
         return cls([int(rows[0, 0])])
 
     def merge(self, *others):

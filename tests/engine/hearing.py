@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from tests.strategies import zipf_counts
 
@@ -15,7 +15,7 @@ def counts(n_blocks=N_BLOCKS, seed=0):
 
 def result_and_heard(work):
     heard = []
-    with listening(heard.append):
+    with event_listener(heard.append):
         return work(), heard
 
 

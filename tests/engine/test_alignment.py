@@ -9,7 +9,7 @@ from dspectral.decomposition.moments import Moments
 from dspectral.engine.around.retries import run_single_threaded
 from dspectral.engine.blocks import call_on_blocks
 from dspectral.engine.graph import SharedFunction, merge_on_level
-from dspectral.linalg.blas import aligned
+from dspectral.linalg.blas import copy_unaligned
 
 
 def off(array):
@@ -55,8 +55,8 @@ def of_all_kinds(array):
 def test_whatever_holds_arrays_is_the_same_with_aligned_ones(number):
     fine = of_all_kinds(np.arange(4.0))[number]
     received = of_all_kinds(off(np.arange(4.0)))[number]
-    found = aligned(received)
-    assert aligned(fine) is fine
+    found = copy_unaligned(received)
+    assert copy_unaligned(fine) is fine
     assert type(found) is type(fine)
     assert all(part.flags.aligned for part in parts_of(found))
     assert [part.tolist() for part in parts_of(found)] == [part.tolist() for part in parts_of(fine)]
@@ -70,12 +70,12 @@ def test_many_words_and_numbers_are_not_looked_through():
             raise AssertionError
 
     words = Words(["one"] * 200)
-    assert aligned((words, dict.fromkeys(map(str, range(200)), 1)))[0] is words
+    assert copy_unaligned((words, dict.fromkeys(map(str, range(200)), 1)))[0] is words
 
 
 def test_what_was_received_has_the_bits_of_what_was_not():
     block = np.random.default_rng(0).standard_normal((3000, 7)).astype(np.float32)
-    summary = Moments.of(block)
+    summary = Moments.from_block(block)
     received = Moments(*(off(one) if isinstance(one, np.ndarray) else one for one in summary))
     assert (
         merge_on_level(1, received, summary).gram.tobytes()
@@ -99,6 +99,6 @@ def test_a_block_of_a_task_has_the_bits_of_one_that_was_not_sent():
     assert call_on_blocks(
         SharedFunction(None, lambda rows: rows.flags.aligned), 0, ((30, 10, "<f8"),), (), off(block)
     )
-    of = SharedFunction(None, Moments.of)
+    of = SharedFunction(None, Moments.from_block)
     here, sent = (call_on_blocks(of, 0, ((30, 10, "<f8"),), (), rows).gram for rows in (block, off(block)))
     assert here.tobytes() == sent.tobytes()

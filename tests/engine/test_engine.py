@@ -15,12 +15,12 @@ from scipy import sparse
 
 import dspectral
 from dspectral import MomentMultiLabelClassifier, SketchedPCA, TruncatedSVD, summarize, write_counts
-from dspectral.datasets import sample_labelled_documents
+from dspectral.datasets import sample_labeled_documents
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.engine import (
     Blocks,
+    as_dask_rows,
     blocks,
-    lazy_rows,
     map_rows,
     run,
     run_tasks,
@@ -100,7 +100,7 @@ def test_blocks_that_a_cluster_holds_already_are_taken_from_there(expected):
 def test_rows_in_memory_stay_out_of_the_cluster_and_give_the_same_bits_as_the_same_blocks(monkeypatch):
     rows = sparse.csr_array(sparse.vstack([rows_of(0), rows_of(1)]))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", rows.nnz * (4 + rows.indices.itemsize) - 1)
-    assert lazy_rows(rows).chunks[0] == (BLOCK_ROWS, BLOCK_ROWS)
+    assert as_dask_rows(rows).chunks[0] == (BLOCK_ROWS, BLOCK_ROWS)
     for estimator in ESTIMATORS.values():
         alone = bits(estimator.fit(lazy(rows_of, SIZES[:2])))
         assert bits(estimator.fit(rows)) == alone
@@ -152,7 +152,7 @@ def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     monkeypatch.setattr(run, "add_retries", noted)
     X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300, np.float64)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
-    summarize(mapped, of=partial(GramProduct.of, factor=np.ones((300, 50))))
+    summarize(mapped, of=partial(GramProduct.from_block, factor=np.ones((300, 50))))
     for tasks, n_functions, n_merges in zip(graphs, (1, 2), (0, 7), strict=True):
         large = [key for key, node in tasks.items() if len(cloudpickle.dumps(node)) > 100_000]
         assert len(large) == n_functions == len(tasks) - 8 - n_merges
@@ -165,7 +165,7 @@ def product(rows, *, factor):
 def test_two_streams_arrive_block_by_block_together():
     def of(left, right):
         assert sparse.issparse(left)
-        return Moments.of(np.hstack([left.toarray(), right]))
+        return Moments.from_block(np.hstack([left.toarray(), right]))
 
     left, right = lazy(rows_of, SIZES[:2]), da.ones((2 * BLOCK_ROWS, 3), chunks=(BLOCK_ROWS, 3))
     found = summarize(left, right, of=of)
@@ -187,7 +187,7 @@ def test_the_task_group_is_the_name_given():
 
 
 def moments_of_numbers(numbers):
-    return Moments.of(np.asarray(numbers, dtype=float).reshape(-1, 1))
+    return Moments.from_block(np.asarray(numbers, dtype=float).reshape(-1, 1))
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
@@ -204,7 +204,7 @@ def test_blocks_of_anything_are_read_and_summarised_by_one_task_each(scheduler):
 def test_blocks_may_ride_beside_rows():
     X = np.arange(6.0).reshape(3, 2)
     summary = summarize(
-        Blocks(float, ["2"], in_memory=True), X[:1], of=lambda scale, rows: Moments.of(scale * rows)
+        Blocks(float, ["2"], in_memory=True), X[:1], of=lambda scale, rows: Moments.from_block(scale * rows)
     )
     assert summary.gram.tolist() == [[0.0, 0.0], [0.0, 4.0]]
     with pytest.raises(ValueError, match="no block"):
@@ -213,7 +213,7 @@ def test_blocks_may_ride_beside_rows():
 
 def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(monkeypatch):
     """Of the engine there are four; the estimator and its step are the others."""
-    stacks, package, of = [], str(Path(dspectral.__file__).parent), FirstMoments.of
+    stacks, package, of = [], str(Path(dspectral.__file__).parent), FirstMoments.from_block
 
     def stops(_kind, *arguments, **keywords):
         stacks.append(
@@ -222,7 +222,7 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(mon
         return of(*arguments, **keywords)
 
     monkeypatch.setattr(FirstMoments, "of", classmethod(stops))
-    words, labels, _ = sample_labelled_documents(400, n_words=60, n_labels=12, n_states=3, seed=0)
+    words, labels, _ = sample_labeled_documents(400, n_words=60, n_labels=12, n_states=3, seed=0)
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):
         MomentMultiLabelClassifier(3).fit(rows, labels)

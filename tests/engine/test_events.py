@@ -13,7 +13,7 @@ from dask.callbacks import Callback
 from distributed import Client
 
 import dspectral
-from dspectral.engine import emits_events, expect_passes, listening, numbered, run_tasks
+from dspectral.engine import count_as_pass, event_listener, expect_passes, run_tasks, tracked_fit
 from dspectral.engine import summarize as summarize_blocks
 from dspectral.engine.around import events
 from dspectral.engine.around.context import current_context, fit_context
@@ -110,7 +110,7 @@ def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monke
 
 def test_a_fit_within_a_fit_names_its_parent():
     texts = ["play some jazz", "book a flight", "play loud music", "book a cheap flight"] * 4
-    model = dspectral.IntentClassifier(dspectral.SentenceRepresentation(2, min_document_frequency=1))
+    model = dspectral.IntentClassifier(dspectral.SentenceRepresentation(2, min_df=1))
     heard = heard_of(lambda: model.fit(texts, ["music", "travel"] * 8))
     outer, inner, *_ = of_kind(heard, events.FitStarted)
     assert (outer.name, inner.name, inner.parent) == ("IntentClassifier", "SentenceRepresentation", outer.fit)
@@ -153,10 +153,14 @@ def boom(_block):
 def test_an_error_ends_pass_and_fit_and_is_named_and_callbacks_of_dask_are_called_too():
     heard, keys = [], []
     callback = Callback(posttask=lambda key, *_: keys.append(key))
-    with callback, listening(heard.append):
+    with callback, event_listener(heard.append):
         sketch(da.from_array(np.diag([4.0, 3.0, 2.0, 1.0]), chunks=(1, 4)))
     assert len(keys) >= 7
-    with listening(heard.append), pytest.raises(ValueError, match="boom"), fit_context("Own", n_passes=1):
+    with (
+        event_listener(heard.append),
+        pytest.raises(ValueError, match="boom"),
+        fit_context("Own", n_passes=1),
+    ):
         summarize_blocks(np.ones((4, 3)), of=boom, name="own")
     ended = of_kind(heard, events.PassEnded, events.FitEnded)
     assert [event.error for event in ended] == ["", "", "ValueError", "ValueError"]
@@ -168,13 +172,13 @@ def test_fits_in_two_threads_are_not_mixed_up(rows):
     barrier = threading.Barrier(2)
 
     def work(name):
-        with listening(heard[name].append):
+        with event_listener(heard[name].append):
             barrier.wait()
             for _ in range(5):
                 sketch(rows)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in heard]
-    with listening(everything.append, everywhere=True):
+    with event_listener(everything.append, everywhere=True):
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -209,7 +213,7 @@ def test_a_listener_that_fails_is_logged_and_stops_no_fit(rows, caplog):
     def fail(event):
         raise OSError("no more room")
 
-    with listening(fail):
+    with event_listener(fail):
         model = sketch(rows)
     assert model.n_passes_ == 1
     assert "FitStarted" in caplog.text
@@ -274,10 +278,10 @@ def test_what_is_said_first_of_the_number_of_passes_holds():
 
 
 def test_a_list_of_tasks_is_a_pass_only_where_that_is_said():
-    @emits_events
+    @tracked_fit
     def build():
         run_tasks(len, ["a"], name="aside")
-        with numbered(is_pass=True):
+        with count_as_pass(is_pass=True):
             run_tasks(len, ["a"], name="read")
 
     heard = heard_of(build)

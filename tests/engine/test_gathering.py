@@ -17,7 +17,7 @@ from dspectral import TruncatedSVD, build_store, open_store, write_counts
 from dspectral.datasets import low_rank_counts
 from dspectral.engine import run_tasks
 from dspectral.engine.around import cluster as machines
-from dspectral.engine.around.retries import not_seen
+from dspectral.engine.around.retries import missing_on_worker_error
 from tests.schedulers import forked_workers
 
 
@@ -144,4 +144,4 @@ def test_what_a_worker_does_not_see_is_named_with_the_worker_and_not_called_dama
 
 
 def test_without_a_cluster_the_process_is_named():
-    assert f"process {os.getpid()} " in str(not_seen("x"))
+    assert f"process {os.getpid()} " in str(missing_on_worker_error("x"))

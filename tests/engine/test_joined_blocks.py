@@ -13,7 +13,7 @@ from scipy import sparse
 from dspectral import TruncatedSVD, keep, open_store, summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
-from dspectral.engine import listening, map_rows
+from dspectral.engine import event_listener, map_rows
 from dspectral.engine.around import checkpoints as keeping
 from dspectral.engine.around.context import ProcessMemory
 from dspectral.engine.around.events import PassStarted
@@ -21,13 +21,13 @@ from dspectral.engine.around.memory import estimate_pass_memory, group_blocks
 from dspectral.engine.blocks import (
     BLOCK_BYTES,
     MAX_GROUPED_BLOCKS,
-    bytes_said,
+    get_block_nbytes,
     group_blocks_by_size,
-    say_bytes,
+    set_block_nbytes,
 )
 
 N_COLUMNS, BLOCK_ROWS = 1500, 300
-SKETCH = partial(FrequentDirections.of, size=20, seed=1)
+SKETCH = partial(FrequentDirections.from_block, size=20, seed=1)
 
 
 def counts(n_blocks, seed=0):
@@ -44,13 +44,13 @@ def store(tmp_path):
 
 def started(call):
     heard = []
-    with listening(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
+    with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         found = call()
     return found, heard
 
 
 def sized(sizes):
-    return say_bytes(da.ones((len(sizes), 2), chunks=(1, 2)), sizes)
+    return set_block_nbytes(da.ones((len(sizes), 2), chunks=(1, 2)), sizes)
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=60), st.integers(0, 300), st.integers(1, 20))
@@ -94,16 +94,16 @@ def test_a_setting_that_is_no_size_is_refused():
 
 def test_stores_say_what_their_blocks_hold_and_so_do_weighted_rows_but_no_slice(store):
     first = store.counts.blocks[0].compute()
-    assert bytes_said(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
-    assert bytes_said(store.tfidf()) == bytes_said(store.counts)
-    assert bytes_said(store.counts[:400]) is None
+    assert get_block_nbytes(store.counts)[0] == first.data.nbytes + first.indices.nbytes + first.indptr.nbytes
+    assert get_block_nbytes(store.tfidf()) == get_block_nbytes(store.counts)
+    assert get_block_nbytes(store.counts[:400]) is None
 
 
 @pytest.mark.parametrize(
-    "of", [SKETCH, partial(GramProduct.of, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
+    "of", [SKETCH, partial(GramProduct.from_block, factor=np.ones((N_COLUMNS, 8), dtype=np.float32))]
 )
 def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
-    spans = group_blocks_by_size([store.counts], 96_000 if of.func == GramProduct.of else 264_000)
+    spans = group_blocks_by_size([store.counts], 96_000 if of.func == GramProduct.from_block else 264_000)
     assert 1 < len(spans) < 10
     matrix, ends = counts(10), [BLOCK_ROWS * span.stop for span in spans]
     large = write_counts(
@@ -157,7 +157,7 @@ def test_a_block_of_another_shape_than_said_is_named(store):
 def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
     class Picky(FrequentDirections):
         @classmethod
-        def of(cls, rows, **settings):
+        def from_values(cls, rows, **settings):
             if rows.shape[0] > BLOCK_ROWS:
                 raise ValueError("too many rows")
             return super().of(rows, **settings)
@@ -166,7 +166,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
         dask.config.set(scheduler="sync"),
         pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9)"),
     ):
-        summarize(store, of=partial(Picky.of, size=20))
+        summarize(store, of=partial(Picky.from_values, size=20))
 
 
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
@@ -188,7 +188,7 @@ def test_joined_blocks_count_in_what_a_pass_needs(store):
     silent.dask.layers[silent.name].collection_annotations = None
     spans = group_blocks_by_size([store.counts], 264_000)
     assert len(spans) == 2
-    largest = max(sum(bytes_said(store.counts)[i] for i in span) for span in spans)
+    largest = max(sum(get_block_nbytes(store.counts)[i] for i in span) for span in spans)
     # Two workers have five blocks each, whose tree has three levels; or a run each, whose tree has none.
     waiting = 3 * (20 * 4 + 8) * N_COLUMNS
     joined, alone = (

@@ -25,13 +25,13 @@ from dspectral import (
     TfidfWeighting,
     TruncatedSVD,
     build_store,
-    forget,
+    clear_checkpoints,
     keep,
     summarize,
     write_counts,
 )
 from dspectral.decomposition.moments import GramProduct, Moments
-from dspectral.engine import listening, run
+from dspectral.engine import event_listener, run
 from dspectral.engine.around import checkpoints as keeping
 from dspectral.engine.around.checkpoints import CheckpointFolder, UnknownContentError, digest
 from dspectral.engine.around.events import BlocksDone, PassStarted
@@ -84,7 +84,7 @@ def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, p
     again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, keep=folder))
     assert bits(again) == expected
     assert all(n_blocks == n_kept == N_BLOCKS for n_blocks, n_kept in passes)
-    assert forget(folder).n_parts >= len(passes)
+    assert clear_checkpoints(folder).n_parts >= len(passes)
 
 
 @pytest.mark.parametrize("fan_in", [2, 3])
@@ -92,7 +92,7 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
     for n_appended in (1, 2, 4):  # onto complete and incomplete subtrees
         shutil.copytree(store.where.url, tmp_path / f"grown-{n_appended}")
     with dask.config.set({"dspectral.fan-in": fan_in}):
-        fit = partial(summarize, of=Moments.of)
+        fit = partial(summarize, of=Moments.from_block)
         fit(store, keep=tmp_path / "kept")
         for n_appended in (1, 2, 4):
             url = str(tmp_path / f"grown-{n_appended}")
@@ -181,14 +181,14 @@ def unknown(kind, tmp_path):
     """Rows, and what summarizes them, of which one has no known content."""
     ones = da.ones((4, 2), chunks=(2, 2))
     if kind == "function":
-        return ones.map_blocks(lambda block: block + 1, dtype=float), Moments.of
+        return ones.map_blocks(lambda block: block + 1, dtype=float), Moments.from_block
     if kind == "summary":
-        return ones, lambda block, **_more: Moments.of(block)
+        return ones, lambda block, **_more: Moments.from_block(block)
     if kind == "impure":
-        return da.from_delayed(dask.delayed(np.load)("rows.npy"), (4, 2), float), Moments.of
+        return da.from_delayed(dask.delayed(np.load)("rows.npy"), (4, 2), float), Moments.from_block
     np.save(tmp_path / "rows.npy", np.ones((4, 2)))
     rows = da.from_array(np.load(tmp_path / "rows.npy", mmap_mode="r"), chunks=(2, 2), asarray=False)
-    return rows.map_blocks(np.load, dtype=float), Moments.of
+    return rows.map_blocks(np.load, dtype=float), Moments.from_block
 
 
 @pytest.mark.parametrize("kind", ["function", "file", "summary", "impure"])
@@ -225,11 +225,11 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
 
 
 def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
-    summarize(store, of=Moments.of, keep=tmp_path / "kept")
+    summarize(store, of=Moments.from_block, keep=tmp_path / "kept")
     grown = write_counts(counts(2, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
     heard = []
-    with listening(heard.append):
-        summarize(grown, of=Moments.of, keep=tmp_path / "kept")
+    with event_listener(heard.append):
+        summarize(grown, of=Moments.from_block, keep=tmp_path / "kept")
     began = next(event for event in heard if isinstance(event, PassStarted))
     done = [event for event in heard if isinstance(event, BlocksDone)]
     # Six blocks are two subtrees, of four and of two: their five merges but the one that joined both are found.
@@ -256,13 +256,13 @@ def test_forget_removes_partials_and_nothing_else(store, tmp_path):
     partials(folder)[0].with_name(f"{'0' * 32}.npz.{'1' * 32}.tmp").write_bytes(b"half")
     (folder / "letter.npz").write_text("mine")
     assert len(sizes) >= 3  # the last of each pass, and what took long enough to be worth the time
-    assert forget(folder) == (len(sizes), sum(sizes) + 4)
+    assert clear_checkpoints(folder) == (len(sizes), sum(sizes) + 4)
     assert [path.name for path in folder.iterdir()] == ["letter.npz"]
-    assert forget(folder) == (0, 0)
+    assert clear_checkpoints(folder) == (0, 0)
 
 
 SUMMARY = (
-    Moments.of(np.arange(12.0).reshape(4, 3)),
+    Moments.from_block(np.arange(12.0).reshape(4, 3)),
     [None, True, -3, 1 << 80, float("nan"), -0.0, "é", np.float32(2.5), np.array(7, dtype="<i2")],
     {1: np.asfortranarray(np.arange(6.0).reshape(2, 3)), "x": np.zeros((0, 4), dtype=np.int32)},
     sparse.csr_array(([1.0, 2.0], ([0, 2], [1, 1])), shape=(3, 5)),
@@ -275,11 +275,11 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     product = np.ones((N_COLUMNS, 2))
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
-            of = partial(GramProduct.of, factor=product.copy())
+            of = partial(GramProduct.from_block, factor=product.copy())
             _, [(n_blocks, found)] = kept_of(partial(summarize, rows, of=of, keep=tmp_path))
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert kept_of(lambda: summarize(X, of=Moments.of, keep=tmp_path))[1][0][1] == 0
+    assert kept_of(lambda: summarize(X, of=Moments.from_block, keep=tmp_path))[1][0][1] == 0
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):
@@ -326,7 +326,7 @@ def test_equal_contents_have_equal_digests_and_others_have_others():
     big = np.arange(1 << 18, dtype=float)
     square = np.arange(4.0).reshape(2, 2)
     things = [1, 1.0, True, "1", b"1", None, (1,), [1], {"a": 1}, {1, 2}, np.float64(1), np.array([1.0])]
-    things += [slice(1), np.dtype("f8"), Moments.of, partial(GramProduct.of, factor=big[:4])]
+    things += [slice(1), np.dtype("f8"), Moments.from_block, partial(GramProduct.from_block, factor=big[:4])]
     things += [big, big.astype(np.float32), big.reshape(2, -1), big.reshape(2, -1).T, big + 1]
     things += [square, square.T, np.array(["a-b", "c"], dtype=object), np.array(["a", "b-c"], dtype=object)]
     things += [sparse.csr_array(np.eye(2)), sparse.csc_array(np.eye(2)), np.random.SeedSequence(3)]

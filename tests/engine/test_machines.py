@@ -97,7 +97,7 @@ def test_a_checkout_of_other_source_differs(monkeypatch):
     machines.facts.cache_clear()
     before = machines.facts()
     machines.facts.cache_clear()
-    monkeypatch.setattr(blas, "code_digest", lambda: "0" * 32)
+    monkeypatch.setattr(blas, "source_hash", lambda: "0" * 32)
     assert next(iter(before.items() ^ machines.facts().items()))[0] == "source of dspectral"
     machines.facts.cache_clear()
 

@@ -18,7 +18,7 @@ from dspectral.engine.around.memory import (
     get_resident_bytes,
     suggest_sketch,
 )
-from dspectral.engine.summary import BlockSize, Need
+from dspectral.engine.summary import BlockSize, MemoryEstimate
 from tests.engine.blocks import normal_rows
 
 
@@ -64,7 +64,7 @@ def test_workers_whose_limit_is_too_low_are_refused_with_the_limit_that_would_do
 
 
 def test_the_law_counts_summaries_that_wait_and_tasks_that_run():
-    need = PassMemory(Need(50, 90), 10, 5, 64)
+    need = PassMemory(MemoryEstimate(50, 90), 10, 5, 64)
     # Six levels of waiting summaries on one worker, four on each of four, and the task that runs.
     assert need.get_process_bytes(ProcessMemory(1, 1, 0, 1000)) == 1000 + 5 + 6 * 50 + 100
     assert need.get_process_bytes(ProcessMemory(4, 1, 0, 1000)) == 1000 + 5 + 4 * 50 + 100
@@ -82,12 +82,12 @@ def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
     rows = np.random.default_rng(0).standard_normal((300, 500))
     factor = np.ones((500, 20))
     of, bound = {
-        "sketch": (FrequentDirections.of, {"size": 50}),
-        "gram": (Moments.of, {}),
-        "product": (GramProduct.of, {"factor": factor}),
-        "range": (RandomRange.of, {"size": 30}),
+        "sketch": (FrequentDirections.from_block, {"size": 50}),
+        "gram": (Moments.from_block, {}),
+        "product": (GramProduct.from_block, {"factor": factor}),
+        "range": (RandomRange.from_block, {"size": 30}),
     }[summary]
-    need = of.__self__.needs(BlockSize(300, 500, 8, False), **bound)
+    need = of.__self__.estimate_block_memory(BlockSize(300, 500, 8, False), **bound)
     held = sum(field.nbytes for field in of(rows, **bound) if isinstance(field, np.ndarray))
     assert held == need.summary <= need.work
 

@@ -14,7 +14,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import NoValidWorkerError
 
 from dspectral import ClusterError
-from dspectral.engine import listening, run_tasks
+from dspectral.engine import event_listener, run_tasks
 from dspectral.engine.around.cluster_pass import (
     ClusterState,
     PassMonitor,
@@ -79,7 +79,7 @@ class Watched:
 
         def look_often():
             for at in np.arange(self.now, until, step):
-                with listening(lambda event, at=at: heard.append((at, event))):
+                with event_listener(lambda event, at=at: heard.append((at, event))):
                     self.look(at, seen)
 
         with pytest.warns(RuntimeWarning, match="sketch.*no task"):
@@ -168,7 +168,7 @@ def test_the_reason_is_found_in_what_the_scheduler_says(seen, why):
 
 def test_tasks_that_are_lost_are_told_once_and_what_is_done_never_falls():
     heard = []
-    with listening(heard.append):
+    with event_listener(heard.append):
         watch = PassMonitor(LikeClient(), BEGUN)
         for done, workers in ((4, "ab"), (2, "b"), (3, "b"), (1, "b"), (8, "b")):
             counts = {"sketch-block": done, "merge-level-1": done // 2}
@@ -181,7 +181,7 @@ def test_tasks_that_are_lost_are_told_once_and_what_is_done_never_falls():
 def test_what_workers_send_is_told_once_by_the_pass_that_it_is_of():
     merges = [to_message(SummariesMerged("f", run, 1, 7, None, None, None)) for run in ("r", "another")]
     client, heard = LikeClient(), []
-    with listening(heard.append), PassMonitor(client, BEGUN) as watch:
+    with event_listener(heard.append), PassMonitor(client, BEGUN) as watch:
         for message in (*merges, {**merges[0], "worker": "w"}, {**merges[1], "worker": "w"}):
             client.on_event((0.0, message))
         watch.end()

@@ -19,8 +19,8 @@ from dspectral.exploring.findings import Branch, build_class_tree, get_leaves, g
 from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, count_nonempty, split_sentences
 from dspectral.exploring.page import select_label_positions
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.planned_text import plan_text
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.planned_text import open_text
 from dspectral.types import Sentences
 from tests.exploring.texts import two_subjects
 
@@ -36,7 +36,7 @@ def corpus(tmp_path):
 
 def planned(sources, block_bytes):
     """Files as `explore` plans to read them again."""
-    return plan_text(sources, Reading(block_bytes=block_bytes), sentences=True)
+    return open_text(sources, ReadOptions(block_bytes=block_bytes), sentences=True)
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
@@ -144,5 +144,7 @@ def test_short_texts_get_less_of_everything():
 
 def test_documents_without_a_word_are_one_empty_sentence():
     never = np.zeros(2, dtype=bool)
-    found = split_sentences(Sentences.of([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never))
+    found = split_sentences(
+        Sentences.from_ids([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never)
+    )
     assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])

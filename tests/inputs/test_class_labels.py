@@ -30,11 +30,11 @@ from dspectral import (
     WordEmbedding,
     write_counts,
 )
-from dspectral.inputs import labelled_streams
-from dspectral.inputs.labels import admit_labels, class_rows
+from dspectral.inputs import pair_with_labels
+from dspectral.inputs.labels import check_label_memory, encode_classes
 from dspectral.inputs.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import as_corpus, as_labelled, cut, encode, token_lists
-from dspectral.methods.lsi.similarities import checked_similarity
+from dspectral.inputs.sequences import as_corpus, as_labeled_corpus, cut, encode, token_lists
+from dspectral.methods.lsi.similarities import as_similarity_matrix
 from dspectral.metrics import precision_at
 
 EMPTY = sparse.csr_array((0, 0))
@@ -43,7 +43,7 @@ EMPTY = sparse.csr_array((0, 0))
 @pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, lambda y: np.array(y, dtype=object)])
 @pytest.mark.parametrize("labels", [["b", "a", "b"], [2, 1, 2], [True, False, True]])
 def test_labels_of_every_kind_give_the_same_indicator(make, labels):
-    found = class_rows(make(labels), 3)
+    found = encode_classes(make(labels), 3)
     assert found.indicator.toarray().tolist() == [[0, 1], [1, 0], [0, 1]]
     assert found.classes.tolist() == sorted(set(labels))
 
@@ -69,7 +69,7 @@ def test_labels_of_every_kind_give_the_same_indicator(make, labels):
 )
 def test_labels_that_would_be_taken_for_others_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
-        class_rows(labels, 3)
+        encode_classes(labels, 3)
 
 
 class Kind(enum.StrEnum):
@@ -78,7 +78,7 @@ class Kind(enum.StrEnum):
 
 
 def test_members_of_enumerations_stand_for_their_strings():
-    assert class_rows([Kind.GOOD, Kind.BAD, "g"], 3).classes.tolist() == ["b", "g"]
+    assert encode_classes([Kind.GOOD, Kind.BAD, "g"], 3).classes.tolist() == ["b", "g"]
 
 
 @pytest.mark.parametrize("make", [LocalLSI, HybridLSI])
@@ -96,11 +96,11 @@ def test_a_column_of_labels_is_labels(make, column):
 
 def test_masks_and_matrices_of_other_things_are_refused():
     X, mask = np.eye(3), np.ma.array(np.eye(3), mask=np.eye(3))
-    for call in (lambda: labelled_streams(X, mask), lambda: MomentMultiLabelClassifier(1).fit(X, mask)):
+    for call in (lambda: pair_with_labels(X, mask), lambda: MomentMultiLabelClassifier(1).fit(X, mask)):
         with pytest.raises(ValueError, match=r"y.*masked"):
             call()
     with pytest.raises(TypeError, match="<U1"):
-        class_rows([["a", "b"]] * 3, 3)
+        encode_classes([["a", "b"]] * 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_scores_and_similarities_do_not_count_room_behind_the_last_row():
     np.testing.assert_array_equal(precision_at(truth, roomy, 2), precision_at(truth, A, 2))
     square = sparse.csr_array((np.array([1.0, np.nan]), np.array([1, 0]), np.array([0, 1, 1])), shape=(2, 2))
     square.data[0] = 0.0
-    assert checked_similarity(square, 2, "similarity", "words").nnz == 0
+    assert as_similarity_matrix(square, 2, "similarity", "words").nnz == 0
 
 
 def lazy(make):
@@ -197,13 +197,13 @@ def test_an_indicator_is_the_same_in_every_type_and_container(dtype):
 
 def test_lazy_labels_that_are_no_dask_array_are_not_read():
     y = dask.delayed(np.eye(3))
-    for use in (lambda: class_rows(y, 3), lambda: labelled_streams(np.eye(3), y)):
+    for use in (lambda: encode_classes(y, 3), lambda: pair_with_labels(np.eye(3), y)):
         with pytest.raises(TypeError, match=r"y.*Delayed"):
             use()
 
 
 def test_rows_and_labels_in_memory_are_cut_alike():
-    streams = labelled_streams(sparse.csr_array(np.eye(3, dtype=np.float32)), np.ones((3, 2), dtype=int))
+    streams = pair_with_labels(sparse.csr_array(np.eye(3, dtype=np.float32)), np.ones((3, 2), dtype=int))
     assert streams.dtype == np.float32
     assert [len(streams.words.items), len(streams.labels.items)] == [1, 1]
     assert streams.labels.read(streams.labels.items[0]).shape == (3, 2)
@@ -283,7 +283,7 @@ def test_lists_of_tokens_come_in_every_kind_of_collection(kind):
     assert {type(word) for word in corpus.words} == {str}
     assert corpus.counts.tolist() == [0, 2, 2, 1]
     assert encode(KINDS[kind](SENTENCES), corpus.words).ids.tolist() == [2, 1, 2, 3, 1]
-    labelled = as_labelled(KINDS[kind](SENTENCES), KINDS[kind](SENTENCES))
+    labelled = as_labeled_corpus(KINDS[kind](SENTENCES), KINDS[kind](SENTENCES))
     assert labelled.words == ["<?>", "the", "cat", "dog"]
     assert labelled.labels == ["the", "cat", "dog"]
     assert labelled.sentences.items[0].offsets.tolist() == [0, 2, 2, 5]
@@ -305,7 +305,7 @@ def test_what_is_no_collection_of_token_lists_is_named(X, name):
     with pytest.raises(TypeError, match=f"X.*{name}"):
         as_corpus(X)
     with pytest.raises(TypeError, match=f"y.*{name}"):
-        as_labelled(SENTENCES, X)
+        as_labeled_corpus(SENTENCES, X)
 
 
 @pytest.mark.parametrize(
@@ -318,12 +318,12 @@ def test_what_is_no_list_of_strings_is_named(sentence):
 
 def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_lists():
     codes = np.array([[1, 2], [2, 2]])
-    corpus = as_labelled(codes, [[True, "b"], [(1, 2), True]])
+    corpus = as_labeled_corpus(codes, [[True, "b"], [(1, 2), True]])
     assert corpus.words == ["<?>", 1, 2]
     assert corpus.labels == [True, "b", (1, 2)]
     assert encode([[2, 7]], corpus.words).ids.tolist() == [2, 0]
     with pytest.raises(ValueError, match=r"sentence 0.*'ab'"):
-        as_labelled(["ab"], [["K", "V"]])
+        as_labeled_corpus(["ab"], [["K", "V"]])
 
 
 def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
@@ -334,15 +334,15 @@ def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, ""])
 def test_a_missing_tag_is_refused_and_named(missing):
     with pytest.raises(ValueError, match=r"sequence 1.*missing"):
-        as_labelled([["a"], ["b", "c"]], [["X"], ["Y", missing]])
+        as_labeled_corpus([["a"], ["b", "c"]], [["X"], ["Y", missing]])
     if not isinstance(missing, str):
         with pytest.raises(ValueError, match=r"sequence 0.*missing"):
-            as_labelled([["a", missing]], [["X", "Y"]])
+            as_labeled_corpus([["a", missing]], [["X", "Y"]])
 
 
 def test_numbered_tags_are_alike_whatever_holds_them():
     for tags in ([1, 2], [1.0, 2.0], np.array([1, 2]), [np.int64(1), np.float32(2)]):
-        found = as_labelled([["a"], ["b", "c"]], [[1], tags])
+        found = as_labeled_corpus([["a"], ["b", "c"]], [[1], tags])
         assert found.labels == [1, 2]
 
 
@@ -396,7 +396,7 @@ def test_narrow_integers_give_the_bits_of_python_integers(dtype):
         (lambda k: WordEmbedding(k(2), window=k(3)).fit(LETTERS), "vectors_"),
         # 5 k + 10 is more than 8 bits hold.
         (
-            lambda k: SentenceRepresentation(k(60), n_features=256, min_document_frequency=k(1)).fit(texts),
+            lambda k: SentenceRepresentation(k(60), n_features=256, min_df=k(1)).fit(texts),
             "projection_",
         ),
     ]
@@ -429,4 +429,4 @@ def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(mode
         ):
             clone(model).fit(X, y)
     with warnings.catch_warnings(action="error"):
-        admit_labels(1000, 1000, 3)
+        check_label_memory(1000, 1000, 3)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from dspectral import NgramHashing, SketchedPCA, TextFiles, TfidfWeighting, TruncatedSVD, build_store
 from dspectral.decomposition.moments import Moments
 from dspectral.engine import Blocks, summarize
-from dspectral.inputs import checked_rows
+from dspectral.inputs import validate_rows
 from dspectral.inputs.sequences import TokenCorpus
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (12, 5))
@@ -37,7 +37,7 @@ KINDS = {
 
 
 def door(X, **how):
-    return checked_rows(SketchedPCA(), X, **{"reset": True, **how})
+    return validate_rows(SketchedPCA(), X, **{"reset": True, **how})
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", ">f4", "float64", "longdouble"])
@@ -134,7 +134,7 @@ def test_a_block_that_is_not_what_its_array_says_is_named(make, message):
     with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
         fitted.transform(X).compute()
     with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
-        summarize(X, of=Moments.of)
+        summarize(X, of=Moments.from_block)
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
@@ -179,7 +179,7 @@ def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
     for use in (
         SketchedPCA().fit,
         SketchedPCA(1).fit(COUNTS).transform,
-        lambda X: summarize(X, of=Moments.of),
+        lambda X: summarize(X, of=Moments.from_block),
     ):
         with pytest.raises(TypeError, match=message):
             use(make())

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
-from dspectral.io import build_labelled_store, write_labelled_text
+from dspectral.io import build_labeled_store, write_labeled_text
 from tests.interop.rows import row
 from tests.strategies import zipf_counts
 
@@ -20,7 +20,7 @@ def test_we_read_svmlight_of_scikit_learn(tmp_path):
     dump_svmlight_file(
         sparse.csr_matrix(ROWS), LABELS.toarray().astype(int), str(tmp_path / "rows.svm"), multilabel=True
     )
-    store = build_labelled_store(
+    store = build_labeled_store(
         str(tmp_path / "rows.svm"), str(tmp_path / "store"), format="svmlight", n_columns=30, n_labels=6
     )
     assert np.allclose(store.counts.compute().toarray(), ROWS.toarray())
@@ -35,17 +35,17 @@ def test_we_read_svmlight_of_scikit_learn(tmp_path):
 def test_scikit_learn_reads_our_svmlight(tmp_path):
     from sklearn.datasets import load_svmlight_file
 
-    write_labelled_text(ROWS, str(tmp_path / "rows.svm"), LABELS, format="svmlight")
-    check_labelled(
+    write_labeled_text(ROWS, str(tmp_path / "rows.svm"), LABELS, format="svmlight")
+    check_labeled(
         load_svmlight_file(str(tmp_path / "rows.svm"), n_features=30, multilabel=True, zero_based=True)
     )
-    write_labelled_text(ROWS, str(tmp_path / "rows.txt"), LABELS, format="extreme")
+    write_labeled_text(ROWS, str(tmp_path / "rows.txt"), LABELS, format="extreme")
     with (tmp_path / "rows.txt").open("rb") as file:  # extreme classification: svmlight behind a head line
         assert file.readline().split() == [b"40", b"30", b"6"]
-        check_labelled(load_svmlight_file(file, n_features=30, multilabel=True, zero_based=True))
+        check_labeled(load_svmlight_file(file, n_features=30, multilabel=True, zero_based=True))
 
 
-def check_labelled(read):
+def check_labeled(read):
     X, labels = read
     assert np.allclose(X.toarray(), ROWS.toarray())
     assert [sorted(map(int, one)) for one in labels] == [

@@ -22,7 +22,7 @@ from dspectral import (
     open_store,
     write_counts,
 )
-from dspectral.engine import is_lazy, lazy_rows
+from dspectral.engine import as_dask_rows, is_lazy
 from dspectral.io import write_anndata, write_embedding
 from dspectral.store import StoreError
 from dspectral.store.blocks import read_block as original
@@ -145,7 +145,7 @@ def test_estimators_take_matrices_that_anndata_holds_on_disk(path, tmp_path):
     model = TruncatedSVD(3).fit(backed)
     assert values_of(model) == direct
     assert isinstance(model.transform(backed), da.Array)
-    assert lazy_rows(backed).compute().nnz == ROWS.nnz
+    assert as_dask_rows(backed).compute().nnz == ROWS.nnz
     with pytest.raises(TypeError, match=r"X.*csc_matrix.*X\.to_memory\(\)"):
         TruncatedSVD(3).fit(anndata.io.sparse_dataset(group["layers/by column"]))
 

@@ -19,11 +19,11 @@ import zstandard
 
 from dspectral import TextFiles, build_corpus, build_store, read_word2vec, write_word2vec
 from dspectral.io import (
-    build_labelled_store,
+    build_labeled_store,
     labelled_documents,
     read_brown_paths,
     read_conll,
-    read_labelled_records,
+    read_labeled_records,
     read_newsgroups,
     read_reuters,
     word2vec,
@@ -84,13 +84,13 @@ EXTREME = b"3 5 4\n0,1 1:0.5 3:2\n1 2:1\n 1:3\n"
 RECORDS = b"text\tlabel\nthe cat\ta\na dog\tb\n"
 CONLL = b"# id\nthe\tD\ncat\tN\n\nsat\tV\n"
 BROWN = b"0\tthe\t5\n10\tcat\t2\n11\tdog\t1\n"
-svm, extreme = (store_reader(build_labelled_store, format=name) for name in ("svmlight", "extreme"))
+svm, extreme = (store_reader(build_labeled_store, format=name) for name in ("svmlight", "extreme"))
 corpus = store_reader(build_corpus, field="text", tokens="words", lowercase=True)
 fields = text_reader(field="text")
 
 
 def records(path):
-    return list(read_labelled_records(path, text="text", label="label"))
+    return list(read_labeled_records(path, text="text", label="label"))
 
 
 def newsgroups(path):
@@ -219,13 +219,13 @@ BOMBS = {
         "a.svm",
         b"",
         b"1",
-        lambda path: build_labelled_store(path, f"memory://{path}", format="svmlight"),
+        lambda path: build_labeled_store(path, f"memory://{path}", format="svmlight"),
     ),
     "word2vec head": ("a.vec", b"", b"1", read_word2vec),
     "word2vec": ("a.bin", b"2 3\n", b"x", read_word2vec),
     "conll": ("a.conll", b"", b"x", read_conll),
     "brown": ("a.paths", b"", b"0", read_brown_paths),
-    "records": ("a.jsonl", b"", b"[", lambda path: list(read_labelled_records(path, text="a", label="b"))),
+    "records": ("a.jsonl", b"", b"[", lambda path: list(read_labeled_records(path, text="a", label="b"))),
 }
 
 
@@ -233,9 +233,9 @@ BOMBS = {
 @pytest.mark.parametrize("ending", BOMB_BYTES)
 def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "RECORD_BYTES", LIMIT)
-    monkeypatch.setattr(lines.whole_lines, "__kwdefaults__", short_lines())
-    monkeypatch.setattr(sources, "LONGEST_HEADER", sources.LONGEST_HEADER._replace(n_bytes=LIMIT))
-    monkeypatch.setattr(word2vec, "LONGEST_WORD", LIMIT)
+    monkeypatch.setattr(lines.read_line_chunks, "__kwdefaults__", short_lines())
+    monkeypatch.setattr(sources, "HEADER_SIZE_LIMIT", sources.HEADER_SIZE_LIMIT._replace(n_bytes=LIMIT))
+    monkeypatch.setattr(word2vec, "MAX_WORD_BYTES", LIMIT)
     file, head, part, read = BOMBS[kind]
     path = tmp_path / f"{file}{ending}"
     compress = {".gz": gzip.compress, ".zst": zstandard.compress}[ending]
@@ -249,8 +249,8 @@ def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monk
 
 
 def short_lines():
-    """Defaults of ``whole_lines`` with a longest line that a small bomb goes beyond."""
-    defaults = lines.whole_lines.__kwdefaults__
+    """Defaults of ``read_line_chunks`` with a longest line that a small bomb goes beyond."""
+    defaults = lines.read_line_chunks.__kwdefaults__
     return {**defaults, "longest": defaults["longest"]._replace(n_bytes=LIMIT)}
 
 
@@ -262,7 +262,7 @@ def short_lines():
     ],
 )
 def test_posts_and_articles_have_a_longest_file(name, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(labelled_documents, "LONGEST_FILE", 1000)
+    monkeypatch.setattr(labelled_documents, "MAX_FILE_BYTES", 1000)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"<REUTERS>" * 1000)
     with pytest.raises(ValueError, match=f"{name}.*1,000 bytes"):

@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from dspectral import open_store, write_counts
-from dspectral.io import build_labelled_store, write_labelled_text
-from dspectral.io.labelled_lines import parse_lines
+from dspectral.io import build_labeled_store, write_labeled_text
+from dspectral.io.labeled_lines import parse_lines
 from dspectral.store import StoreError, discard_unfinished
-from dspectral.store.from_text.lines import Piece
+from dspectral.store.from_text.lines import LineChunk
 
 
 def labelled(seed=0, n=25, d=8, n_labels=5):
@@ -56,11 +56,11 @@ def test_what_is_written_as_text_is_read_again(tmp_path, form, zero_based, endin
     X, Y = (sparse.hstack([part, one], format="csr") for part in (X, Y))
     store = write_counts(X, str(tmp_path / "a"), labels=Y, block_rows=7)
     path = str(tmp_path / f"a.{ending}")
-    write_labelled_text(store, path, format=form, zero_based=zero_based)
+    write_labeled_text(store, path, format=form, zero_based=zero_based)
     settings_ = {"format": form, "zero_based": zero_based}
-    same(build_labelled_store(path, str(tmp_path / "b"), **settings_), X, Y)
+    same(build_labeled_store(path, str(tmp_path / "b"), **settings_), X, Y)
     if ending == "txt":
-        same(build_labelled_store(path, str(tmp_path / "c"), block_bytes=100, **settings_), X, Y)
+        same(build_labeled_store(path, str(tmp_path / "c"), block_bytes=100, **settings_), X, Y)
         assert open_store(str(tmp_path / "c")).n_blocks > 3
 
 
@@ -68,7 +68,7 @@ def test_svmlight_as_scikit_learn_writes_it(tmp_path):
     X, Y = labelled()
     path = str(tmp_path / "a.svm")
     dump_svmlight_file(X, Y, path, multilabel=True, zero_based=False, comment="made here")
-    store = build_labelled_store(
+    store = build_labeled_store(
         path, str(tmp_path / "a"), format="svmlight", zero_based=False, n_columns=8, n_labels=5
     )
     rows = np.flatnonzero((X != 0).sum(axis=1) + Y.sum(axis=1))  # a line with nothing is left out
@@ -79,25 +79,25 @@ def test_svmlight_as_scikit_learn_writes_it(tmp_path):
 def test_several_files_each_with_its_first_line(tmp_path):
     X, Y = labelled()
     for i, part in enumerate((slice(0, 11), slice(11, 25))):
-        write_labelled_text(X[part], str(tmp_path / f"{i}.txt"), Y[part])
-    same(build_labelled_store(str(tmp_path / "*.txt"), str(tmp_path / "a")), X, Y)
+        write_labeled_text(X[part], str(tmp_path / f"{i}.txt"), Y[part])
+    same(build_labeled_store(str(tmp_path / "*.txt"), str(tmp_path / "a")), X, Y)
 
 
 def test_a_build_that_was_stopped_goes_on_and_appending_adds(tmp_path):
     X, Y = labelled()
     path, store = str(tmp_path / "a.txt"), str(tmp_path / "a")
-    write_labelled_text(X, path, Y)
+    write_labeled_text(X, path, Y)
     lines = (tmp_path / "a.txt").read_text().splitlines(keepends=True)
     (tmp_path / "a.txt").write_text("".join(lines).replace(lines[20], lines[20].replace(":", ";")))
     # One after the other: threads that still write would meet what is discarded below.
     with dask.config.set(scheduler="sync"), pytest.raises(ValueError, match=re.escape(path)):
-        build_labelled_store(path, store, block_bytes=100)
+        build_labeled_store(path, store, block_bytes=100)
     with pytest.raises(StoreError, match=r"a\.txt"):
         build_labelled_store_of(lines, path, store)
     discard_unfinished(store)
     same(build_labelled_store_of(lines, path, store), X, Y)
     same(
-        build_labelled_store(path, store, append=True, block_bytes=100),
+        build_labeled_store(path, store, append=True, block_bytes=100),
         sparse.vstack([X, X]),
         sparse.vstack([Y, Y]),
     )
@@ -106,7 +106,7 @@ def test_a_build_that_was_stopped_goes_on_and_appending_adds(tmp_path):
 def build_labelled_store_of(lines, path, store):
     with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123  as a user would
         file.writelines(lines)
-    return build_labelled_store(path, store, block_bytes=100)
+    return build_labeled_store(path, store, block_bytes=100)
 
 
 BAD = [
@@ -141,7 +141,7 @@ BAD = [
 def test_what_cannot_be_read_is_named_with_its_line(tmp_path, text, options, message):
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises((ValueError, TypeError), match=message):
-        build_labelled_store(str(tmp_path / "a.txt"), str(tmp_path / "a"), **options)
+        build_labeled_store(str(tmp_path / "a.txt"), str(tmp_path / "a"), **options)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -149,13 +149,13 @@ def test_what_cannot_be_read_is_named_with_its_line(tmp_path, text, options, mes
 @given(value=st.floats(-(2.0**100), 2.0**100, width=32), style=st.sampled_from(["r", "e", "f"]))
 def test_numbers_are_read_to_the_last_bit_but_one(value, style):
     text = {"r": repr(value), "e": f"{value:.12e}", "f": f"{value:.9g}", "zero": "0e400"}[style]
-    parsed = parse_lines(Piece(f"0 0:{text}".encode(), "a.txt", 0, 1), n_columns=1).rows.toarray()[0, 0]
+    parsed = parse_lines(LineChunk(f"0 0:{text}".encode(), "a.txt", 0, 1), n_columns=1).rows.toarray()[0, 0]
     assert abs(parsed - np.float32(value)) <= np.spacing(np.float32(abs(value)))
 
 
 def test_a_line_may_lack_labels_columns_or_both():
     text = b"3\n 1:2\n\n0,0 1:1 1:2 # twice\r\nqid:7 0:1\n2:5\n+1.0,2 qid:3 0:1"
-    parsed = parse_lines(Piece(text, "a.txt", 0, 1), n_labels=4)
+    parsed = parse_lines(LineChunk(text, "a.txt", 0, 1), n_labels=4)
     np.testing.assert_array_equal(
         parsed.rows.toarray(), [[0, 0, 0], [0, 2, 0], [0, 0, 0], [0, 3, 0], [1, 0, 0], [0, 0, 5], [1, 0, 0]]
     )
@@ -167,7 +167,7 @@ def test_a_line_may_lack_labels_columns_or_both():
 
 def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path):
     Y = sparse.csr_array((np.array([0.0, 1, 1]), np.array([0, 2, 2]), np.array([0, 3])), shape=(1, 3))
-    write_labelled_text(np.array([[0.0, 2.0]]), tmp_path / "a.txt", Y)
+    write_labeled_text(np.array([[0.0, 2.0]]), tmp_path / "a.txt", Y)
     assert (tmp_path / "a.txt").read_text() == "1 2 3\n2 1:2\n"
 
 
@@ -182,7 +182,7 @@ def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path)
 )
 def test_what_could_not_be_read_again_is_not_written(tmp_path, X, Y, options, said):
     with pytest.raises(ValueError, match=said):
-        write_labelled_text(X, tmp_path / "a.txt", Y, **options)
+        write_labeled_text(X, tmp_path / "a.txt", Y, **options)
     if len(X) == 2 and Y is not None:
         with pytest.raises(ValueError, match=said):
             write_counts(X, str(tmp_path / "a"), labels=Y)
@@ -195,8 +195,8 @@ def test_every_pair_of_row_and_labels_comes_back(tmp_path, format, zero_based): 
     labels = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=np.float32)
     X, y = np.repeat(rows, 4, axis=0), np.tile(labels, (4, 1))
     path, given = str(tmp_path / "a.svm"), {"format": format, "zero_based": zero_based}
-    write_labelled_text(sparse.csr_array(X), path, sparse.csr_array(y), **given)
-    store = build_labelled_store(path, str(tmp_path / "s"), n_columns=3, n_labels=2, **given)
+    write_labeled_text(sparse.csr_array(X), path, sparse.csr_array(y), **given)
+    store = build_labeled_store(path, str(tmp_path / "s"), n_columns=3, n_labels=2, **given)
     np.testing.assert_array_equal(store.counts.compute().toarray(), X)
     np.testing.assert_array_equal(store.labels.compute().toarray(), y)
 
@@ -205,27 +205,25 @@ def test_classes_of_minus_one_and_one_are_two_labels(tmp_path):
     path = tmp_path / "a.svm"
     for end in ("\n", "\r\n", "\r"):
         path.write_bytes(f"-1 0:1{end}+1 1:2{end}1 0:3{end}-1.0{end}".encode())
-        store = build_labelled_store(
-            str(path), f"memory://classes/{ord(end[0])}{len(end)}", format="svmlight"
-        )
+        store = build_labeled_store(str(path), f"memory://classes/{ord(end[0])}{len(end)}", format="svmlight")
         assert store.labels.compute().toarray().tolist() == [[1, 0], [0, 1], [0, 1], [1, 0]]
     for wrong in ("0 0:1", "2 0:1", "-2 0:1", "-1,0 0:1"):
         path.write_text(f"-1 0:1\n{wrong}\n")
         with pytest.raises(ValueError, match="line 2"):
-            build_labelled_store(str(path), str(tmp_path / "wrong"), format="svmlight")
+            build_labeled_store(str(path), str(tmp_path / "wrong"), format="svmlight")
 
 
 @pytest.mark.parametrize("format", ["extreme", "svmlight"])
 def test_whole_numbers_that_single_precision_does_not_hold_are_read_and_written(tmp_path, format):  # noqa: A002
     X, Y = np.array([[16_777_217, 1], [1_700_000_001, 2**53 - 1], [3, 0]]), np.eye(3)
     text, url = tmp_path / "exact.txt", str(tmp_path / "exact.zarr")
-    write_labelled_text(X, text, Y, format=format)
-    store = build_labelled_store(text, url, format=format)
+    write_labeled_text(X, text, Y, format=format)
+    store = build_labeled_store(text, url, format=format)
     assert store.counts.dtype == np.float64
     np.testing.assert_array_equal(store.counts.compute().toarray(), X)
-    write_labelled_text(store, text, format=format)
-    again = build_labelled_store(text, str(tmp_path / "again.zarr"), format=format)
+    write_labeled_text(store, text, format=format)
+    again = build_labeled_store(text, str(tmp_path / "again.zarr"), format=format)
     np.testing.assert_array_equal(again.counts.compute().toarray(), X)
     text.write_text("1 2 1\n0 0:16777216 0:1 1:0.1\n")
-    found = build_labelled_store(text, str(tmp_path / "sums.zarr")).counts.compute().toarray()
+    found = build_labeled_store(text, str(tmp_path / "sums.zarr")).counts.compute().toarray()
     np.testing.assert_array_equal(found, [[16_777_217, 0.1]])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dspectral import read_word2vec, write_word2vec
-from dspectral.io import read_brown_paths, read_conll, read_labelled_records, read_newsgroups, read_reuters
+from dspectral.io import read_brown_paths, read_conll, read_labeled_records, read_newsgroups, read_reuters
 
 ARTICLE = """<REUTERS TOPICS="{said}" LEWISSPLIT="{split}" CGISPLIT="TRAINING-SET" OLDID="1" NEWID="{number}">
 <DATE>26-FEB-1987</DATE>
@@ -39,13 +39,13 @@ def test_records_of_json_have_one_label_or_several(tmp_path):
     ]
     with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    found = list(read_labelled_records(str(tmp_path / "a.jsonl.gz"), text=["title", "text"], label="topics"))
+    found = list(read_labeled_records(str(tmp_path / "a.jsonl.gz"), text=["title", "text"], label="topics"))
     assert found == [("a\tb\nc\u2028d", ("x", "y")), ("\ne", ()), ("f\n", ("z",))]
 
 
 def test_records_of_a_table_have_one_label(tmp_path):
     (tmp_path / "a.tsv").write_text("label\tid\ttext\nx\t1\tred cat\ny\t2\t\n")
-    assert list(read_labelled_records(str(tmp_path / "a.tsv"))) == [("red cat", ("x",)), ("", ("y",))]
+    assert list(read_labeled_records(str(tmp_path / "a.tsv"))) == [("red cat", ("x",)), ("", ("y",))]
 
 
 def test_posts_have_their_folder_as_label_and_keep_their_header(tmp_path):
@@ -77,7 +77,7 @@ def test_the_modapte_split_takes_articles_with_topics_of_its_side(tmp_path):
 
 
 def labelled(path):
-    return list(read_labelled_records(path))
+    return list(read_labeled_records(path))
 
 
 def reuters(path, split="train"):
@@ -228,7 +228,7 @@ def test_labels_have_one_name_in_every_format(tmp_path, kind):
         path.write_text(frame.to_json(orient="records", lines=True))
     else:
         frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    found = list(read_labelled_records(path))
+    found = list(read_labeled_records(path))
     assert found == [("hot tea", ("1",)), ("cold milk", ("2",)), ("no label", ()), ("ice", ("1",))]
 
 
@@ -237,8 +237,8 @@ def test_booleans_and_blank_lines_and_missing_texts_of_labelled_records(tmp_path
     (tmp_path / "a.csv").write_text("text;label\r\ra;True\r\n\r\n;FALSE\n")
     for name in ("a.jsonl", "a.csv"):
         path = tmp_path / name
-        assert list(read_labelled_records(path)) == [("a", ("True",)), ("", ("False",))]
+        assert list(read_labeled_records(path)) == [("a", ("True",)), ("", ("False",))]
     path = tmp_path / "a.jsonl"
-    assert list(read_labelled_records(path, missing="skip")) == [("a", ("True",))]
+    assert list(read_labeled_records(path, missing="skip")) == [("a", ("True",))]
     with pytest.raises(ValueError, match=r"a\.jsonl, line 3.*'text'.*missing="):
-        list(read_labelled_records(path, missing="error"))
+        list(read_labeled_records(path, missing="error"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dspectral import read_word2vec, write_word2vec
-from dspectral.io import read_brown_paths, write_brown_paths, write_labelled_text
+from dspectral.io import read_brown_paths, write_brown_paths, write_labeled_text
 
 WORDS = ["a", "\u00e9t\u00e9", "<?>"]
 
@@ -93,7 +93,7 @@ def test_one_string_is_no_list_of_words(tmp_path):
     [
         ("v.txt", lambda path, word: write_word2vec(path, [word], np.ones((1, 2)))),
         ("p.gz", lambda path, word: write_brown_paths(path, ["1"], [word], [1])),
-        ("l.svm", lambda path, word: write_labelled_text(np.ones((1, 2)), path, np.ones((1, 1)))),
+        ("l.svm", lambda path, word: write_labeled_text(np.ones((1, 2)), path, np.ones((1, 1)))),
     ],
 )
 def test_a_write_that_fails_leaves_the_file_that_was_there(name, write, tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_paths_of_no_tree_are_refused(code, said, tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("head", ["", "3 2\n", "3\t2\n"])
 def test_vectors_with_and_without_a_first_line_are_read(tmp_path, head, end, monkeypatch):
-    monkeypatch.setattr("dspectral.io.word2vec._SOME_WORDS", 1)
+    monkeypatch.setattr("dspectral.io.word2vec._INITIAL_WORDS", 1)
     lines = f"{head}the 0.5 -1e-2\n. . 1 2\n7\t3\t4 \n"
     (tmp_path / "v.txt").write_bytes(lines.replace("\n", end).encode() + b"\n" * (not head))
     words, vectors = read_word2vec(str(tmp_path / "v.txt"))

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.linalg import dense as linalg
-from dspectral.linalg import panels, sparse_products
+from dspectral.linalg import iter_panels, sparse_products
 from dspectral.linalg.dense import principal_axes
 from dspectral.linalg.krylov import KrylovSpace
-from dspectral.linalg.panels import cut_runs
+from dspectral.linalg.panels import split_by_size
 from dspectral.linalg.sparse_products import MIN_WIDE_COLUMNS
 from tests.strategies import matrices
 
@@ -81,7 +81,7 @@ def test_the_same_product_has_the_same_bits_for_any_cut_of_its_rows(width):
     A = sparse.random_array((50, 20), density=0.2, format="csr", rng=1)
     Z = np.random.default_rng(0).standard_normal((20, width))
     whole = sparse_products.times(A, Z)
-    pieces = [sparse_products.times(sparse_products.row_slice(A, i, i + 10), Z) for i in range(0, 50, 10)]
+    pieces = [sparse_products.times(sparse_products.slice_rows(A, i, i + 10), Z) for i in range(0, 50, 10)]
     assert np.concatenate(pieces).tobytes() == whole.tobytes()
 
 
@@ -91,7 +91,7 @@ def test_the_same_product_has_the_same_bits_for_any_cut_of_its_rows(width):
 @pytest.fixture(params=[np.float32, np.float64])
 def tall(request, monkeypatch):
     """A tall matrix, in several panels, the last of them short."""
-    monkeypatch.setattr(panels, "PANEL", 64)
+    monkeypatch.setattr(iter_panels, "PANEL", 64)
     return freeze(np.random.default_rng(3).standard_normal((150, 7)).astype(request.param))
 
 
@@ -99,11 +99,11 @@ def test_products_in_panels_are_the_products(tall):
     wide = tall.T
     parts = (wide[:2], wide[2:3], wide[3:])
     C = freeze(np.random.default_rng(0).standard_normal((4, 7)))
-    for gram in (panels.row_gram(wide), panels.row_gram(*parts), panels.column_gram(tall)):
+    for gram in (iter_panels.row_gram(wide), iter_panels.row_gram(*parts), iter_panels.column_gram(tall)):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
-    close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
-    found = panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
+    close(iter_panels.combine_rows(C, *parts), C @ wide, tall.dtype)
+    found = iter_panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
     np.testing.assert_allclose(found, tall.T.astype(float) @ tall[:, :3], atol=1e3 * np.finfo(tall.dtype).eps)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
@@ -113,7 +113,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
     # A column that is nearly all in the basis shows whether there was a second round.
     given = np.column_stack([tall[:, 5:], Q @ [1e-4, 1, 1, 1, 1] + 1e-4 * tall[:, 6]]).astype(tall.dtype)
     left = given.copy()
-    coefficients = panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
+    coefficients = iter_panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
     assert [each.shape for each in coefficients] == [(1, 3), (1, 3), (3, 3)]
     eps = np.finfo(tall.dtype).eps
     np.testing.assert_allclose(Q @ np.concatenate(coefficients) + left, given, atol=16 * eps)
@@ -124,7 +124,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
-    K = panels.column_gram(X)
+    K = iter_panels.column_gram(X)
     values, vectors = linalg.eigh_descending(K)
     assert (np.diff(values) <= 0).all()
     assert (values >= 0).all()
@@ -145,8 +145,8 @@ def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_roun
 @given(X=matrices(max_rows=40, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_an_orthonormal_basis_spans_the_columns(X, dtype):
     X = freeze(X.astype(dtype))
-    Q = linalg.orthonormal_columns(X)
-    np.testing.assert_array_equal(linalg.orthonormal_columns(X.copy(), overwrite=True), Q)
+    Q = linalg.orthonormalize_columns(X)
+    np.testing.assert_array_equal(linalg.orthonormalize_columns(X.copy(), overwrite=True), Q)
     eps = np.finfo(dtype).eps
     assert Q.dtype == dtype
     assert Q.shape[1] <= min(X.shape)
@@ -160,18 +160,18 @@ def test_an_orthonormal_basis_spans_the_columns(X, dtype):
 def test_badly_conditioned_columns_become_orthonormal_all_the_same(dtype):
     rng = np.random.default_rng(0)
     near = rng.standard_normal((200, 1)) + 3 * np.sqrt(np.finfo(dtype).eps) * rng.standard_normal((200, 5))
-    Q = linalg.orthonormal_columns((near * 10.0 ** np.arange(5)).astype(dtype))
+    Q = linalg.orthonormalize_columns((near * 10.0 ** np.arange(5)).astype(dtype))
     np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=100 * np.finfo(dtype).eps)
 
 
 def test_rows_are_scaled_to_length_one_and_their_largest_entry_made_positive():
     rows = freeze(np.array([[3.0, -4.0], [0.0, 0.0], [-2.0, 2.0]], dtype=np.float32))
-    unit = linalg.unit_rows(rows)
+    unit = linalg.normalize_rows(rows)
     np.testing.assert_allclose(unit, [[0.6, -0.8], [0, 0], [-(0.5**0.5), 0.5**0.5]], rtol=1e-6)
-    np.testing.assert_array_equal(linalg.fixed_signs(rows), [[-3, 4], [0, 0], [2, -2]])
-    assert unit.dtype == linalg.fixed_signs(rows).dtype == np.float32
-    assert linalg.fixed_signs(rows[:0]).shape == (0, 2)
-    assert linalg.fixed_signs(np.zeros((3, 0))).shape == (3, 0)
+    np.testing.assert_array_equal(linalg.fix_signs(rows), [[-3, 4], [0, 0], [2, -2]])
+    assert unit.dtype == linalg.fix_signs(rows).dtype == np.float32
+    assert linalg.fix_signs(rows[:0]).shape == (0, 2)
+    assert linalg.fix_signs(np.zeros((3, 0))).shape == (3, 0)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -247,7 +247,7 @@ def test_rows_spread_over_columns_and_made_of_spoiled_parts_are_the_same_rows():
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(sizes=st.lists(st.integers(0, 9), max_size=20), most=st.integers(1, 12))
 def test_runs_are_as_long_as_the_budget_allows_and_cover_all_items(sizes, most):
-    runs = cut_runs(np.asarray(sizes, dtype=np.int64), most)
+    runs = split_by_size(np.asarray(sizes, dtype=np.int64), most)
     assert [i for start, stop in runs for i in range(start, stop)] == list(range(len(sizes)))
     for start, stop in runs:
         assert sum(sizes[start:stop]) <= most or stop == start + 1

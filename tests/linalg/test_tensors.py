@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral.linalg.tensors import (
+    batched_power_method,
     contract,
     joint_diagonalize,
     power_method,
-    power_method_in_batches,
     simultaneous_diagonalization,
+    symmetric_tensor_from_pairs,
     tensor_from_cubes,
-    unfolded_symmetric,
 )
 
-SOLVERS = [power_method, power_method_in_batches, simultaneous_diagonalization]
+SOLVERS = [power_method, batched_power_method, simultaneous_diagonalization]
 
 
 def sampled(k, seed, noise=0.0):
@@ -53,14 +53,14 @@ def test_all_solvers_agree_and_err_no_more_than_the_noise():
 
 @pytest.mark.parametrize("size", [0.0, 1e-300])
 def test_rounds_come_to_an_end_on_a_tensor_of_nothing(size):
-    found = power_method_in_batches(np.full((3, 3, 3), size))
+    found = batched_power_method(np.full((3, 3, 3), size))
     assert found.vectors.shape == (3, 3)
     np.testing.assert_allclose(found.values, 0.0, atol=1e-290)
 
 
 def test_more_cubes_than_a_round_takes_are_all_found():
     values, vectors, T = sampled(40, 5)
-    found = power_method_in_batches(T, seed=2)
+    found = batched_power_method(T, seed=2)
     np.testing.assert_allclose(found.values, values, atol=1e-6)
     np.testing.assert_allclose((vectors.T @ found.vectors).max(axis=0), 1.0, atol=1e-6)
 
@@ -70,7 +70,7 @@ def test_a_contraction_and_an_unfolded_sum_are_what_einsum_gives():
     Y, M = rng.standard_normal((30, 4)), rng.standard_normal((4, 3))
     T = np.einsum("ni,nj,nk->ijk", Y, Y, Y)
     upper, lower = np.triu_indices(4)
-    np.testing.assert_allclose(unfolded_symmetric(Y.T @ (Y[:, upper] * Y[:, lower])), T)
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(Y.T @ (Y[:, upper] * Y[:, lower])), T)
     np.testing.assert_allclose(contract(T, M), np.einsum("ijk,ia,jb,kc->abc", T, M, M, M))
 
 

@@ -11,10 +11,10 @@ from dspectral.linalg.sparse_products import (
     gram_times,
     gram_times_eight,
     iter_transposed_panels,
-    row_slice,
-    scaled_to_length,
+    slice_rows,
     times,
     transpose_times,
+    weight_and_normalize,
 )
 
 
@@ -26,7 +26,7 @@ def rows_of(shape, *, density=0.2, dtype=np.float32, seed=0):
 def test_a_transpose_is_scipys(shape):
     A = rows_of(shape)
     expected = A.T.tocsr()
-    data, indices, indptr = TransposeBuffer.of(A, A.nnz).transpose(A)
+    data, indices, indptr = TransposeBuffer.allocate(A, A.nnz).transpose(A)
     np.testing.assert_array_equal(data, expected.data)
     np.testing.assert_array_equal(indices, expected.indices)
     np.testing.assert_array_equal(indptr, expected.indptr)
@@ -35,9 +35,9 @@ def test_a_transpose_is_scipys(shape):
 
 def test_nothing_of_one_piece_is_left_in_the_next():
     A = rows_of((40, 9), density=0.5)
-    room = TransposeBuffer.of(A, A.nnz)
+    room = TransposeBuffer.allocate(A, A.nnz)
     room.transpose(A)
-    piece = row_slice(A, 11, 14)
+    piece = slice_rows(A, 11, 14)
     data, indices, indptr = room.transpose(piece)
     expected = sparse.csr_array((data, indices, indptr), shape=(9, 3))
     np.testing.assert_array_equal(expected.toarray(), A.toarray()[11:14].T)
@@ -123,7 +123,7 @@ def test_scaled_entries_have_the_bits_of_whole_arrays(dtype, norm, weighed):
         sizes = sums if norm == "l1" else np.sqrt(sums)
         expected = (expected / np.where(sizes > 0, sizes, 1.0)[row]).astype(dtype)
     before = rows.data.copy()
-    found = scaled_to_length(rows.data, rows, weights, norm)
+    found = weight_and_normalize(rows.data, rows, weights, norm)
     assert found.dtype == dtype
     assert found.tobytes() == expected.tobytes()
     np.testing.assert_array_equal(rows.data, before)

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from dspectral import NgramHashing, TextFiles, TfidfWeighting, TruncatedSVD, build_store, write_counts
 from dspectral.store.from_text import text_files
 from dspectral.text.hashing import HashingSettings
-from dspectral.text.packing import text_blocks
+from dspectral.text.packing import pack_texts
 from tests.strategies import n_tasks
 
 WORDS = ["to", "be", "or", "not", "that", "is", "the", "question", "whether", "it"]
@@ -49,7 +49,7 @@ def test_what_is_iterated_by_numbers_is_a_collection_of_texts():
 
 def test_many_texts_are_hashed_block_by_block(monkeypatch):
     expected = HASHING.transform(TEXTS)
-    monkeypatch.setitem(text_blocks.__kwdefaults__, "block_bytes", 200)
+    monkeypatch.setitem(pack_texts.__kwdefaults__, "block_bytes", 200)
     same(HASHING.transform(TEXTS), expected)
     assert HASHING.transform(TEXTS).indices.dtype == np.int32
     assert HASHING.transform([]).shape == (0, 256)

@@ -22,7 +22,7 @@ from dspectral import (
     save,
     write_counts,
 )
-from dspectral.store.weighted_rows import weightings_of
+from dspectral.store.weighted_rows import get_weightings
 from dspectral.text.weighting import DocumentFrequencies
 from tests.strategies import n_tasks, zipf_counts
 
@@ -134,7 +134,7 @@ def test_unseen_columns_have_the_largest_weight_on_request(store):
     half = COUNTS.copy()
     half.data[half.indices % 2 == 1] = 0
     known = TfidfWeighting().fit(half).weighting
-    assert known.digest == Weighting.tfidf(DocumentFrequencies.of(half).document_frequency, 90).digest
+    assert known.digest == Weighting.tfidf(DocumentFrequencies.from_block(half).document_frequency, 90).digest
     found = as_array(store.weighted(known))
     assert not found[:, 1::2].any()
 
@@ -226,7 +226,7 @@ def test_a_store_is_not_read_to_learn_and_is_weighted_as_by_itself(store):
     found = weights.transform(store)
     assert n_tasks(found) == store.n_blocks
     np.testing.assert_array_equal(as_array(found), as_array(store.tfidf()))
-    assert weightings_of(found) == weightings_of(store.tfidf()) == {weights.weighting.digest}
+    assert get_weightings(found) == get_weightings(store.tfidf()) == {weights.weighting.digest}
     np.testing.assert_array_equal(as_array(store.weighted(weights)), as_array(found))
     np.testing.assert_array_equal(weights.idf_, TfidfWeighting().fit(COUNTS).idf_)
 
@@ -310,7 +310,7 @@ def test_a_weighting_is_known_of_rows_that_dask_has_computed_or_optimized(store,
 
 def test_weighted_rows_in_a_store_are_known_as_such(store, other, tmp_path):
     kept = write_counts(store.tfidf(), str(tmp_path / "kept"))
-    assert weightings_of(kept) == weightings_of(store.tfidf())
+    assert get_weightings(kept) == get_weightings(store.tfidf())
     svd = TruncatedSVD(2).fit(kept)
     assert svd.transform(store.tfidf()).shape == (90, 2)
     with pytest.raises(ValueError, match=r"X.*TruncatedSVD"):

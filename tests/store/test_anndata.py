@@ -65,7 +65,7 @@ def test_one_pass_finds_all_sums(url, monkeypatch):
     monkeypatch.setattr(
         "dspectral.store.rows.summarize", lambda *args, **kw: passes.append(1) or original(*args, **kw)
     )
-    opened = open_anndata(Location.of(url), block_bytes=800)
+    opened = open_anndata(Location.from_url(url), block_bytes=800)
     assert opened.n_blocks > 2
     assert passes == []
     assert (opened.energy, opened.column_sums.sum()) == ((ROWS.data**2).sum(), ROWS.sum())

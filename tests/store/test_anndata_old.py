@@ -110,7 +110,7 @@ def by_column(request, tmp_path):
 
 @pytest.mark.parametrize("run", [1, 7, 1 << 20])
 def test_rows_of_a_matrix_by_columns_are_read_in_blocks(by_column, run, monkeypatch):
-    monkeypatch.setattr("dspectral.store.anndata.RUN", run)
+    monkeypatch.setattr("dspectral.store.anndata.CSC_READ_ENTRIES", run)
     store = open_store(by_column, layer="twice")
     assert (store.shape, store.nnz, store.n_blocks) == ((70, 30), CSC.nnz, 1)
     block = store.counts.compute()

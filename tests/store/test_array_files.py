@@ -23,8 +23,8 @@ def as_zarr_writes(values, chunk):
         shape=values.shape,
         dtype=values.dtype,
         chunks=(max(1, min(len(values), chunk)),),
-        compressors=array_files.compressors_of(values.dtype),
-        fill_value=array_files.absent(values.dtype),
+        compressors=array_files.get_array_codecs(values.dtype),
+        fill_value=array_files.get_fill_value(values.dtype),
     )
     array[:] = values
     return {key: content.to_bytes() for key, content in store._store_dict.items()}
@@ -43,7 +43,7 @@ def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path
     chunk = 16 << 20 if length > 20 else chunk
     monkeypatch.setattr(array_files, "CHUNK", chunk)
     values = np.random.default_rng(length).integers(0, 100, length).astype(dtype)
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", values)
     assert files_below(tmp_path) == as_zarr_writes(values, chunk)
     read = read_array(where, where.open(), "group", "array")
@@ -57,13 +57,13 @@ def test_what_other_writers_wrote_is_read_by_zarr(codecs, tmp_path):
     zarr.create_array(
         str(tmp_path), name="group/array", data=np.arange(9), chunks=(4,), compressors=compressors
     )
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     assert read_array(where, where.open(), "group", "array").tolist() == [*range(9)]
 
 
 def test_an_array_that_is_there_is_replaced_with_all_of_its_chunks(monkeypatch, tmp_path):
     monkeypatch.setattr(array_files, "CHUNK", 4)
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(9))
     write_array(where.open(read_only=False), "group/array", np.arange(3))
     assert files_below(tmp_path) == as_zarr_writes(np.arange(3), 4)
@@ -83,12 +83,12 @@ def with_checksum(packed):
         # Its header promises another length than the array has.
         lambda chunk: with_checksum(chunk[:4] + (9000).to_bytes(4, "little") + chunk[8:-4]),
         lambda chunk: with_checksum(chunk[:4] + (8).to_bytes(4, "little") + chunk[8:-4]),
-        lambda chunk: array_files.files_of(np.arange(99))["c/0"],
+        lambda chunk: array_files.encode_array(np.arange(99))["c/0"],
     ],
     ids=["empty", "cut", "a bit", "no header", "too long", "too short", "another chunk"],
 )
 def test_a_changed_chunk_is_damaged(change, tmp_path):
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     file = tmp_path / "group/array/c/0"
     file.write_bytes(change(file.read_bytes()))
@@ -100,7 +100,7 @@ def test_a_changed_chunk_is_damaged(change, tmp_path):
 @pytest.mark.parametrize("chunk", ["c/0", "c/1", "c/5"])
 def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
     monkeypatch.setattr(array_files, "CHUNK", 4)
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(23))
     assert read_array(where, where.open(), "group", "array").tolist() == [*range(23)]
     (tmp_path / "group/array" / chunk).unlink()
@@ -113,10 +113,10 @@ LESS = array_files._format_metadata(np.dtype("<i8"), -5)
 
 @pytest.mark.parametrize("metadata", [b"", b"{", b"[]", b"{}", b'{"data_type": "int64", "shape": []}', LESS])
 def test_metadata_of_no_array_are_damaged(metadata, tmp_path):
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     (tmp_path / "group/array/zarr.json").write_bytes(metadata)
-    assert array_files.Form.of(metadata) is None
+    assert array_files.ArrayMetadata.from_metadata(metadata) is None
     with pytest.raises(StoreError, match=r"block group: array"):
         read_array(where, where.open(), "group", "array")
 
@@ -142,7 +142,7 @@ def test_files_without_end_are_named(name, kind, tmp_path):
         with pytest.raises(StoreError, match=said):
             load(str(tmp_path / "model"))
         return
-    where = Location.of(str(tmp_path))
+    where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     endless(tmp_path / "group" / name, kind)
     with pytest.raises(StoreError, match=f"group/{said}"):

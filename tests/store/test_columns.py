@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 import dspectral
 from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD, VocabularySettings
 from dspectral.io import write_embedding
-from dspectral.store.columns import columns_of
+from dspectral.store.columns import get_columns
 from tests.contracts import CASES
 
 TEXTS = ["plum pear fig", "fig plum", "oak elm ash", "ash oak", "pear plum oak", "elm ash fig"] * 4
@@ -213,7 +213,7 @@ def test_search_and_top_terms_take_the_store_of_the_fit(built):
 
 def test_rows_of_different_stores_are_not_joined(built):
     store, same, other = built("a"), built("b", TEXTS[:12]), built("c", OTHERS)
-    assert columns_of(da.concatenate([store.counts, same.counts])).names is not None
+    assert get_columns(da.concatenate([store.counts, same.counts])).names is not None
     with pytest.raises(ValueError, match=r"X.*columns"):
         TruncatedSVD(2).fit(da.concatenate([store.counts, other.counts]))
 
@@ -221,8 +221,8 @@ def test_rows_of_different_stores_are_not_joined(built):
 def test_columns_that_were_chosen_or_computed_are_no_longer_those_of_the_store(built):
     store = built("a")
     model = TruncatedSVD(2).fit(store)
-    assert columns_of(store.counts[:, ::-1]) is columns_of(model.transform(store)) is None
-    assert columns_of(store.tfidf()).names is columns_of(store).names
+    assert get_columns(store.counts[:, ::-1]) is get_columns(model.transform(store)) is None
+    assert get_columns(store.tfidf()).names is get_columns(store).names
 
 
 ROWS_OF = {
@@ -255,7 +255,7 @@ COLUMNS_OF = {
 def test_rows_that_are_chosen_of_an_array_have_its_columns(how, built):
     store, other = built("a"), built("c", OTHERS)
     rows = ROWS_OF[how](da.concatenate([store.counts, store.counts]))
-    assert columns_of(rows).names is columns_of(store).names
+    assert get_columns(rows).names is get_columns(store).names
     with pytest.raises(ValueError, match="column 0 is"):
         TruncatedSVD(2).fit(other).transform(rows)
 
@@ -264,7 +264,7 @@ def test_rows_that_are_chosen_of_an_array_have_its_columns(how, built):
 def test_columns_that_are_chosen_of_an_array_have_no_names_of_others(how, built):
     counts = built("a").counts
     assert counts.shape[1] % 2 == 0
-    assert columns_of(COLUMNS_OF[how](counts)) is None
+    assert get_columns(COLUMNS_OF[how](counts)) is None
 
 
 def test_data_frames_are_compared_as_by_scikit_learn():

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from dspectral.cooccurrence.contexts import ContextCounts, ContextSettings
-from dspectral.cooccurrence.scaling import most_entries
+from dspectral.cooccurrence.scaling import bound_entries
 from dspectral.engine import Blocks
 from dspectral.store import context_counts
-from dspectral.store.context_counts import find_pieces, read_piece, spill_contexts, write_pieces
+from dspectral.store.context_counts import (
+    read_spill_chunk,
+    read_spill_index,
+    spill_contexts,
+    write_spill_file,
+)
 from dspectral.store.location import Location, StoreError
 from dspectral.types import Sentences
 
@@ -23,7 +28,7 @@ TEXT = [
 
 def sentences_of(item):
     """Return some sentences by number: a function of this module, which tasks can import."""
-    return Sentences.of(TEXT[item[0] : item[1]])
+    return Sentences.from_ids(TEXT[item[0] : item[1]])
 
 
 def spilled(folder, n_blocks, most, **how):
@@ -31,9 +36,9 @@ def spilled(folder, n_blocks, most, **how):
     blocks = Blocks(sentences_of, list(pairwise(cuts)))
     settings = ContextSettings(N_TYPES, 4, **how)
     counts = np.bincount(np.concatenate(TEXT), minlength=N_TYPES)
-    entries = most_entries(counts, n_positions=8, n_contexts=how.get("n_contexts") or N_TYPES)
+    entries = bound_entries(counts, n_positions=8, n_contexts=how.get("n_contexts") or N_TYPES)
     with dask.config.set(scheduler="sync"):
-        return spill_contexts(blocks, Location(str(folder)), entries, settings, most=most)
+        return spill_contexts(blocks, Location(str(folder)), entries, settings, max_entries=most)
 
 
 N_BLOCKS, MOST = [1, 2, 7, 45], [1, 50, 200, 10**6]
@@ -47,7 +52,9 @@ EVERY_PAIR = [
 @pytest.mark.parametrize(("n_blocks", "most", "how"), EVERY_PAIR)
 def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_path):
     store = spilled(tmp_path, n_blocks, most, **how)
-    whole = ContextCounts.of(Sentences.of(TEXT), n_types=N_TYPES, window=4, **how).counts.astype(np.float32)
+    whole = ContextCounts.from_block(
+        Sentences.from_ids(TEXT), n_types=N_TYPES, window=4, **how
+    ).counts.astype(np.float32)
     found = store.counts.compute()
     for part in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
@@ -57,9 +64,9 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
 
 @pytest.mark.parametrize("most", [30, 100, 250])
 def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeypatch):
-    held, groups, read, add = [0], [], context_counts._read_block_group, context_counts.sum_of_packed
+    held, groups, read, add = [0], [], context_counts._read_block_group, context_counts.sum_packed_rows
 
-    def reading(draft, first, places):
+    def read_options(draft, first, places):
         groups.append(len(places))
         pieces, starts = read(draft, first, places)
         held[0] = pieces.nbytes
@@ -72,8 +79,8 @@ def test_a_part_is_summed_within_the_memory_that_is_said(most, tmp_path, monkeyp
         assert sums + held[0] <= 36 * most
         return total
 
-    monkeypatch.setattr(context_counts, "_read_block_group", reading)
-    monkeypatch.setattr(context_counts, "sum_of_packed", adding)
+    monkeypatch.setattr(context_counts, "_read_block_group", read_options)
+    monkeypatch.setattr(context_counts, "sum_packed_rows", adding)
     spilled(tmp_path, len(TEXT), most)
     assert 1 < max(groups) < len(TEXT)
 
@@ -86,9 +93,9 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
 
     def counting(where, path, pieces):
         counted.append(Path(path).name)
-        return write_pieces(where, path, pieces)
+        return write_spill_file(where, path, pieces)
 
-    write, write_pieces, counted = context_counts.write_block, context_counts.write_pieces, []
+    write, write_spill_file, counted = context_counts.write_block, context_counts.write_spill_file, []
     with monkeypatch.context() as patched:
         patched.setattr(context_counts, "write_block", fail)
         with pytest.raises(KeyboardInterrupt):
@@ -98,7 +105,7 @@ def test_a_run_goes_on_after_scratch_was_partly_removed(tmp_path, monkeypatch):
     assert [file.name for file in files] == [f"{i:06d}.counts" for i in range(7)]
     files[3].unlink()
     files[5].write_bytes(files[5].read_bytes()[:20])  # shorter than its index
-    monkeypatch.setattr(context_counts, "write_pieces", counting)
+    monkeypatch.setattr(context_counts, "write_spill_file", counting)
     store = spilled(tmp_path, 7, 300)
     assert sorted(counted) == [files[3].name, files[5].name]
     whole = spilled(tmp_path / "whole", 7, 300)
@@ -116,16 +123,16 @@ def where(request, tmp_path):
 
 def read(where, index, i):
     out = np.empty(8 * index[i, 1], np.uint8)
-    read_piece(where, PATH, int(index[i, 0]), int(index[i + 1, 0]), int(index[i, 2]), out)
+    read_spill_chunk(where, PATH, int(index[i, 0]), int(index[i + 1, 0]), int(index[i, 2]), out)
     return out
 
 
 def test_each_piece_is_read_by_itself(where):
-    assert find_pieces(where, PATH, len(PIECES)) is None
+    assert read_spill_index(where, PATH, len(PIECES)) is None
     for _ in range(2):  # the second time over what is there
-        index = write_pieces(where, PATH, iter(PIECES))
-    np.testing.assert_array_equal(find_pieces(where, PATH, len(PIECES)), index)
-    assert find_pieces(where, PATH, len(PIECES) + 1) is find_pieces(where, PATH, 500) is None
+        index = write_spill_file(where, PATH, iter(PIECES))
+    np.testing.assert_array_equal(read_spill_index(where, PATH, len(PIECES)), index)
+    assert read_spill_index(where, PATH, len(PIECES) + 1) is read_spill_index(where, PATH, 500) is None
     for i in (2, 0, 3, 1):
         np.testing.assert_array_equal(read(where, index, i), PIECES[i])
     assert where.names("scratch/0000") == ["000007.counts"]
@@ -137,7 +144,7 @@ def test_each_piece_is_read_by_itself(where):
 
 def test_a_changed_byte_is_found(tmp_path):
     where = Location(str(tmp_path))
-    index = write_pieces(where, PATH, PIECES)
+    index = write_spill_file(where, PATH, PIECES)
     file = Path(tmp_path, PATH)
     content = bytearray(file.read_bytes())
     content[index[2, 0] + 1] ^= 1
@@ -147,7 +154,7 @@ def test_a_changed_byte_is_found(tmp_path):
         read(where, index, 2)
     content[16] ^= 1
     file.write_bytes(content)
-    assert find_pieces(where, PATH, len(PIECES)) is None
+    assert read_spill_index(where, PATH, len(PIECES)) is None
     file.write_bytes(content[: index[-1, 0] - 1])
     with pytest.raises(StoreError, match=r"000007\.counts"):
         read(where, index, 3)

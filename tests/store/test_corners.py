@@ -5,10 +5,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from scipy import sparse
 
 from dspectral import NgramHashing, VocabularySettings, build_corpus, build_store, open_store, write_counts
-from dspectral.store.arrays import read_record, write_record
+from dspectral.store.arrays import read_stored_group, write_stored_group
 from dspectral.store.blocks import read_block, write_block
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.location import Location, StoreError
 from tests.store.from_text.texts import spans_of
 
@@ -29,7 +29,8 @@ def test_a_file_in_memory_is_read_by_several_at_once():
     with fsspec.open("memory://several.txt", "wb") as file:
         file.write(b"\n".join(lines))
     readers = [
-        read_span(span, Reading(block_bytes=8)) for span in spans_of("memory://several.txt", span_bytes=40)
+        read_file_range(span, ReadOptions(block_bytes=8))
+        for span in spans_of("memory://several.txt", span_bytes=40)
     ]
     first = [[next(reader)] for reader in readers]
     found = [texts([*head, *reader]) for head, reader in zip(first, readers, strict=True)]
@@ -44,14 +45,17 @@ def test_small_files_are_read_and_blocked_together(tmp_path, url):
     assert [len(span.files()) for span in spans] == [4, 4, 2, 1, 1]
     assert [span.n_bytes for span in spans] == [88, 88, 44, 100, 20]
     expected = [f"document {i // 2}".encode() for i in range(20)] + [b"large"] * 20
-    assert texts(block for span in spans for block in read_span(span, Reading(block_bytes=64))) == expected
+    assert (
+        texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=64)))
+        == expected
+    )
     store = build_store(str(tmp_path / "*.txt"), url, unit="file", hashing=SMALL)
     assert store.block_rows == [11]
     for name, content in {"a": "text\tx\none\t.", "b": "x\ttext\n.\ttwo", "c": "x\ttext\n.\tthree"}.items():
         (tmp_path / f"{name}.tsv").write_text(f"{content}\n")
     spans = spans_of(str(tmp_path / "*.tsv"), field="text")
     assert [len(span.files()) for span in spans] == [1, 2]  # those of other columns are read alone
-    found = texts(block for span in spans for block in read_span(span, Reading(block_bytes=99)))
+    found = texts(block for span in spans for block in read_file_range(span, ReadOptions(block_bytes=99)))
     assert found == [b"one", b"two", b"three"]
     for i in range(3):
         (tmp_path / f"{i}.jsonl").write_text("[]\n" if i == 1 else '{"text": "a"}\n')
@@ -90,10 +94,10 @@ def test_a_new_block_is_written_without_listing_files(tmp_path, monkeypatch):
 
 def test_a_record_is_replaced_beside_files_that_killed_writers_left(tmp_path):
     where = Location(str(tmp_path))
-    write_record(where, {"number": 1}, [np.ones(2)])
+    write_stored_group(where, {"number": 1}, [np.ones(2)])
     (tmp_path / f"zarr.{'0' * 32}.partial").touch()
-    write_record(where, {"number": 2}, [np.array([np.nan, 3.0])])
-    record = read_record(where)
+    write_stored_group(where, {"number": 2}, [np.array([np.nan, 3.0])])
+    record = read_stored_group(where)
     assert record.attributes["number"] == 2
     np.testing.assert_array_equal(record.array(0), [np.nan, 3.0])
     assert [path.name for path in tmp_path.glob("arrays-*")] == ["arrays-0001"]

@@ -83,7 +83,7 @@ def test_counts_do_not_depend_on_where_the_text_is_cut(block_bytes, min_count, g
     in_memory = as_corpus([line.split() for line in TEXT.split("\n")], min_count=min_count)
     assert in_memory.words == corpus.words
     assert in_memory.counts.tolist() == corpus.counts.tolist()
-    of = partial(ContextCounts.of, n_types=len(corpus.words), window=3)
+    of = partial(ContextCounts.from_block, n_types=len(corpus.words), window=3)
     cut, whole = summarize(corpus.sentences, of=of), summarize(in_memory.sentences, of=of)
     assert as_dictionary(cut.counts) == as_dictionary(whole.counts)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from dspectral import build_corpus, open_corpus, open_store, write_counts
 from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.store import CountStore, StoreError
-from dspectral.store.arrays import SEAL, digest_of, sealed
+from dspectral.store.arrays import CONTENT_HASH, compute_digest, with_content_hash
 from workflows import sketch_scaling
 
 CHECK = CountStore.check
@@ -40,7 +40,9 @@ def edit_root(store, key="dspectral", *, reseal=True, **changes):
     root = zarr.open_group(store.where.url, mode="a")
     head = {**root.attrs[key], **changes}
     root.attrs[key] = (
-        sealed({name: value for name, value in head.items() if name != SEAL}) if reseal else head
+        with_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH})
+        if reseal
+        else head
     )
 
 
@@ -71,7 +73,7 @@ def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n
         {"blocks": lambda blocks: [blocks[0], blocks[1], blocks[1]]},
         {"format": 1},
         {"format": 3},
-        {SEAL: None},
+        {CONTENT_HASH: None},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -109,7 +111,7 @@ def test_a_mark_that_was_edited_is_held_against_the_root(store):
 def test_the_same_bytes_of_another_type_or_cut_otherwise_have_another_digest():
     ones = np.ones(4, dtype=np.int64)
     others = [(ones.view(np.uint64),), (ones.view(np.int32),), (ones.reshape(2, 2),), (ones[:1], ones[1:])]
-    assert len({digest_of(ones), *(digest_of(*arrays) for arrays in others)}) == 1 + len(others)
+    assert len({compute_digest(ones), *(compute_digest(*arrays) for arrays in others)}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, par
     arrays = [
         zarr.open_array(f"{store.where.url}/{first[0]}/{name}")[...] for name in ("data", "indices", "indptr")
     ]
-    edit_root(store, blocks=[[*first[:9], digest_of(*arrays), first[10]], *others])
+    edit_root(store, blocks=[[*first[:9], compute_digest(*arrays), first[10]], *others])
     with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{said}"):
         TruncatedSVD(2).fit(open_store(store.where.url))
 
@@ -151,7 +153,7 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
         zarr.open_array(f"{corpus.where.url}/{corpus.blocks[0].name}/{part}")[...]
         for part in ("ids", "offsets")
     )
-    edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], digest_of(ids, offsets)]])
+    edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], compute_digest(ids, offsets)]])
     older = open_corpus(corpus.where.url)
     with pytest.raises(StoreError, match="4 of the corpus"):
         older.sentences.read(older.blocks[0])

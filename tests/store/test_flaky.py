@@ -7,7 +7,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around import retries
 from dspectral.engine.around.events import TaskRetried
 from dspectral.store.counts import open_store
@@ -51,7 +51,7 @@ def test_stores_on_flaky_storage_are_what_they_are_on_a_good_one(tmp_path):
     corpus = build_corpus("flaky://text.txt", str(tmp_path / "corpus"), block_bytes=900)
     FlakyFileSystem.reset(seed=1, fails=0.1)
     heard = []
-    with listening(heard.append):
+    with event_listener(heard.append):
         stores = [build_store("flaky://text.txt", "flaky://text", hashing=SMALL, block_bytes=500)]
         stores.append(write_counts(counts, "flaky://counts", block_rows=10))
         stores.append(write_counts(counts, "flaky://counts", block_rows=10, append=True))
@@ -86,7 +86,7 @@ def test_storage_that_fails_for_good_is_given_up_with_its_own_error():
 
 
 def test_a_listing_that_fails_is_asked_again():
-    where = Location.of("flaky://counts")
+    where = Location.from_url("flaky://counts")
     write_counts(np.eye(3), "flaky://counts")
     FlakyFileSystem.reset(fails=0.5, seed=5)
     assert {"blocks", "totals", "zarr.json"} <= set(where.names())

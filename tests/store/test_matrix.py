@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral import PCA
-from dspectral.engine import bytes_said
+from dspectral.engine import get_block_nbytes
 from dspectral.store.counts import open_store
 from dspectral.store.location import StoreError
 from dspectral.store.matrix import write_counts
@@ -269,7 +269,7 @@ def test_exact_rows_are_added_to_those_of_single_precision_and_the_other_way_rou
     assert before.dtype == (np.float32 if first == np.float32 else np.float64)
     store = write_counts(parts[1], url, append=True)
     np.testing.assert_array_equal(store.counts.compute().toarray(), np.concatenate(parts).astype(np.float64))
-    assert sum(bytes_said(store.counts)) == store.n_bytes + 4 * 2
+    assert sum(get_block_nbytes(store.counts)) == store.n_bytes + 4 * 2
     store.check()
     left = open_store(url, without=[block.name for block in store.blocks if block.is_double])
     assert left.counts.compute().dtype == left.dtype == np.float32

@@ -65,13 +65,13 @@ def finished_blocks(store):
 def spans_read(monkeypatch):
     """The spans of text that are read from here on."""
     seen = []
-    original = planned_text.read_span
+    original = planned_text.read_file_range
 
-    def read_span(span, reading):
+    def read_file_range(span, read_options):
         seen.append(span.start)
-        return original(span, reading)
+        return original(span, read_options)
 
-    monkeypatch.setattr(planned_text, "read_span", read_span)
+    monkeypatch.setattr(planned_text, "read_file_range", read_file_range)
     return seen
 
 

@@ -22,7 +22,7 @@ from dspectral.store import arrays, blocks, draft
 from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.location import Location, StoreError
-from dspectral.store.lock import locked
+from dspectral.store.lock import hold_write_lock
 from dspectral.store.matrix import write_counts
 
 N_COLUMNS = 5
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(rows=ROWS)
     def meet_another_writer(self, rows):
         with (
-            locked(Location.of(self.url)),
+            hold_write_lock(Location.from_url(self.url)),
             pytest.raises(StoreError, match=rf"writer.*{re.escape(self.url)}"),
         ):
             self.write(rows)

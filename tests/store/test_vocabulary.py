@@ -22,7 +22,7 @@ TEXTS = st.lists(st.text("ab é\u4e2d ", max_size=12), max_size=6)
 
 
 def table_of(texts):
-    return TermTable.of(Documents.of(texts), (1, 2))
+    return TermTable.from_block(Documents.from_strings(texts), (1, 2))
 
 
 def as_lists(table):
@@ -52,15 +52,15 @@ def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
 
 def test_columns_are_ordered_by_documents_then_by_bytes():
     table = table_of(["zoo ab", "zoo ab", "zoo", "éa zz", "éa zz aa"])
-    vocabulary = Vocabulary.of(table.partition(4))
+    vocabulary = Vocabulary.from_tables(table.partition(4))
     keys = list(zip(-vocabulary.document_frequency, (t.encode() for t in vocabulary.terms), strict=True))
     assert keys == sorted(keys)
     assert vocabulary.terms[0] == "zoo"
-    assert Vocabulary.of(table.partition(4), max_features=3).terms == vocabulary.terms[:3]
+    assert Vocabulary.from_tables(table.partition(4), max_features=3).terms == vocabulary.terms[:3]
 
 
 def test_a_term_has_its_column_and_a_stranger_none():
-    vocabulary = Vocabulary.of([table_of(["zoo ab", "zoo", "éa zz"])])
+    vocabulary = Vocabulary.from_tables([table_of(["zoo ab", "zoo", "éa zz"])])
     assert [vocabulary.index(term) for term in vocabulary.terms] == list(range(len(vocabulary.terms)))
     with pytest.raises(KeyError, match="'cat'"):
         vocabulary.index("cat")
@@ -77,5 +77,5 @@ def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
 def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
     where = Location(str(tmp_path))
     monkeypatch.setattr(Location, "mark", lambda *_: None)
-    write_vocabulary(where, Vocabulary.of([table_of(["zoo ab"])]))
+    write_vocabulary(where, Vocabulary.from_tables([table_of(["zoo ab"])]))
     assert find_vocabulary(where) is None

@@ -20,7 +20,7 @@ from dspectral.store.counts import open_store
 from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text.build import build_store
 from dspectral.store.location import Location, StoreError
-from dspectral.store.lock import locked
+from dspectral.store.lock import hold_write_lock
 from dspectral.store.matrix import write_counts
 from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem
@@ -30,7 +30,7 @@ WRITING = """
 import sys, time
 from dspectral.store.location import Location
 from dspectral.store.lock import locked
-with locked(Location.of(sys.argv[1])):
+with locked(Location.from_url(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -41,16 +41,16 @@ def where(request, tmp_path):
     """A place for a store; the last one's file system knows no exclusive create."""
     FlakyFileSystem.reset()
     roots = {"local": str(tmp_path), "memory": "memory://writers", "unconditional": "flaky://writers"}
-    return Location.of(f"{roots[request.param]}/{tmp_path.name}")
+    return Location.from_url(f"{roots[request.param]}/{tmp_path.name}")
 
 
 def test_a_second_writer_is_told_who_is_at_work_and_one_after_it_is_not(where):
     said = rf"{where.url}.* \(process {os.getpid()} on {socket.gethostname()}, since 20.* UTC\)"
-    with locked(where), pytest.raises(StoreError, match=said), locked(where):
+    with hold_write_lock(where), pytest.raises(StoreError, match=said), hold_write_lock(where):
         pass
-    with pytest.raises(ZeroDivisionError), locked(where):
+    with pytest.raises(ZeroDivisionError), hold_write_lock(where):
         raise ZeroDivisionError
-    with locked(where):
+    with hold_write_lock(where):
         pass
     assert where.names() == []
 
@@ -63,7 +63,7 @@ def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(where):
         start.wait()
         while number not in done:
             try:
-                with locked(where):
+                with hold_write_lock(where):
                     at_work.append(number)
                     most.append(len(at_work))
                     time.sleep(0.01)
@@ -82,17 +82,17 @@ def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(where):
 
 
 def test_one_that_ends_leaves_the_lock_of_the_next(tmp_path, monkeypatch):
-    where, release = Location.of(str(tmp_path)), lock.FileLock.release
+    where, release = Location.from_url(str(tmp_path)), lock.FileLock.release
 
     def late(of_first):
         monkeypatch.undo()
-        with locked(where):  # its name is free, and it is held still
+        with hold_write_lock(where):  # its name is free, and it is held still
             release(of_first)
-            with pytest.raises(StoreError, match=re.escape(str(tmp_path))), locked(where):
+            with pytest.raises(StoreError, match=re.escape(str(tmp_path))), hold_write_lock(where):
                 pass
 
     monkeypatch.setattr(lock.FileLock, "release", late)
-    with locked(where):
+    with hold_write_lock(where):
         pass
     assert where.names() == []
 
@@ -126,7 +126,7 @@ def test_a_killed_writer_of_a_bucket_is_named_until_its_object_is_removed():
 
 @pytest.mark.parametrize("answer", [FileExistsError("x"), OSError("PreconditionFailed"), OSError("damaged")])
 def test_of_two_that_create_the_object_at_the_same_time_one_is_told(answer, monkeypatch):
-    where = Location.of("memory://both")
+    where = Location.from_url("memory://both")
 
     def create(path, content, mode):
         original(path, b'{"pid": 7, "host": "rival", "since": "2026"}')
@@ -137,7 +137,7 @@ def test_of_two_that_create_the_object_at_the_same_time_one_is_told(answer, monk
     monkeypatch.setattr(lock, "retried", lambda function, *arguments, what: function(*arguments))
     monkeypatch.setattr(system, "pipe_file", create)
     kind, said = (OSError, "damaged") if "damaged" in str(answer) else (StoreError, "process 7 on rival")
-    with pytest.raises(kind, match=said), locked(where):
+    with pytest.raises(kind, match=said), hold_write_lock(where):
         pass
     system.rm(root, recursive=True)
 
@@ -149,7 +149,7 @@ def test_every_writer_is_refused_and_readers_see_the_last_finished_store(tmp_pat
     unfinished = str(tmp_path / "unfinished")
     with pytest.raises(ValueError, match=r"-1.0"):
         write_counts(-np.eye(2), unfinished)
-    with locked(Location.of(url)), locked(Location.of(unfinished)):
+    with hold_write_lock(Location.from_url(url)), hold_write_lock(Location.from_url(unfinished)):
         for call in (
             partial(build_store, str(text), url, hashing=SMALL, append=True),
             partial(write_counts, np.eye(64), url, append=True),

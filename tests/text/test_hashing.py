@@ -48,14 +48,16 @@ hashings = st.builds(
 @settings(deadline=None, derandomize=True, max_examples=80)
 @given(texts.documents().filter(len), hashings)
 def test_rows_are_those_of_scikit_learn(documents, hashing):
-    assert_same_rows(hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing))
+    assert_same_rows(
+        hash_documents(Documents.from_strings(documents), hashing), by_scikit_learn(documents, hashing)
+    )
 
 
 @pytest.mark.parametrize("n_features", [2, 2**18, 2**30])
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_hard_texts_are_hashed_as_by_scikit_learn(n_features, lowercase):
     hashing = HashingSettings(n_features=n_features, lowercase=lowercase)
-    rows = hash_documents(Documents.of(texts.NASTY), hashing)
+    rows = hash_documents(Documents.from_strings(texts.NASTY), hashing)
     assert_same_rows(rows, by_scikit_learn(texts.NASTY, hashing))
 
 
@@ -72,7 +74,7 @@ def test_groups_of_many_short_and_few_long_documents_keep_their_rows():
     for n_features in (2**12, 2**30):  # so many columns that a key has room for two documents
         hashing = HashingSettings(n_features=n_features)
         assert_same_rows(
-            hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing)
+            hash_documents(Documents.from_strings(documents), hashing), by_scikit_learn(documents, hashing)
         )
 
 
@@ -81,12 +83,14 @@ def test_ngrams_of_every_length_are_hashed():
     for ngram_range in ((1, 1), (2, 3)):
         hashing = HashingSettings(ngram_range=ngram_range)
         assert_same_rows(
-            hash_documents(Documents.of(documents), hashing), by_scikit_learn(documents, hashing)
+            hash_documents(Documents.from_strings(documents), hashing), by_scikit_learn(documents, hashing)
         )
 
 
 def test_rows_are_canonical_csr_of_small_types():
-    rows = hash_documents(Documents.of(["to be or not to be", "", "no"]), HashingSettings(n_features=16))
+    rows = hash_documents(
+        Documents.from_strings(["to be or not to be", "", "no"]), HashingSettings(n_features=16)
+    )
     assert (rows.data.dtype, rows.indices.dtype, rows.indptr.dtype) == (np.float32, np.int32, np.int32)
     again = sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
     assert rows.has_canonical_format
@@ -103,14 +107,14 @@ def test_rows_are_canonical_csr_of_small_types():
 )
 def test_other_widths_and_ngram_ranges_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name}.*{re.escape(str(value))}"):
-        hash_documents(Documents.of(["text"]), HashingSettings(**{name: value}))
+        hash_documents(Documents.from_strings(["text"]), HashingSettings(**{name: value}))
 
 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.binary(max_size=20), max_size=8))
 def test_hashes_of_bytes_are_those_of_scikit_learn(terms):
     expected = [murmurhash3_32(term, positive=True) for term in terms]
-    assert hash_terms(Documents.of(terms)).tolist() == expected
+    assert hash_terms(Documents.from_strings(terms)).tolist() == expected
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from dspectral.text.stop_words import check_stop_words, stop_terms
-from dspectral.text.tokenizers import words_of
+from dspectral.text.stop_words import check_stop_words, tokenize_stop_words
+from dspectral.text.tokenizers import tokenize_documents
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_what_is_no_list_of_words_is_refused(wrong, error, match):
 
 
 def terms_of(entries, ngram_range=(1, 1), **rule):
-    found = stop_terms(
-        entries, partial(words_of, **{"lowercase": True, "tokenizer": None, **rule}), ngram_range
+    found = tokenize_stop_words(
+        entries, partial(tokenize_documents, **{"lowercase": True, "tokenizer": None, **rule}), ngram_range
     )
     return [found.text(i).decode() for i in range(found.n_documents)]
 

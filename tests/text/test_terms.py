@@ -39,7 +39,7 @@ def by_scikit_learn(documents, ngram_range, lowercase):
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(texts.documents(), texts.ngram_ranges(), st.booleans())
 def test_a_table_has_the_counts_and_document_frequencies_of_scikit_learn(documents, ngram_range, lowercase):
-    table = TermTable.of(Documents.of(documents), ngram_range, lowercase)
+    table = TermTable.from_block(Documents.from_strings(documents), ngram_range, lowercase)
     found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
     assert found == by_scikit_learn(documents, ngram_range, lowercase)
 
@@ -47,7 +47,7 @@ def test_a_table_has_the_counts_and_document_frequencies_of_scikit_learn(documen
 def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
     rng = np.random.default_rng(0)
     documents = [" ".join(f"x{n}" for n in rng.zipf(1.3, size=40) % 10**7) for _ in range(400)]
-    table = TermTable.of(Documents.of(documents), (1, 3))
+    table = TermTable.from_block(Documents.from_strings(documents), (1, 3))
     assert len(table.counts) > 20_000
     found = (terms_of(table), table.document_frequency.tolist(), table.counts.tolist())
     assert found == by_scikit_learn(documents, (1, 3), lowercase=True)
@@ -56,11 +56,11 @@ def test_a_large_vocabulary_is_counted_as_by_scikit_learn():
 @settings(deadline=None, derandomize=True, max_examples=25)
 @given(texts.documents(), st.sampled_from([1, 2, 3, 7, 64]))
 def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(documents, n_partitions):
-    table = TermTable.of(Documents.of(documents), (1, 2))
+    table = TermTable.from_block(Documents.from_strings(documents), (1, 2))
     parts = table.partition(n_partitions)
     assert len(parts) == n_partitions
     assert_same_table(parts[0].merge(*parts[1:]), table)
-    half = TermTable.of(Documents.of(documents[::2]), (1, 2)).partition(n_partitions)
+    half = TermTable.from_block(Documents.from_strings(documents[::2]), (1, 2)).partition(n_partitions)
     for part, of_half in zip(parts, half, strict=True):
         assert set(terms_of(of_half)) <= set(terms_of(part))
 
@@ -68,10 +68,10 @@ def test_partitions_merge_to_the_whole_and_are_the_same_for_every_table(document
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(texts.documents(), texts.documents().filter(len), texts.ngram_ranges(), st.booleans(), st.data())
 def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range, lowercase, data):
-    table = TermTable.of(Documents.of(known + documents[::2]), ngram_range, lowercase)
+    table = TermTable.from_block(Documents.from_strings(known + documents[::2]), ngram_range, lowercase)
     terms = data.draw(st.permutations(terms_of(table)).map(lambda order: [*order[::2], "never seen"]))
-    index = TermIndex.of(Documents.of(terms))
-    rows = encode_documents(Documents.of(documents), index, ngram_range, lowercase)
+    index = TermIndex.from_terms(Documents.from_strings(terms))
+    rows = encode_documents(Documents.from_strings(documents), index, ngram_range, lowercase)
     expected = CountVectorizer(ngram_range=ngram_range, lowercase=lowercase, vocabulary=terms).transform(
         documents
     )
@@ -85,22 +85,30 @@ def test_documents_are_encoded_as_by_scikit_learn(known, documents, ngram_range,
 
 def test_terms_with_equal_hashes_are_told_apart():
     first_of, twins = {}, []
-    terms = Documents.of([f"t{i}" for i in range(200_000)])
+    terms = Documents.from_strings([f"t{i}" for i in range(200_000)])
     for i, code in enumerate(term_bytes.hash_terms(terms).tolist()):
         if code in first_of:
             twins.append((terms.text(first_of[code]).decode(), terms.text(i).decode()))
         first_of[code] = i
     assert twins
     for a, b in twins:
-        documents = Documents.of([f"{a} {b} {b}"])
-        assert dict(zip(terms_of(TermTable.of(documents)), TermTable.of(documents).counts, strict=True)) == {
+        documents = Documents.from_strings([f"{a} {b} {b}"])
+        assert dict(
+            zip(
+                terms_of(TermTable.from_block(documents)), TermTable.from_block(documents).counts, strict=True
+            )
+        ) == {
             a: 1,
             b: 2,
         }
-        assert encode_documents(documents, TermIndex.of(Documents.of([b, a]))).toarray().tolist() == [[2, 1]]
-        assert encode_documents(documents, TermIndex.of(Documents.of([a]))).toarray().tolist() == [[1]]
+        assert encode_documents(
+            documents, TermIndex.from_terms(Documents.from_strings([b, a]))
+        ).toarray().tolist() == [[2, 1]]
+        assert encode_documents(
+            documents, TermIndex.from_terms(Documents.from_strings([a]))
+        ).toarray().tolist() == [[1]]
 
 
 def test_a_term_that_comes_twice_is_refused():
     with pytest.raises(ValueError, match=r"terms 0 and 2.*b'yes'"):
-        TermIndex.of(Documents.of(["yes", "no", "yes"]))
+        TermIndex.from_terms(Documents.from_strings(["yes", "no", "yes"]))

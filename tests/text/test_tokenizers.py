@@ -20,7 +20,7 @@ from dspectral import (
 )
 from dspectral.store import StoreError
 from dspectral.text.hashing import HashingSettings, hash_documents
-from dspectral.text.tokenizers import Tokenizer, words_of
+from dspectral.text.tokenizers import Tokenizer, tokenize_documents
 from dspectral.text.tokens import PADDING
 from dspectral.types import Documents
 
@@ -126,7 +126,7 @@ def test_a_store_whose_tokenizer_is_gone_reads_and_says_so_when_appended_to(tmp_
     )
     (tmp_path / "gone_tokenizer.py").unlink()
     monkeypatch.delitem(sys.modules, "gone_tokenizer")
-    monkeypatch.setattr("dspectral.text.tokenizers._GIVEN", {})
+    monkeypatch.setattr("dspectral.text.tokenizers._REGISTERED", {})
     again = open_store(str(tmp_path / "s"))
     np.testing.assert_array_equal(again.counts.compute().toarray(), store.counts.compute().toarray())
     with pytest.raises(ValueError, match="'gone_tokenizer:cut'"):
@@ -153,7 +153,7 @@ def test_a_saved_transformer_keeps_its_tokenizer_by_name(tmp_path, tokenizer):
 )
 def test_no_function_is_called_because_a_file_names_it(name):
     with pytest.raises(ValueError, match=re.escape(name)):
-        Tokenizer(name).resolved()
+        Tokenizer(name).resolve()
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_what_has_no_name_is_refused(tmp_path, tokenizer, sentence):
 
 
 def test_blanks_inside_tokens_become_underscores_and_empty_tokens_go():
-    tokens = words_of(Documents.of(["x", ""]), True, blanks_inside)
+    tokens = tokenize_documents(Documents.from_strings(["x", ""]), True, blanks_inside)
     assert tokens.text[:-PADDING].tobytes() == b"New_York the a_b_c x New_York the a_b_c "
     assert tokens.bounds.tolist() == [0, 4, 7]
 
@@ -209,7 +209,7 @@ def half(text):
 )
 def test_a_tokenizer_that_returns_something_else_is_named(function, sentence):
     with pytest.raises((TypeError, ValueError), match=rf"'.*:{function.__name__}'.*{sentence}"):
-        hash_documents(Documents.of(["text"]), HashingSettings(tokenizer=function))
+        hash_documents(Documents.from_strings(["text"]), HashingSettings(tokenizer=function))
 
 
 def test_a_store_counts_texts_in_the_form_that_it_was_built_in():

@@ -24,14 +24,14 @@ def words_of(tokens):
 @given(texts.documents(), st.booleans())
 def test_words_are_those_of_a_regular_expression(documents, lowercase):
     expected = [WORD.findall(text.lower() if lowercase else text) for text in documents]
-    assert words_of(tokenize(Documents.of(documents), lowercase)) == expected
+    assert words_of(tokenize(Documents.from_strings(documents), lowercase)) == expected
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_every_code_point_is_a_word_character_or_not_as_in_re(lowercase):
     codes = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF and chr(c) not in "\u0130\u03a3"]
     text = " ".join(2 * chr(c) for c in codes)
-    tokens = tokenize(Documents.of([text]), lowercase)
+    tokens = tokenize(Documents.from_strings([text]), lowercase)
     expected = WORD.findall(text.lower() if lowercase else text)
     assert len(expected) > 100_000
     assert tokens.text[:-PADDING].tobytes().decode() == " ".join(expected) + " "
@@ -51,10 +51,10 @@ def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
         documents[i].decode()
     except UnicodeDecodeError as error:
         with pytest.raises(ValueError, match=rf"document {i} .*UTF-8.*byte {error.start} "):
-            tokenize(Documents.of(documents))
+            tokenize(Documents.from_strings(documents))
     else:
         expected = [WORD.findall(text.decode().lower()) for text in documents]
-        assert words_of(tokenize(Documents.of(documents))) == expected
+        assert words_of(tokenize(Documents.from_strings(documents))) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_is_not_utf8_is_named_where_python_finds_it(documents, data):
 )
 def test_bytes_that_only_look_like_utf8_are_refused(bad):
     with pytest.raises(ValueError, match=r"document 1 .*UTF-8.*byte 3 .*\(b'"):
-        tokenize(Documents.of([b"good", b"bad" + bad]))
+        tokenize(Documents.from_strings([b"good", b"bad" + bad]))
 
 
 @pytest.mark.parametrize("offsets", [[0, 5], [-1, 3], [0, 3, 2], []])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dspectral import NgramHashing, Texts, Topics, VocabularySettings, build_corpus, build_store
-from dspectral.text.cutting import count_unspaced, word_pattern
 from dspectral.text.term_index import TermIndex
+from dspectral.text.token_rules import count_unspaced, word_pattern
 from dspectral.text.tokens import PADDING
-from dspectral.text.words import count_words, cut_words, number_words
+from dspectral.text.words import count_words, number_words, tokenize_sentences
 from dspectral.types import Documents
 from tests.text.scripts import LINES, UNSPACED
 
@@ -44,7 +44,7 @@ def as_lists(tokens):
 
 
 def cut_one(text, cut="words", **options):
-    return as_lists(cut_words(Documents.of([text]), cut, **options))[0]
+    return as_lists(tokenize_sentences(Documents.from_strings([text]), cut, **options))[0]
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -52,7 +52,9 @@ def cut_one(text, cut="words", **options):
 def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
     expected = [words_of(text, cut, lowercase=lowercase) for text in texts]
     for normalized in (False, True):
-        tokens = cut_words(Documents.of(texts), cut, lowercase=lowercase, normalize=normalized)
+        tokens = tokenize_sentences(
+            Documents.from_strings(texts), cut, lowercase=lowercase, normalize=normalized
+        )
         assert as_lists(tokens) == expected
 
 
@@ -60,9 +62,11 @@ def test_sentences_are_cut_as_python_does(texts, cut, lowercase):
 @given(texts=MARKED, lowercase=st.booleans())
 def test_marks_are_cut_and_normalized_as_unicode_says(texts, lowercase):
     expected = [by_unicode(text.lower() if lowercase else text) for text in texts]
-    assert as_lists(cut_words(Documents.of(texts), "words", lowercase=lowercase)) == expected
+    assert (
+        as_lists(tokenize_sentences(Documents.from_strings(texts), "words", lowercase=lowercase)) == expected
+    )
     forms = [normalize("NFC", text.lower() if lowercase else text) for text in texts]
-    tokens = cut_words(Documents.of(texts), "words", lowercase=lowercase, normalize=True)
+    tokens = tokenize_sentences(Documents.from_strings(texts), "words", lowercase=lowercase, normalize=True)
     assert as_lists(tokens) == [by_unicode(text) for text in forms]
 
 
@@ -218,7 +222,7 @@ def test_the_rule_for_a_script_does_not_warn(name):
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(texts=TEXTS)
 def test_words_are_counted_and_numbered(texts):
-    tokens = cut_words(Documents.of(texts))
+    tokens = tokenize_sentences(Documents.from_strings(texts))
     table = count_words(tokens)
     terms = [table.term(i) for i in range(len(table.counts))]
     split = [text.split() for text in texts]
@@ -227,16 +231,16 @@ def test_words_are_counted_and_numbered(texts):
     assert table.counts.tolist() == [flat.count(term) for term in terms]
     assert table.document_frequency.tolist() == [sum(term in words for words in split) for term in terms]
     known = ["<?>", *terms[1:]]
-    sentences = number_words(tokens, TermIndex.of(Documents.of(known)))
+    sentences = number_words(tokens, TermIndex.from_terms(Documents.from_strings(known)))
     assert sentences.ids.tolist() == [known.index(word) if word in known else 0 for word in flat]
     assert sentences.n_sentences == len(texts)
 
 
 def test_what_is_wrong_is_named():
     with pytest.raises(ValueError, match=r"tokens.*'letters'"):
-        cut_words(Documents.of(["a"]), "letters")
+        tokenize_sentences(Documents.from_strings(["a"]), "letters")
     with pytest.raises(ValueError, match=r"document 1 .*UTF-8.*byte 2"):
-        cut_words(Documents.of([b"a", b"b \xff"]))
+        tokenize_sentences(Documents.from_strings([b"a", b"b \xff"]))
 
 
 LINE = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
@@ -254,6 +258,6 @@ LINE = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
 )
 def test_strings_that_are_no_language_are_one_token_within_a_document(texts, expected):
     given = [text.format(LINE) for text in texts]
-    tokens = cut_words(Documents.of(given), "language")
-    plain = cut_words(Documents.of(given if expected is None else expected), "words")
+    tokens = tokenize_sentences(Documents.from_strings(given), "language")
+    plain = tokenize_sentences(Documents.from_strings(given if expected is None else expected), "words")
     assert [tokens.text.tobytes(), tokens.bounds.tolist()] == [plain.text.tobytes(), plain.bounds.tolist()]

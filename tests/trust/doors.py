@@ -90,9 +90,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "build_store": lambda given, place: build_store(**settings_of(given), store=place, append=True),
     "top_terms": lambda given, place: dspectral.top_terms(TruncatedSVD(2).fit(given), terms=given),
     "plan": lambda given, place: dspectral.plan(TruncatedSVD(2).fit, given),
-    "summarize": lambda given, place: dspectral.summarize(given, of=dspectral.decomposition.Moments.of),
+    "summarize": lambda given, place: dspectral.summarize(
+        given, of=dspectral.decomposition.Moments.from_block
+    ),
     "write_anndata": lambda given, place: dspectral.io.write_anndata(given, f"{place}-out-a.zarr"),
-    "write_labelled_text": lambda given, place: dspectral.io.write_labelled_text(
+    "write_labeled_text": lambda given, place: dspectral.io.write_labeled_text(
         given, f"{place}-out.txt", np.ones((given.n_rows, 1), dtype=int)
     ),
     "discard_unfinished": lambda given, place: dspectral.store.discard_unfinished(place),
@@ -119,15 +121,15 @@ OF_MODELS: dict[str, Callable[..., Any]] = {
 OPENERS = {"open_store", "open_corpus", "open_coordinates", "load"}
 LEFT_OUT = {
     # Nothing in them is opened: texts, arrays, files of other formats, settings, pictures and programs.
-    "ClusterError", "term_similarity", "projected_memory", "embedder", "write_word2vec", "write_brown_paths",
+    "ClusterError", "term_similarity", "estimate_memory", "embedder", "write_word2vec", "write_brown_paths",
     "EmbeddingRecipe", "AnchorRecipe", "IntentRecipe", "LocalRecipe", "MultiLabelRecipe", "RunPlan",
     "RefinementRecipe", "SentenceRecipe", "TextFiles", "Texts", "VocabularySettings", "Weighting", "LsiModel",
     "dashboard", "datasets", "decomposition", "engine", "io", "metrics", "pp", "store", "text", "watch",
     "explore", "forget", "keep", "progress", "show_dashboard", "read_word2vec",
     "plot_brown_tree", "plot_certificate", "plot_merge_tree", "plot_spectrum", "plot_words",
     # dspectral.io and dspectral.store
-    "LabelledText", "TaggedSentences", "build_labelled_store", "read_brown_paths", "read_conll",
-    "read_labelled_records", "read_newsgroups", "read_reuters", "StoreError", "without_secrets",
+    "LabeledText", "TaggedSentences", "build_labeled_store", "read_brown_paths", "read_conll",
+    "read_labeled_records", "read_newsgroups", "read_reuters", "StoreError", "without_secrets",
     # Classes whose objects are opened: their members are gone through one by one.
     "AnnDataCounts", "Corpus", "CountStore", "Vocabulary",
 }  # fmt: skip

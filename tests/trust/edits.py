@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dspectral.store.arrays import SEAL, sealed
+from dspectral.store.arrays import CONTENT_HASH, with_content_hash
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 
@@ -13,7 +13,7 @@ def paths_of(value: Any, kind: type = str, at: tuple[Any, ...] = ()) -> list[tup
     """Return where the values of a kind are in lists and dicts, as keys one inside the other; seals are left out."""
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        return [path for key, one in pairs if key != SEAL for path in paths_of(one, kind, (*at, key))]
+        return [path for key, one in pairs if key != CONTENT_HASH for path in paths_of(one, kind, (*at, key))]
     return [at] if isinstance(value, kind) else []
 
 
@@ -36,7 +36,11 @@ def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:
         return new
     made = value.copy()
     made[path[0]] = new if len(path) == 1 else with_value(value[path[0]], path[1:], new)
-    return sealed({key: one for key, one in made.items() if key != SEAL}) if SEAL in value else made
+    return (
+        with_content_hash({key: one for key, one in made.items() if key != CONTENT_HASH})
+        if CONTENT_HASH in value
+        else made
+    )
 
 
 def edit(file: Path, path: tuple[Any, ...], new: Any) -> None:

@@ -19,7 +19,7 @@ from dspectral import (
     open_store,
     save,
 )
-from dspectral.text.tokenizers import _GIVEN, as_tokenizer, words_of
+from dspectral.text.tokenizers import _REGISTERED, as_tokenizer, tokenize_documents
 from dspectral.types import Documents
 from tests.trust.edits import edit
 
@@ -80,7 +80,7 @@ def planted(tmp_path, monkeypatch):
     )
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("dspectral.text.tokenizers._GIVEN", {"builtins:str.split": str.split})
+    monkeypatch.setattr("dspectral.text.tokenizers._REGISTERED", {"builtins:str.split": str.split})
     yield f"{name}:cut", tmp_path / "trace"
     sys.modules.pop(name, None)
 
@@ -97,7 +97,7 @@ def test_no_use_of_a_store_imports_what_it_names(tmp_path, planted, kind, use):
             USES[use](open_store(place), place)
     assert not trace.exists()
     assert name.split(":")[0] not in sys.modules
-    assert name not in _GIVEN
+    assert name not in _REGISTERED
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -109,7 +109,7 @@ def test_a_tokenizer_that_is_given_counts_again(tmp_path, planted, kind):
     trace.unlink()
     from dspectral.text import tokenizers  # noqa: PLC0415
 
-    tokenizers._GIVEN.clear()
+    tokenizers._REGISTERED.clear()
     with pytest.raises(ValueError, match=r"tokenizer=.*open_store"):
         open_store(place).count(["red kite"])
     with pytest.raises(ValueError, match=f"'builtins:str.split'.*{name}"):
@@ -151,7 +151,7 @@ def test_an_appended_store_names_no_function_either(tmp_path):
 def test_a_bare_string_that_reaches_a_loop_is_not_imported(planted):
     name, trace = planted
     with pytest.raises(ValueError, match=name):
-        words_of(Documents.of(["a"]), True, name)
+        tokenize_documents(Documents.from_strings(["a"]), True, name)
     assert not trace.exists()
 
 

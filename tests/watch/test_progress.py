@@ -29,7 +29,7 @@ from dspectral.watch.display import (
     get_headings,
     render_html,
 )
-from dspectral.watch.record import FitHistory, Phase
+from dspectral.watch.history import FitHistory, Phase
 
 
 class Terminal(io.StringIO):

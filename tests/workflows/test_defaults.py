@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from dspectral.datasets import sample_labelled_documents
-from dspectral.io import write_labelled_text
+from dspectral.datasets import sample_labeled_documents
+from dspectral.io import write_labeled_text
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
 from tests.methods.sentences.test_sentences import sentences
 from workflows.benchmarks import defaults
@@ -82,11 +82,11 @@ def data(tmp_path_factory):
     for name in sets.LISTS["analogy"]:
         lines = ["category\ta\tb\tc\td", *(f"x\t{a}\t{b}\t{a}\t{b}" for a, b, _ in pairs)]
         write(folder / "analogy" / f"{name}.tsv.gz", lines)
-    words, labels, _ = sample_labelled_documents(600, n_words=30, n_labels=12, n_states=4, seed=2)
+    words, labels, _ = sample_labeled_documents(600, n_words=30, n_labels=12, n_states=4, seed=2)
     for name, parts in {"enron": ("train", "test"), "rcv1-subset1": ("all",), "bibtex": ("all",)}.items():
         for number, side in enumerate(parts):
             rows = slice(number * 300, 600 if len(parts) == 1 else (number + 1) * 300)
-            write_labelled_text(words[rows], str(folder / "plain.txt"), labels[rows])
+            write_labeled_text(words[rows], str(folder / "plain.txt"), labels[rows])
             write(
                 folder / "multilabel" / name / f"{side}.txt.gz",
                 (folder / "plain.txt").read_text().splitlines(),

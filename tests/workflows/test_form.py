@@ -13,7 +13,7 @@ import pytest
 from distributed import LocalCluster, get_worker
 
 from dspectral import TruncatedSVD
-from dspectral.engine import listening, run_tasks
+from dspectral.engine import event_listener, run_tasks
 from dspectral.engine.around.events import PassStarted
 from tests.schedulers import forked_workers
 from workflows._form import form, schedulers
@@ -248,7 +248,7 @@ def test_keep_is_in_force_while_a_program_runs_and_is_offered_by_those_that_fit(
     kept = tmp_path / "kept"
     for n_found in (0, 1):
         heard = []
-        with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, listening(heard.append):
+        with form.run(arguments(tmp_path / "out", "--keep", str(kept))) as run, event_listener(heard.append):
             TruncatedSVD(1).fit(np.eye(3))
             fill(run)
         assert [event.n_kept for event in heard if isinstance(event, PassStarted)] == [n_found]

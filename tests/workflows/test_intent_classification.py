@@ -12,7 +12,7 @@ import pytest
 
 from dspectral import SentenceRepresentation, build_store, load, write_counts
 from dspectral.datasets import standard_library_documents, standard_library_intents
-from dspectral.datasets.standard_library import LabelledDocuments
+from dspectral.datasets.standard_library import LabeledDocuments
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from tests import forked
 from tests.methods.sentences.test_sentences import sentences
@@ -82,7 +82,7 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
 
 def test_at_share_zero_only_the_labelled_sentences_are_sketched(files, tmp_path):
     arguments = Namespace(train=files["train"], label=None)
-    train, text = intent_classification.read_labelled(arguments, "train")[0], sentences(300, seed=9)[0]
+    train, text = intent_classification.read_labeled(arguments, "train")[0], sentences(300, seed=9)[0]
     lines = tmp_path / "all.txt"
     lines.write_text("\n".join([*train.texts, *text]))
     hashing = SentenceRepresentation(n_features=1 << 12).word_hashing
@@ -105,7 +105,7 @@ def test_the_demo_shows_that_unlabelled_text_helps(tmp_path, monkeypatch):
     found = [(name, standard_library_documents(root / name).texts) for name in names]
     texts = [text for _, of in found for text in of]
     labels = [name for name, of in found for _ in of]
-    documents = LabelledDocuments(texts, labels, [])
+    documents = LabeledDocuments(texts, labels, [])
     monkeypatch.setattr(
         demo, "standard_library_intents", partial(standard_library_intents, documents=documents)
     )
@@ -135,7 +135,9 @@ def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
     rows = json.loads((tmp_path / "out" / "report.json").read_text())["rows"]
     of = {row["metric"]: row["value"] for row in rows}
     dense = counts.toarray().astype(float)
-    blocks = [FrequentDirections.of(dense[i : i + 100].astype(np.float32), size=10) for i in (0, 100, 200)]
+    blocks = [
+        FrequentDirections.from_block(dense[i : i + 100].astype(np.float32), size=10) for i in (0, 100, 200)
+    ]
     merged = blocks[0].merge(blocks[1]).merge(blocks[2])
     truth = np.linalg.norm(dense.T @ dense - merged.sketch.T @ merged.sketch, 2)
     assert of["error"] == pytest.approx(truth, rel=0.02)

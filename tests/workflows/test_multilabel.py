@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dspectral import load
-from dspectral.datasets import sample_labelled_documents
-from dspectral.io import write_labelled_text
+from dspectral.datasets import sample_labeled_documents
+from dspectral.io import write_labeled_text
 from tests.workflows.programs import report_of, values_of, words
 from workflows import multilabel
 
@@ -15,9 +15,9 @@ METRICS = {"auc", "precision_at_1", "precision_at_3", "precision_at_5", "ndcg_at
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("labelled")
-    words, labels, _ = sample_labelled_documents(700, n_words=80, n_labels=12, n_states=4, seed=2)
-    write_labelled_text(words[:500], str(folder / "train.txt"), labels[:500])
-    write_labelled_text(words[500:], str(folder / "test.txt"), labels[500:])
+    words, labels, _ = sample_labeled_documents(700, n_words=80, n_labels=12, n_states=4, seed=2)
+    write_labeled_text(words[:500], str(folder / "train.txt"), labels[:500])
+    write_labeled_text(words[500:], str(folder / "test.txt"), labels[500:])
     return folder
 
 

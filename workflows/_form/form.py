@@ -34,7 +34,7 @@ import dask
 from distributed import Client, KilledWorker
 
 from dspectral import ClusterError, RunPlan, keep
-from dspectral.engine import listening, only_planned, plan
+from dspectral.engine import event_listener, intercept_fits, plan
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
 
@@ -170,7 +170,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
         with (
             scheduler(arguments) as client,
             Progress(client, quiet_seconds=QUIET_SECONDS, summaries=False) as progress,
-            listening(
+            event_listener(
                 partial(_count_again, counts=(again := {"retries": 0, "tasks_redone": 0})), everywhere=True
             ),
             _kept(arguments),
@@ -305,7 +305,7 @@ def planned(arguments: argparse.Namespace) -> Iterator[None]:
     where = scheduler(arguments) if arguments.scheduler else worker_settings(arguments.memory_limit)
     settings = {} if arguments.scheduler else {"scheduler": "threads"}
     try:
-        with where, dask.config.set(settings), only_planned(planner):
+        with where, dask.config.set(settings), intercept_fits(planner):
             yield
     except Planned as found:
         _show(found.args[0], arguments)

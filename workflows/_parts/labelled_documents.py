@@ -11,7 +11,7 @@ import fsspec
 import numpy as np
 from scipy import sparse
 
-from dspectral.io import LabelledText, read_labelled_records, read_newsgroups, read_reuters
+from dspectral.io import LabeledText, read_labeled_records, read_newsgroups, read_reuters
 from dspectral.store import CountStore
 
 from .._form import form
@@ -43,7 +43,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
 
 
-def read(arguments: argparse.Namespace, side: str) -> Iterator[LabelledText]:
+def read(arguments: argparse.Namespace, side: str) -> Iterator[LabeledText]:
     """Read a side ("train" or "test") with the reader that its path asks for."""
     path = getattr(arguments, side)
     system, root = fsspec.url_to_fs(path)
@@ -52,7 +52,7 @@ def read(arguments: argparse.Namespace, side: str) -> Iterator[LabelledText]:
         return read_reuters(path, side)
     if folder:
         return read_newsgroups(path)
-    return read_labelled_records(path, text=arguments.text, label=arguments.label)
+    return read_labeled_records(path, text=arguments.text, label=arguments.label)
 
 
 def labels_that_count(arguments: argparse.Namespace) -> list[str]:

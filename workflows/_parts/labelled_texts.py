@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.model_selection import StratifiedKFold
 
-from dspectral.io import read_labelled_records
+from dspectral.io import read_labeled_records
 
 _PARTED = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 _MARKS = "\u200c\u200d" + "".join(chr(c) for c in range(0x20000) if category(chr(c))[0] == "M")
@@ -85,7 +85,7 @@ def read_tsv(path: str, columns: Collection[str]) -> list[dict[str, str]]:
 def read_one_label(path: str, labels: Sequence[str]) -> tuple[list[str], list[str | None]]:
     """Read texts, and the label of each from the first of some fields that the file has, None where it is missing."""
     try:
-        records = list(read_labelled_records(path, label=labels[0]))
+        records = list(read_labeled_records(path, label=labels[0]))
     except ValueError:
         if len(labels) == 1:
             raise

@@ -33,7 +33,7 @@ class LabelProducts(NamedTuple):
     labels: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
+    def from_block(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
         """Summarise one block."""
         F = times(word_rows(rows, counts=False, dtype=W.dtype), W)
         Y, wide = word_rows(labels, counts=False, dtype=np.float32), F.astype(np.float64)
@@ -50,7 +50,7 @@ class Gradient(NamedTuple):
     product: FloatArray
 
     @classmethod
-    def of(
+    def from_block(
         cls, rows: Rows, labels: Rows, *, W: FloatArray, G: FloatArray, H: FloatArray | None = None
     ) -> Self:
         """Summarise one block."""
@@ -91,20 +91,20 @@ class LowRank:
         return np.asarray(times(words, self.W) @ self.H.T)
 
     def _labels(self, store: CountStore) -> FloatArray:
-        found = self._pass(store, partial(LabelProducts.of, W=self.W), "labels")
+        found = self._pass(store, partial(LabelProducts.from_block, W=self.W), "labels")
         ridge = found.gram + self.penalty * np.eye(self.n_states)
         return np.asarray(np.linalg.solve(ridge, found.labels.T).T, dtype=np.float32)
 
     def _words(self, store: CountStore) -> None:
         """Conjugate gradients on ``X'X W G + penalty W = X' Y H``, with ``G = H'H``."""
         G = self.H.T @ self.H
-        of = partial(Gradient.of, W=self.W, G=G, H=self.H)
+        of = partial(Gradient.from_block, W=self.W, G=G, H=self.H)
         residual = self._pass(store, of, "gradient").product - self.penalty * self.W
         direction, size = residual.copy(), _inner(residual, residual)
         for _ in range(self.steps):
             if size == 0:
                 return
-            product = self._pass(store, partial(Gradient.of, W=direction, G=G), "gradient").product
+            product = self._pass(store, partial(Gradient.from_block, W=direction, G=G), "gradient").product
             product += self.penalty * direction
             step = np.float32(size / _inner(direction, product))
             self.W += step * direction

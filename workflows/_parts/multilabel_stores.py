@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral import VocabularySettings, Weighting, build_store, write_counts
-from dspectral.io import build_labelled_store
+from dspectral.io import build_labeled_store
 from dspectral.store import CountStore
 
 from .labelled_documents import Side, indicator, labels_that_count, most_frequent, not_learned, written
@@ -22,12 +22,12 @@ def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, Cou
     if arguments.format == "records":
         return of_records(arguments, scratch)
     settings: Any = {"format": arguments.format, "zero_based": not arguments.one_based}
-    train = build_labelled_store(arguments.train, f"{scratch}/train.zarr", **settings)
+    train = build_labeled_store(arguments.train, f"{scratch}/train.zarr", **settings)
     if arguments.test is None:
         return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split")
     # Columns are those of the training file; a label that it lacks cannot be found, and is an error.
     width = {"n_columns": train.n_columns}
-    return train, build_labelled_store(arguments.test, f"{scratch}/test.zarr", **settings, **width)
+    return train, build_labeled_store(arguments.test, f"{scratch}/test.zarr", **settings, **width)
 
 
 def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:

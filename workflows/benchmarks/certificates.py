@@ -45,7 +45,7 @@ def matrices(arguments: Any) -> dict[str, Any]:
     """Return text, counts and noise, and diagonal matrices whose squared singular values follow a law."""
     n, rng = arguments.size, np.random.default_rng(arguments.seed)
     texts = documents({"text": arguments.text, "documents": arguments.documents})
-    counts = hash_documents(Documents.of(texts), NgramHashing(1 << 14, (1, 3))).astype(np.float64)
+    counts = hash_documents(Documents.from_strings(texts), NgramHashing(1 << 14, (1, 3))).astype(np.float64)
     topics = low_rank_counts(2 * n, n, 12, block_rows=n, seed=arguments.seed).compute().astype(np.float64)
     noise = rng.standard_normal((2 * n, n // 2))
     weak = noise.copy()

@@ -43,8 +43,8 @@ def compare(run: form.Run, data: Any) -> None:
     """Report the accuracy of exact directions, then of each method for each number of blocks and order."""
     arguments = run.arguments
     exact = SentenceRepresentation(arguments.n_components, n_features=1 << 16)
-    texts = [*data.train_texts, *data.unlabelled_texts]
-    counts = hash_documents(Documents.of(texts), exact.word_hashing).astype(np.float32)
+    texts = [*data.train_texts, *data.unlabeled_texts]
+    counts = hash_documents(Documents.from_strings(texts), exact.word_hashing).astype(np.float32)
     shuffled = counts[np.random.default_rng(arguments.seed).permutation(len(texts))]
     reference = correct_sentences(arguments, data, exact.fit(counts))
     for name in arguments.methods:

@@ -84,7 +84,7 @@ def vectorizer(settings: NgramHashing) -> HashingVectorizer:
 
 def check_equal(texts: list[str], settings: NgramHashing) -> None:
     """Compare the two matrices; this also compiles the kernels."""
-    ours = hash_documents(Documents.of(texts), settings)
+    ours = hash_documents(Documents.from_strings(texts), settings)
     theirs = sparse.csr_array(vectorizer(settings).transform(texts))
     differing = (ours != theirs).nonzero()[0]
     if ours.shape != theirs.shape or len(differing):
@@ -100,7 +100,9 @@ def line_up(texts: list[str], settings: NgramHashing) -> list[Contestant]:
     contestants = []
     for threads, parts in ((1, [texts]), (2, [texts[:half], texts[half:]])):
         contestants.append(Contestant("scikit-learn", threads, theirs, parts))
-        contestants.append(Contestant("dspectral", threads, ours, [Documents.of(part) for part in parts]))
+        contestants.append(
+            Contestant("dspectral", threads, ours, [Documents.from_strings(part) for part in parts])
+        )
     return contestants
 
 

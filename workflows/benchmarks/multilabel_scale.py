@@ -20,8 +20,8 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from dspectral import MomentMultiLabelClassifier, open_store, write_counts
-from dspectral.datasets import labelled_counts
-from dspectral.engine import listening
+from dspectral.datasets import labeled_counts
+from dspectral.engine import event_listener
 from dspectral.methods.multilabel import MultiLabelRecipe, word_rows
 from dspectral.metrics import document_auc, ndcg_at, precision_at
 from dspectral.store import CountStore
@@ -106,7 +106,7 @@ def generated(arguments: argparse.Namespace, shape: Shape, path: str) -> CountSt
 
 
 def _documents(arguments: argparse.Namespace, shape: Shape, n_rows: int, seed: int) -> tuple[Any, Any]:
-    return labelled_counts(
+    return labeled_counts(
         n_rows,
         shape.words,
         shape.labels,
@@ -133,7 +133,7 @@ def learn_part(
         **given,
     )
     events: list[Any] = []
-    with listening(events.append):
+    with event_listener(events.append):
         used = run.fit(f"learn from {part}/8", model, documents)
     timed = [one.seconds for one in events if type(one).__name__ == "PassEnded"]
     passes = {f"{name}_pass": seconds for name, seconds in zip(PASSES, timed, strict=False)}

@@ -18,7 +18,7 @@ import psutil
 from distributed import Client
 from scipy import sparse
 
-from dspectral import TruncatedSVD, open_store, projected_memory, summarize, write_counts
+from dspectral import TruncatedSVD, estimate_memory, open_store, summarize, write_counts
 from dspectral.configuration import tree_depth
 from dspectral.datasets import low_rank_counts
 from dspectral.decomposition import FrequentDirections
@@ -110,7 +110,7 @@ def sketch_part(run: form.Run, part: CountStore, factor: int) -> tuple[int, int,
         f"x{factor}: {len(part.blocks)} blocks, {part.n_bytes / 1e9:.2f} GB; the law allows {law / 1e9:.2f} GB in all"
     )
     before = spilled(run)
-    of = partial(FrequentDirections.of, size=arguments.sketch_size, seed=arguments.seed)
+    of = partial(FrequentDirections.from_block, size=arguments.sketch_size, seed=arguments.seed)
     with run.measure(f"sketch x{factor}") as used:
         summary = summarize(part, of=of, name="sketch")
     run.passes += 1
@@ -166,7 +166,7 @@ def allowed(run: form.Run, part: CountStore) -> int:
     # A block and as much again for its pieces; the basis is the sketch's size and a half (see block_krylov),
     # and its memory becomes the sketch's. A summary that travels is on two workers for a while.
     work = int(2 * block + 0.75 * summary) + summary
-    return interpreters + projected_memory(
+    return interpreters + estimate_memory(
         summary_bytes=summary, n_blocks=len(part.blocks), work_bytes=work, n_workers=n_workers
     )
 
@@ -175,7 +175,7 @@ def _interpreter() -> int:
     """Return the resident memory of a worker that has compiled what it needs."""
     rng = np.random.default_rng(0)
     rows = sparse.random_array((3000, 3000), density=0.002, format="csr", dtype=np.float32, rng=rng)
-    FrequentDirections.of(rows, size=40)
+    FrequentDirections.from_block(rows, size=40)
     return int(psutil.Process().memory_info().rss)
 
 

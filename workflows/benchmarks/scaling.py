@@ -32,7 +32,7 @@ from dspectral import (
     open_store,
     write_counts,
 )
-from dspectral.datasets import labelled_counts, low_rank_counts
+from dspectral.datasets import labeled_counts, low_rank_counts
 
 from .._form import form
 from .._form.plots import COLOURS, new_plot
@@ -208,7 +208,7 @@ def counts(folder: Path, size: int, seed: int) -> None:
 
 def documents(folder: Path, size: int, seed: int) -> None:
     """Write counts of documents, with labels."""
-    words, labels = labelled_counts(
+    words, labels = labeled_counts(
         size, max(64, size // 5), max(64, size // 100), components_of(size, 50),
         block_rows=-(-size // BLOCKS), seed=seed,
     )  # fmt: skip

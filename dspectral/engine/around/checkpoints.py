@@ -22,8 +22,8 @@ from dask.base import tokenize
 from numpy.typing import NDArray
 
 from dspectral.engine.graph import Graph, GraphTokenizer, Key, Tree, cull_graph, make_task, wrap_task
-from dspectral.engine.summary import bytes_of
-from dspectral.paths import inner_path, leaves_folder, place_of, refuse_endless
+from dspectral.engine.summary import get_nbytes
+from dspectral.paths import check_regular_file, is_outside, join_inside, resolve_url
 from dspectral.summary_files import DAMAGE_ERRORS, decode_summary, encode_summary
 from dspectral.types import is_sparse
 
@@ -55,8 +55,8 @@ def digest(thing: object) -> str:
 def _get_content(thing: Any) -> object:
     """Return a value for Dask to tokenize. Arrays are hashed here: Dask gives X and its transpose the same token."""
     kind, parts = type(thing), thing
-    if hasattr(thing, "known_content") and not isinstance(thing, type):
-        parts = (thing.known_content(),)
+    if hasattr(thing, "content_token") and not isinstance(thing, type):
+        parts = (thing.content_token(),)
     elif isinstance(thing, np.ndarray):
         return _get_array_content(thing)
     elif is_sparse(thing):
@@ -131,7 +131,7 @@ class CheckpointFolder(NamedTuple):
     def resolve(self, path: str) -> tuple[Any, str]:
         """Return the file system and the full path of a checkpoint; raise ValueError if it is outside of the folder."""
         system, root = self.system()
-        return system, inner_path(system, root, f"{path}{SUFFIX}")
+        return system, join_inside(system, root, f"{path}{SUFFIX}")
 
     def paths(self, path: str) -> set[str]:
         """Return the paths of the checkpoints directly under a path."""
@@ -162,7 +162,7 @@ class CheckpointFolder(NamedTuple):
         try:
             system, source = self.resolve(path)
             if "file" in system.protocol:
-                refuse_endless(source)
+                check_regular_file(source)
             return decode_summary(path, system.cat_file(source))
         except (OSError, *DAMAGE_ERRORS) as error:
             why = f"it cannot be read or is damaged ({type(error).__name__}: {error})"
@@ -178,7 +178,7 @@ class CheckpointFolder(NamedTuple):
             for path, one in system.find(root, detail=True).items()
             if CHECKPOINT_PATH.search(path)
             and path.removeprefix("/").startswith(root.removeprefix("/"))
-            and not leaves_folder(
+            and not is_outside(
                 system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
             )
         }
@@ -260,7 +260,7 @@ def _make_summary(
     inputs = [argument for argument in arguments if isinstance(argument, TimedSummary)]
     summary = function(*(value.summary if isinstance(value, TimedSummary) else value for value in arguments))
     seconds = time.perf_counter() - start + sum(timed.seconds for timed in inputs)
-    n_bytes = bytes_of(summary) + FILE_OVERHEAD_BYTES
+    n_bytes = get_nbytes(summary) + FILE_OVERHEAD_BYTES
     if not final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(folder.url, DEFAULT_BYTE_SECONDS):
         return TimedSummary(summary, seconds)
     start = time.perf_counter()
@@ -277,7 +277,7 @@ def _make_summary(
     return TimedSummary(summary, 0.0)
 
 
-def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> CheckpointInfo:
+def clear_checkpoints(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> CheckpointInfo:
     """Remove the checkpoints that :func:`keep` wrote to a folder, and no other files.
 
     Parameters
@@ -297,4 +297,4 @@ def forget(url: str | Path, *, storage_options: dict[str, Any] | None = None) ->
     >>> forget("memory://nothing-there")
     CheckpointInfo(n_parts=0, n_bytes=0)
     """
-    return CheckpointFolder(*place_of(url, storage_options)).clear()
+    return CheckpointFolder(*resolve_url(url, storage_options)).clear()

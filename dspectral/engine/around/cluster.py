@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from dspectral.configuration import get_wait_warning, requires_same_bits
 from dspectral.engine.around.events import LOGGER, Client, Scheduler
 from dspectral.engine.graph import Graph, guard_tasks
-from dspectral.linalg.blas import facts
+from dspectral.linalg.blas import numeric_environment
 
 MAX_SILENCE = 30.0
 """Workers without a heartbeat for this many seconds are skipped: the largest clusters send one every ten."""
@@ -79,21 +79,21 @@ _ENVIRONMENTS: "WeakKeyDictionary[Client, _WorkerEnvironments]" = WeakKeyDiction
 
 
 def _get_host_and_environment() -> tuple[str, dict[str, str]]:
-    return gethostname(), facts()
+    return gethostname(), numeric_environment()
 
 
 def require_same_bits(graph: Graph) -> Graph:
     """Return tasks that raise an error on workers whose numeric environment differs from this process."""
-    return guard_tasks(graph, require_same_environment, facts())
+    return guard_tasks(graph, require_same_environment, numeric_environment())
 
 
 def require_same_environment(
     function: Callable[..., Any], _label: str, expected: Mapping[str, str], /, *arguments: Any, **options: Any
 ) -> Any:
     """Call the function of a task, or raise ClusterError if this process differs from the process of the fit."""
-    if facts() != expected:
+    if numeric_environment() != expected:
         differences = describe_differences(
-            {"the process of the fit": expected, f"a worker on {gethostname()}": facts()}
+            {"the process of the fit": expected, f"a worker on {gethostname()}": numeric_environment()}
         )
         raise ClusterError(
             f"dspectral.same-bits is true, but a new worker differs: {differences}; use machines of one kind"
@@ -124,7 +124,7 @@ def compare_machines(client: Client) -> None:
         }
     cached.workers = {address: cached.workers[address] for address in addresses & cached.workers.keys()}
     differences = describe_differences(
-        {"this process": facts()}
+        {"this process": numeric_environment()}
         | {address: environment for address, (_, environment) in cached.workers.items()}
     )
     if differences and strict:
@@ -150,7 +150,9 @@ def get_machine_kinds(client: Client | None) -> list[str]:
     if client is not None:
         compare_machines(client)
     workers = _ENVIRONMENTS[client].workers if client in _ENVIRONMENTS else {}
-    return sorted({str(environment) for _host, environment in workers.values()} or {str(facts())})
+    return sorted(
+        {str(environment) for _host, environment in workers.values()} or {str(numeric_environment())}
+    )
 
 
 def is_local_worker(address: str, host: str) -> bool:

@@ -32,7 +32,7 @@ from dspectral.engine.around.events import (
 )
 from dspectral.engine.around.progress import DONE_STATES, TaskCounts
 from dspectral.engine.graph import task_label
-from dspectral.linalg.blas import aligned
+from dspectral.linalg.blas import copy_unaligned
 
 PAUSE = 0.1
 """Seconds between two checks of a client that reconnects."""
@@ -321,7 +321,7 @@ def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) ->
                 gathered.cancel()
                 gathered = submit(client, client.gather, futures, direct=direct)
         monitor.finish()
-        return aligned(gathered.result())
+        return copy_unaligned(gathered.result())
     finally:
         # Released futures are cancelled on the scheduler, also after an error or an interrupt.
         for future in flatten(futures):

@@ -24,13 +24,13 @@ from dspectral.engine.around.events import (
     Listener,
 )
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.paths import Place, place_of
-from dspectral.types import KeepPath
+from dspectral.paths import ResolvedURL, resolve_url
+from dspectral.types import CheckpointPath
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Planner: TypeAlias = Callable[..., object]
-_CONFIGURED: Place = ("", ())
+_CONFIGURED: ResolvedURL = ("", ())
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class RunContext:
     """
 
     fit: Fit | None = None
-    cache: Place | None = _CONFIGURED
+    cache: ResolvedURL | None = _CONFIGURED
     memory: ProcessMemory | None = None
     listeners: tuple[Listener, ...] = ()
     planner: Planner | None = None
@@ -118,7 +118,7 @@ def current_context() -> RunContext:
     return _CONTEXT.get()
 
 
-def client_in_force() -> Client | None:
+def current_client() -> Client | None:
     """Return the ``dask.distributed`` client that Dask would use now, or None."""
     import dask  # noqa: PLC0415  slow to import
 
@@ -149,7 +149,7 @@ def override_context(**changes: Any) -> Iterator[RunContext]:
 
 
 @contextmanager
-def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
+def event_listener(listener: Listener, *, everywhere: bool = False) -> Iterator[None]:
     """Call a function with every event for the duration of a ``with`` block.
 
     >>> import numpy as np
@@ -172,7 +172,7 @@ def listening(listener: Listener, *, everywhere: bool = False) -> Iterator[None]
 def fit_context(name: str, n_passes: int | None = None, owner: object = None) -> Iterator[Fit]:
     """Emit the start and end of a fit, count its passes, and limit BLAS to one thread for reproducible bits."""
     context, fit = current_context(), Fit(name, n_passes, owner)
-    client = client_in_force() if context.has_listeners else None
+    client = current_client() if context.has_listeners else None
     context.emit(FitStarted(fit.token, name, context.fit.token if context.fit else "", n_passes), client)
     start, error = time.perf_counter(), ""
     try:
@@ -189,7 +189,7 @@ def fit_context(name: str, n_passes: int | None = None, owner: object = None) ->
         context.emit(FitEnded(fit.token, name, fit.n_started, time.perf_counter() - start, error), client)
 
 
-def emits_events(function: Callable[P, R]) -> Callable[P, R]:
+def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and count the passes.
 
     The decorator consumes the argument ``keep`` of a method.
@@ -216,7 +216,7 @@ def emits_events(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
+def keep(url: CheckpointPath, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
     """Write checkpoints of every pass in a ``with`` block, so that an interrupted fit can resume.
 
     A fit that runs again reads the checkpoints and computes only missing summaries, with bit-identical results.
@@ -236,7 +236,7 @@ def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Ite
     20 times as long as writing it; the result of each pass is always written.
 
     The entry ``dspectral.keep`` of Dask's configuration sets a folder for all fits, and the argument ``keep`` of
-    ``fit`` a folder for one fit. Checkpoints stay until :func:`forget` removes them.
+    ``fit`` a folder for one fit. Checkpoints stay until :func:`clear_checkpoints` removes them.
 
     Examples
     --------
@@ -247,11 +247,11 @@ def keep(url: KeepPath, *, storage_options: dict[str, Any] | None = None) -> Ite
     >>> forget("memory://parts").n_parts
     1
     """
-    with override_context(cache=None if url is None else place_of(url, storage_options)):
+    with override_context(cache=None if url is None else resolve_url(url, storage_options)):
         yield
 
 
-def current_cache() -> Place | None:
+def current_cache() -> ResolvedURL | None:
     """Return the checkpoint folder of this thread: from :func:`keep`, else from Dask's configuration."""
     if (cache := current_context().cache) is not _CONFIGURED:
         return cache
@@ -260,10 +260,10 @@ def current_cache() -> Place | None:
     url = dask.config.get("dspectral.keep", None)
     if url is not None and (not isinstance(url, str | PathLike) or not str(url)):
         raise ValueError(f"dspectral.keep={url!r} must be the path or URL of a folder")
-    return None if url is None else place_of(url)
+    return None if url is None else resolve_url(url)
 
 
-def only_planned(planner: Planner) -> Any:
+def intercept_fits(planner: Planner) -> Any:
     """Return a context in which `planner` is called in place of fits and builds."""
     return override_context(planner=planner)
 
@@ -286,7 +286,7 @@ def expect_passes(n_passes: int, *, anew: bool = False) -> None:
 
 
 @contextmanager
-def numbered(*, is_pass: bool) -> Iterator[None]:
+def count_as_pass(*, is_pass: bool) -> Iterator[None]:
     """Set whether work in the ``with`` block counts as a pass."""
     fit = current_context().fit
     before = None if fit is None else fit.counts

@@ -16,7 +16,7 @@ from dspectral.engine.around.context import (
     Fit,
     ProcessMemory,
     StopAtFirstPass,
-    client_in_force,
+    current_client,
     override_context,
 )
 from dspectral.engine.around.memory import (
@@ -27,11 +27,11 @@ from dspectral.engine.around.memory import (
     get_local_memory_limit,
     get_process_memory,
 )
-from dspectral.engine.blocks import dense_rows
-from dspectral.engine.summary import Need, bytes_of
+from dspectral.engine.blocks import wrap_disk_array
+from dspectral.engine.summary import MemoryEstimate, get_nbytes
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.run_plan import RunPlan
-from dspectral.types import holds_several, is_backed, matrix_of
+from dspectral.types import get_anndata_matrix, is_anndata, is_backed
 
 MAX_TIMED_BYTES = 256 << 20
 """Maximum bytes of a block that is timed."""
@@ -52,7 +52,9 @@ def plan(
     name = function.__name__ if owner is None else type(owner).__name__
     raw = inspect.unwrap(getattr(function, "__func__", function))
     values = arguments if owner is None else (owner, *arguments)
-    values = tuple(dense_rows(matrix_of(value)) if holds_several(value) else value for value in values)
+    values = tuple(
+        wrap_disk_array(get_anndata_matrix(value)) if is_anndata(value) else value for value in values
+    )
     memory, fit = _get_planned_memory(workers, memory_limit), Fit(name, owner=owner)
     with (
         TemporaryDirectory(prefix="dspectral-plan-") as folder,
@@ -67,7 +69,7 @@ def plan(
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
         text = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
-        need = need or PassMemory(Need(0, 0), text, 0, work.n_blocks)
+        need = need or PassMemory(MemoryEstimate(0, 0), text, 0, work.n_blocks)
         shortage, seconds = find_memory_error(need, memory, work.name), None
         refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
         of_task = need.blocks + need.estimate.work
@@ -80,9 +82,11 @@ def plan(
                 result, seconds = _time_first_block(graph, work.block_group, work.n_blocks)
             except (MemoryError, OSError) as error:
                 result, refusal = None, _get_refusal(name, error)
-            result_bytes = bytes_of(result)
+            result_bytes = get_nbytes(result)
             need = need._replace(
-                estimate=Need(max(need.estimate.summary, result_bytes), max(need.estimate.work, result_bytes))
+                estimate=MemoryEstimate(
+                    max(need.estimate.summary, result_bytes), max(need.estimate.work, result_bytes)
+                )
             )
     n_at_once = max(1, memory.n_workers) * memory.n_threads
     return RunPlan(
@@ -105,7 +109,7 @@ def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -
         return ProcessMemory(
             workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARIES
         )
-    memory = get_process_memory(client_in_force())
+    memory = get_process_memory(current_client())
     if memory is None:
         raise ValueError(
             "no worker of the cluster answers, but the plan needs their memory: start one, or pass workers=N"

@@ -2,7 +2,7 @@
 
 An event is a named tuple of plain values, and ``str(event)`` is its log line. Each event goes to
 
-- the listeners of its thread (:func:`listening`) and the listeners of all threads;
+- the listeners of its thread (:func:`event_listener`) and the listeners of all threads;
 - Python's ``logging`` under the name ``dspectral``: DEBUG for blocks and merges, INFO for the others;
 - the event log of the Dask scheduler, if there is a listener or ``dspectral.dashboard`` is true. :class:`BlocksDone`
   is not sent. Sending does not wait, so messages of one ``sender`` must be sorted by ``order``.

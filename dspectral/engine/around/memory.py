@@ -15,21 +15,21 @@ from dask.system import CPU_COUNT
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from dspectral.configuration import asked_memory_limit, configured_fan_in, parse_size, tree_depth
+from dspectral.configuration import get_explicit_memory_limit, get_fan_in, parse_size, tree_depth
 from dspectral.engine.around.cluster import query_or_none
-from dspectral.engine.around.context import ProcessMemory, client_in_force, current_context
+from dspectral.engine.around.context import ProcessMemory, current_client, current_context
 from dspectral.engine.around.events import Client, Scheduler
 from dspectral.engine.blocks import (
     IN_MEMORY,
     Stream,
     as_row_chunks,
-    bytes_said,
     get_annotation,
+    get_block_nbytes,
     group_blocks_by_size,
     is_in_memory,
 )
-from dspectral.engine.summary import BlockSize, Need, bytes_of, need_of
-from dspectral.html import size_of
+from dspectral.engine.summary import BlockSize, MemoryEstimate, get_memory_estimate, get_nbytes
+from dspectral.html import format_bytes
 from dspectral.run_plan import ENDS_AT
 from dspectral.types import FloatArray
 
@@ -64,14 +64,14 @@ class PassMemory(NamedTuple):
     the function, which every worker receives.
     """
 
-    estimate: Need
+    estimate: MemoryEstimate
     blocks: int
     bound: int
     n_tasks: int
     fan_in: int = 2
 
     def get_process_bytes(self, memory: ProcessMemory) -> int:
-        """Return the maximum bytes of one process, as :func:`dspectral.projected_memory` does for its blocks."""
+        """Return the maximum bytes of one process, as :func:`dspectral.estimate_memory` does for its blocks."""
         n_tasks = math.ceil(self.n_tasks / max(1, memory.n_workers))
         waiting = tree_depth(n_tasks, self.fan_in) * (self.fan_in - 1) * self.estimate.summary
         bound = self.bound if memory.n_workers else 0
@@ -84,7 +84,7 @@ def estimate_pass_memory(
 ) -> PassMemory:
     """Return the memory estimate of a pass whose tasks read one block group of `spans` each."""
     blocks = sum(_get_block_bytes(array) + _get_group_bytes(array, spans) for array in arrays)
-    bound = bytes_of((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
+    bound = get_nbytes((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
     estimate = get_summary_estimate(of, arrays, spans)
     least = 0 if estimate.summary else _get_empty_summary_bytes(of, arrays)
     estimate = estimate._replace(summary=max(estimate.summary, least), work=max(estimate.work, least))
@@ -98,7 +98,7 @@ def _get_empty_summary_bytes(of: Callable[..., Any], arrays: Sequence[da.Array])
         return 0
     kinds = [np.empty if isinstance(array._meta, np.ndarray) else sparse.csr_array for array in arrays]  # noqa: SLF001
     empty = [kind((0, array.shape[1]), dtype=array.dtype) for kind, array in zip(kinds, arrays, strict=True)]
-    return bytes_of(of(*empty))
+    return get_nbytes(of(*empty))
 
 
 def group_blocks(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
@@ -108,18 +108,18 @@ def group_blocks(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[ran
 
 def get_summary_estimate(
     of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range] | None = None
-) -> Need:
+) -> MemoryEstimate:
     """Return the memory estimate of the summaries of a pass."""
     first = arrays[0]
     if first.dtype.kind == "O":
-        return Need(0, 0)
+        return MemoryEstimate(0, 0)
     sizes = first.chunks[0]
     n_rows = max(sizes if spans is None else (sum(sizes[i] for i in span) for span in spans), default=0)
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, also for integers.
     itemsize = 4 if first.dtype == np.float32 else 8
     n_columns, *beside = (int(array.shape[1]) for array in arrays)
-    return need_of(of, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside)))
+    return get_memory_estimate(of, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside)))
 
 
 def check_memory(need: PassMemory, client: Client | None, name: str) -> None:
@@ -139,7 +139,7 @@ def find_memory_error(need: PassMemory, memory: ProcessMemory, name: str) -> Ins
     fit = current_context().fit
     ways = [suggest_limit(most, memory)]
     if need.estimate.is_sketch:
-        rest = need._replace(estimate=Need(0, 0), bound=0).get_process_bytes(memory)
+        rest = need._replace(estimate=MemoryEstimate(0, 0), bound=0).get_process_bytes(memory)
         ratio = (ENDS_AT * memory.limit - rest) / max(1, most - rest)
         ways += suggest_sketch(getattr(fit, "owner", None), ratio)
     return make_memory_error(fit.name if fit else f"the pass {name!r}", memory, most, ways)
@@ -149,8 +149,8 @@ def make_memory_error(
     name: str, memory: ProcessMemory, most: float, remedies: list[str], share: float = ENDS_AT
 ) -> InsufficientMemoryError:
     """Return the error for work that needs ``most`` bytes of a process, more than `share` of its limit."""
-    limit = f"can use {size_of(share * memory.limit)} of its {size_of(memory.limit)}"
-    message = f"{name} does not fit in memory: {memory.process_label} needs {size_of(most)}, but {limit}"
+    limit = f"can use {format_bytes(share * memory.limit)} of its {format_bytes(memory.limit)}"
+    message = f"{name} does not fit in memory: {memory.process_label} needs {format_bytes(most)}, but {limit}"
     error = InsufficientMemoryError("; ".join([message, *(f"it fits {remedy}" for remedy in remedies)]))
     error.remedies = tuple(remedies)
     return error
@@ -178,7 +178,7 @@ def suggest_sketch(estimator: Any, ratio: float) -> list[str]:
     return [f"with sketch_size={fits}"]
 
 
-def column_groups(
+def count_column_groups(
     X: Stream, of: Callable[[FloatArray], Callable[..., Any]], shape: tuple[int, int], dtype: DTypeLike
 ) -> int:
     """Return the number of column groups of a factor; each group is bound to the function of its own pass.
@@ -190,19 +190,19 @@ def column_groups(
     is_local = is_in_memory(X)
     arrays = [as_row_chunks(X, "product", is_local=is_local)]
     memory, width, fan_in = (
-        get_process_memory(None if is_local else client_in_force()),
+        get_process_memory(None if is_local else current_client()),
         shape[1],
-        configured_fan_in(),
+        get_fan_in(),
     )
     if memory is None or not memory.limit:
         return 1
-    explicit_limit = None if memory.n_workers else asked_memory_limit()
+    explicit_limit = None if memory.n_workers else get_explicit_memory_limit()
 
     def estimate_bytes(n_columns: int) -> int:
         factor = np.broadcast_to(np.zeros((), dtype=dtype), (shape[0], n_columns))  # a view without memory
         function = of(factor)
         most = estimate_pass_memory(function, arrays, group_blocks(function, arrays), fan_in)
-        merge = fan_in * get_summary_estimate(function, arrays).summary + bytes_of(factor)
+        merge = fan_in * get_summary_estimate(function, arrays).summary + get_nbytes(factor)
         return most.get_process_bytes(memory) - memory.taken + merge
 
     def find_n_groups(share: float) -> int | None:
@@ -256,7 +256,7 @@ def _read_worker_memory(dask_scheduler: Scheduler) -> tuple[int, int, int, int] 
 
 def _get_group_bytes(array: da.Array, spans: Sequence[range]) -> int:
     """Return the bytes of the largest block group; 0 if each task reads one block."""
-    sizes = bytes_said(array)
+    sizes = get_block_nbytes(array)
     if sizes is None or len(spans) == len(sizes):
         return 0
     return max(sum(sizes[i] for i in span) for span in spans)

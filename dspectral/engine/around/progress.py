@@ -8,7 +8,7 @@ from dask.callbacks import Callback
 from dspectral.engine.around.checkpoints import TimedSummary
 from dspectral.engine.around.events import BlocksDone, Event, PassStarted, SummariesMerged, emit_from_worker
 from dspectral.engine.graph import merge_on_level
-from dspectral.engine.summary import bytes_of
+from dspectral.engine.summary import get_nbytes
 
 DONE_STATES = ("memory", "released", "forgotten", "erred")
 """States of Dask tasks that need not run any more."""
@@ -71,4 +71,4 @@ def make_merge_event(fit_token: str, run: str, level: int, summary: Any) -> Summ
     if error is not None and energy is not None:
         absolute, relative = float(error), float(error / energy) if energy else 0.0
     n_rows = None if n_rows is None else int(n_rows)
-    return SummariesMerged(fit_token, run, level, bytes_of(summary), n_rows, absolute, relative)
+    return SummariesMerged(fit_token, run, level, get_nbytes(summary), n_rows, absolute, relative)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dspectral.configuration import get_n_retries
 from dspectral.engine.around.events import TaskRetried, emit_to_all, get_current_worker
 from dspectral.engine.graph import Graph, SharedFunction, guard_tasks
-from dspectral.linalg.blas import aligned, blas_in_one_thread
+from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
 
 R = TypeVar("R")
 FIRST_PAUSE = 0.25
@@ -57,7 +57,7 @@ def add_retries(graph: Graph) -> Graph:
     return guard_tasks(graph, call_with_retries, n_retries) if n_retries else graph
 
 
-def retried(function: Callable[..., R], *arguments: object, what: str) -> R:
+def retry(function: Callable[..., R], *arguments: object, what: str) -> R:
     """Call a function, and retry after transient errors as often as ``dspectral.retries`` allows."""
     return call_with_retries(function, what, get_n_retries(), *arguments)
 
@@ -115,7 +115,7 @@ def _get_http_status(error: BaseException) -> int | None:
     return next((status for status in candidates if isinstance(status, int)), None)
 
 
-def not_seen(path: str) -> FileNotFoundError:
+def missing_on_worker_error(path: str) -> FileNotFoundError:
     """Return the error for a path that this process cannot find."""
     worker = get_current_worker()
     process = f"process {os.getpid()}" if worker is None else f"worker {worker.address}"
@@ -129,8 +129,8 @@ def run_single_threaded(shared: SharedFunction, *arguments: Any) -> Any:
     """Call the function of a task with BLAS in one thread; a missing file raises an error that names the worker."""
     try:
         with blas_in_one_thread():
-            return aligned(shared.function)(*arguments)
+            return copy_unaligned(shared.function)(*arguments)
     except FileNotFoundError as error:
         if error.filename is None or get_current_worker() is None:
             raise
-        raise not_seen(os.fsdecode(error.filename)) from error
+        raise missing_on_worker_error(os.fsdecode(error.filename)) from error

@@ -6,17 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, Int32s
 
 
-@has_arrays(
+@register_arrays(
     {
         "merges": Array("n 2", "i", at_least=0, below="2*n"),
         "costs": Array("n"),
     }
 )
-@saved
+@register_class
 class ClusterTree(NamedTuple):
     """A binary tree over n leaves: the nodes that merge into node ``n + i``, nodes below n being leaves, and the costs.
 

@@ -8,22 +8,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
-from dspectral.engine import emits_events, expect_passes
+from dspectral.engine import expect_passes, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, word_numbers
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.linalg.dense import leading_left, leading_left_vectors_by_block, unit_rows
-from dspectral.methods.brown.adjacent_pairs import adjacent_counts
+from dspectral.linalg.dense import leading_left_vectors, leading_left_vectors_by_block, normalize_rows
+from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
 from dspectral.methods.brown.agglomeration import ClusterTree, merge_by_information, merge_window
-from dspectral.methods.brown.exchange import bigrams_of, cluster_table, exchange_sweep
-from dspectral.methods.brown.pair_counts import PairCounts
+from dspectral.methods.brown.exchange import cluster_table, exchange_sweep, to_bigram_counts
+from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.metrics import average_mutual_information
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, Doubles, Int32s, Int64s, KeepPath
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s
 
 
-@has_arrays(
+@register_arrays(
     {
         "words_": Array("n_types", ""),
         "word_counts_": Array("n_types", "i", at_least=0),
@@ -31,7 +31,7 @@ from dspectral.types import CSRRows, Doubles, Int32s, Int64s, KeepPath
         "labels_": Array("n_types", "i", at_least=0, below="n+1"),
     }
 )
-@saved
+@register_class
 class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
     """Cluster words by what stands directly beside them, and give each cluster a bit string.
 
@@ -143,8 +143,8 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         }
         return cls(n_clusters, **{**published, **parameters})
 
-    @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 
         Parameters
@@ -176,20 +176,20 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
         word_counts = np.asarray(corpus.counts)
-        counts = adjacent_counts(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
+        counts = count_adjacent_pairs(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
         self.labels_ = self.clusters(counts, word_counts)
-        table = cluster_table(bigrams_of(counts), self.labels_, int(self.n_clusters))
+        table = cluster_table(to_bigram_counts(counts), self.labels_, int(self.n_clusters))
         self.tree_ = ClusterTree(*merge_by_information(table.astype(np.float64)))
         self.words_, self.word_counts_ = list(corpus.words), word_counts
         self.n_passes_ = 1
         return self
 
-    def clusters(self, pairs: PairCounts, word_counts: Int64s) -> Int32s:
+    def clusters(self, pairs: AdjacentCounts, word_counts: Int64s) -> Int32s:
         """Return the cluster of each type, given how often types are adjacent, without building a tree.
 
         Parameters
         ----------
-        pairs : PairCounts
+        pairs : AdjacentCounts
             How often the column's type directly follows the row's.
         word_counts : ndarray of int64, shape (n_types,)
             Number of tokens of each type.
@@ -228,7 +228,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
 
     def __contains__(self, word: object) -> bool:
         check_is_fitted(self)
-        return word in word_numbers(self)
+        return word in get_word_ids(self)
 
     def predict(self, X: Iterable[str]) -> Int32s:
         """Return the cluster of each word.
@@ -248,7 +248,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         if words is None or not all(isinstance(word, str) for word in words):
             raise TypeError(f"X is {X!r:.60}, but it must be a list of words, each a string")
         # Type 0 stands for all rare words, and so for those that were never seen.
-        numbers = word_numbers(self)
+        numbers = get_word_ids(self)
         return np.asarray(self.labels_[[numbers.get(word, 0) for word in words]], dtype=np.int32)
 
     def cut(self, n_clusters: int) -> Int32s:
@@ -306,18 +306,18 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         """
         check_is_fitted(self)
         corpus = as_corpus(X)
-        counts = adjacent_counts(
+        counts = count_adjacent_pairs(
             corpus.sentences, np.asarray(corpus.counts), where=getattr(corpus, "where", None)
         )
-        table = cluster_table(bigrams_of(counts), self.predict(corpus.words), self.tree_.n_leaves)
+        table = cluster_table(to_bigram_counts(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)
 
-    def _start(self, pairs: PairCounts, weights: Doubles) -> Int32s:
+    def _start(self, pairs: AdjacentCounts, weights: Doubles) -> Int32s:
         """Cluster the points, the most frequent first."""
         both = self.start == "weighted"
         # A context is a word on a side, so words after and words before have columns of their own.
         columns = np.concatenate([pairs.n_preceding, pairs.n_following]) if both else pairs.n_preceding
-        scaling = ContextScaling.of(columns, transform=self.count_transform)
+        scaling = ContextScaling.from_column_sums(columns, transform=self.count_transform)
 
         def scaled() -> Iterator[CSRRows]:
             return (scaling.apply(block.concatenate_sides() if both else block.after) for block in pairs)
@@ -326,18 +326,18 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         k = min(self.n_dimensions, n_types)
         with blas_in_one_thread():
             if pairs.in_memory:
-                vectors, values = leading_left(next(scaled()), k, random_state=self.random_state_)
+                vectors, values = leading_left_vectors(next(scaled()), k, random_state=self.random_state_)
             else:
                 vectors, values = leading_left_vectors_by_block(
                     scaled, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
-            points = np.asarray(unit_rows(vectors * values if both else vectors), dtype=np.float64)
+            points = np.asarray(normalize_rows(vectors * values if both else vectors), dtype=np.float64)
         n_clusters, weights = int(self.n_clusters), weights if both else np.ones(len(weights))
         return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)
 
-    def _exchange(self, pairs: PairCounts, labels: Int32s) -> Int32s:
+    def _exchange(self, pairs: AdjacentCounts, labels: Int32s) -> Int32s:
         """Sweep until no word moves, or ``n_sweeps`` times."""
-        bigrams, m = bigrams_of(pairs), int(self.n_clusters)
+        bigrams, m = to_bigram_counts(pairs), int(self.n_clusters)
         self.history_ = [average_mutual_information(cluster_table(bigrams, labels, m))]
         for _ in range(self.n_sweeps):
             moved = exchange_sweep(bigrams, labels, m)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.brown.pair_counts import PairBlock, PairCounts
+from dspectral.methods.brown.pair_counts import AdjacentCounts, PairBlock
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 TABLE = 1 << 16
@@ -159,7 +159,7 @@ class BigramCounts(NamedTuple):
     counts_back: Int64s
 
     @classmethod
-    def of(cls, block: PairBlock) -> "BigramCounts":
+    def from_block(cls, block: PairBlock) -> "BigramCounts":
         """Return the bigram counts of a block."""
         return cls(block.first, *_csr_parts(block.after), *_csr_parts(block.before))
 
@@ -168,10 +168,10 @@ class BigramCounts(NamedTuple):
 class StoredBigrams:
     """Bigram counts that are read again at each iteration."""
 
-    pairs: PairCounts
+    pairs: AdjacentCounts
 
     def __iter__(self) -> Iterator[BigramCounts]:
-        return map(BigramCounts.of, self.pairs)
+        return map(BigramCounts.from_block, self.pairs)
 
 
 class TypeFeatures(NamedTuple):
@@ -188,9 +188,9 @@ class TypeFeatures(NamedTuple):
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
-def bigrams_of(pairs: PairCounts) -> Iterable[BigramCounts]:
+def to_bigram_counts(pairs: AdjacentCounts) -> Iterable[BigramCounts]:
     """Return bigram counts that can be gone through again and again."""
-    return list(map(BigramCounts.of, pairs)) if pairs.in_memory else StoredBigrams(pairs)
+    return list(map(BigramCounts.from_block, pairs)) if pairs.in_memory else StoredBigrams(pairs)
 
 
 def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
@@ -217,7 +217,7 @@ def exchange_sweep(
     >>> from scipy import sparse
     >>> counts = sparse.csr_array(np.array([[0, 0, 5, 5], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]]))
     >>> labels = np.array([0, 1, 1, 1], dtype=np.int32)
-    >>> exchange_sweep(bigrams_of(PairCounts.of(counts)), labels, 2), labels
+    >>> exchange_sweep(to_bigram_counts(AdjacentCounts.from_matrix(counts)), labels, 2), labels
     (1, array([0, 0, 1, 1], dtype=int32))
     """
     given = TypeFeatures.none(len(labels)) if features is None else features

@@ -39,7 +39,7 @@ class PairBlock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PairCounts:
+class AdjacentCounts:
     """How often types are adjacent, read block by block as often as asked, each by ``read(item)``.
 
     Shapes: `n_following, n_preceding` (n_types,).
@@ -52,7 +52,7 @@ class PairCounts:
     nnz: int
 
     @classmethod
-    def of(cls, counts: CSRRows) -> "PairCounts":
+    def from_matrix(cls, counts: CSRRows) -> "AdjacentCounts":
         """Take a matrix in memory, shape (n_types, n_types), as one block."""
         rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
         block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
@@ -79,18 +79,18 @@ class PairCounts:
         return after[0] if len(after) == 1 else _stack_rows(after)
 
     @contextmanager
-    def reorder(self, order: Int64s) -> "Iterator[PairCounts]":
-        """Give types other numbers while a block of code runs: that at place i of ``order`` becomes i."""
+    def reorder(self, order: Int64s) -> "Iterator[AdjacentCounts]":
+        """Give types other numbers while a block of code runs: the type at position i of ``order`` becomes i."""
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:
-            yield PairCounts.of(sparse.csr_array(self.whole()[order][:, order]))
+            yield AdjacentCounts.from_matrix(sparse.csr_array(self.whole()[order][:, order]))
             return
         with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
             items = [
                 _write_block(Path(folder) / str(number), block)
                 for number, block in enumerate(_iter_reordered(self, order))
             ]
-            yield PairCounts(partial(_read_block, n_types=len(order)), items, rows, columns, self.nnz)
+            yield AdjacentCounts(partial(_read_block, n_types=len(order)), items, rows, columns, self.nnz)
 
 
 def _return_block(block: PairBlock) -> PairBlock:
@@ -123,7 +123,7 @@ def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
 
 # Types come in nearly the order of the store, which is that of falling counts: the few that stand elsewhere are read
 # once before, and put where they belong. A block of the result ends where one of the store ends.
-def _iter_reordered(pairs: PairCounts, order: Int64s) -> Iterator[PairBlock]:
+def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, in which columns have their new numbers."""
     stays, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)

@@ -17,10 +17,10 @@ from dspectral.inputs.rows import LazyOutputMixin
 from dspectral.inputs.sequences import (
     HoldsSentences,
     TokenLists,
-    encode,
+    as_token_lists,
+    encode_sentences,
+    get_word_ids,
     is_corpus,
-    token_lists,
-    word_numbers,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.types import CSRRows, FloatArray, Int32s, Int64s, Sentences
@@ -189,13 +189,13 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
 
     def __contains__(self, word: object) -> bool:
         check_is_fitted(self)
-        return word in word_numbers(self)
+        return word in get_word_ids(self)
 
     @property
     def key_to_index(self) -> Mapping[str, int]:
         """Row of each word in ``vectors_``, as a read-only mapping; gensim's name."""
         check_is_fitted(self)
-        return MappingProxyType(word_numbers(self))
+        return MappingProxyType(get_word_ids(self))
 
     @property
     def index_to_key(self) -> list[str]:
@@ -218,9 +218,11 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         """
         check_is_fitted(self)
         if not is_corpus(X):
-            return sentence_means(encode(token_lists(cast("TokenLists", X)), self.words_), self.vectors_)
+            return sentence_means(
+                encode_sentences(as_token_lists(cast("TokenLists", X)), self.words_), self.vectors_
+            )
         # Word ids of a corpus are those of its own vocabulary.
-        corpus, numbers = cast("HoldsSentences", X), word_numbers(self)
+        corpus, numbers = cast("HoldsSentences", X), get_word_ids(self)
         places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
             corpus.sentences,
@@ -241,7 +243,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
 
     def _ids(self, words: str | Sequence[str]) -> list[int]:
         check_is_fitted(self)
-        numbers = word_numbers(self)
+        numbers = get_word_ids(self)
         asked = [words] if isinstance(words, str) else list(words)
         for word in asked:
             if word not in numbers:

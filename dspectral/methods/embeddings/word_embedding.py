@@ -8,27 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dspectral.configuration import memory_limit
-from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, window_of
-from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, most_entries
-from dspectral.decomposition.spectrum import Certificate, Plan, Spectrum, chosen_solver, reads_of, spectrum
-from dspectral.engine import collect_rows, emits_events, expect_passes, map_rows, numbered, summarize
+from dspectral.configuration import get_memory_limit
+from dspectral.cooccurrence.contexts import Context, ContextCounts, ContextSettings, make_window
+from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, Scaling, bound_entries
+from dspectral.decomposition.spectrum import (
+    Certificate,
+    Spectrum,
+    SVDOptions,
+    n_block_reads,
+    select_solver,
+    spectrum,
+)
+from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.parameters import MOST_READS, RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, is_corpus, token_lists
+from dspectral.inputs.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as_token_lists, is_corpus
 from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import unit_rows
+from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.embeddings.queries import WordQueries
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.context_counts import spill_contexts
 from dspectral.store.counts import CountStore
-from dspectral.types import CSRRows, Doubles, KeepPath
+from dspectral.types import CheckpointPath, CSRRows, Doubles
 
 ENTRY_BYTES = 36
 """Bytes of a count while two matrices are merged: 12 in each of them and in the result."""
 
 
-@saved
+@register_class
 class EmbeddingRecipe(NamedTuple):
     """How :class:`~dspectral.WordEmbedding` counts and decomposes contexts, beyond what a user would set.
 
@@ -59,7 +66,7 @@ class EmbeddingRecipe(NamedTuple):
     n_passes: int = 6
 
 
-@has_arrays(
+@register_arrays(
     {
         "words_": Array("n_types", ""),
         "word_counts_": Array("n_types", "i", at_least=0),
@@ -67,7 +74,7 @@ class EmbeddingRecipe(NamedTuple):
         "singular_values_": Array("k", at_least=0),
     }
 )
-@saved
+@register_class
 class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
     """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
 
@@ -172,8 +179,8 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
-    @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Count contexts, scale and decompose them.
 
         Parameters
@@ -208,7 +215,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
                 f"no word occurs often enough for a vector of its own (min_count = {self.min_count})"
             )
         counted = count_contexts(corpus, int(self.window), recipe)
-        scaling = ContextScaling.of(
+        scaling = ContextScaling.from_column_sums(
             counted.column_sums,
             transform=self.count_transform,
             scaling=self.scaling,
@@ -221,7 +228,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         # The leading direction of scaled counts mostly tells how frequent words are: n_skipped directions are found
         # beside those asked for, and left out afterwards.
         n_wanted = int(self.n_components) + recipe.n_skipped
-        plan = Plan(
+        plan = SVDOptions(
             n_wanted,
             n_passes=max(2, recipe.n_passes),
             sketch_size=recipe.sketch_size or 4 * n_wanted,
@@ -229,7 +236,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             dtype=scaling.dtype,
         )
         # Never exactly in memory: the tail of counts is flat, where Krylov passes are as good and cost less.
-        plan = plan._replace(solver=chosen_solver(plan, len(counted.column_sums)))
+        plan = plan._replace(solver=select_solver(plan, len(counted.column_sums)))
         found = word_vectors(rows, plan, recipe, self.power)
         self.out_of_core_ = counted.out_of_core
         self.vectors_, self.singular_values_ = found.vectors, found.singular_values
@@ -254,7 +261,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             Mean vectors, as :meth:`transform` returns them.
         """
         # A list, as a generator could not be read a second time.
-        sentences = X if is_corpus(X) else token_lists(cast("TokenLists", X))
+        sentences = X if is_corpus(X) else as_token_lists(cast("TokenLists", X))
         return self.fit(sentences).transform(sentences)
 
     def _check(self) -> EmbeddingRecipe:
@@ -266,7 +273,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         for name in ("window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
         n_skipped = check_integer("n_skipped", recipe.n_skipped, at_least=0, at_most=MAX_COMPONENTS)
-        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
+        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MAX_READS)
         check_real("power", self.power, at_least=-MAX_POWER, at_most=MAX_POWER)
         check_real("context_smoothing", recipe.context_smoothing, at_least=0, at_most=1)
         if recipe.sketch_size is not None:
@@ -297,15 +304,15 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     settings = ContextSettings(
         len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts
     )
-    near = window_of(**settings._asdict())
-    entries = most_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
-    where, limit = getattr(corpus, "where", None), memory_limit()
+    near = make_window(**settings._asdict())
+    entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
+    where, limit = getattr(corpus, "where", None), get_memory_limit()
     # A bound, from the counts of words alone: the sentences are not read to decide where their contexts go.
     if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
         most = max(1, limit // ENTRY_BYTES)
-        store = spill_contexts(corpus.sentences, where, entries, settings, most=most)
+        store = spill_contexts(corpus.sentences, where, entries, settings, max_entries=most)
         return CountedContexts(store, store.column_sums, out_of_core=True)
-    of = partial(ContextCounts.of, **settings._asdict())
+    of = partial(ContextCounts.from_block, **settings._asdict())
     counts = summarize(corpus.sentences, of=of, name="contexts").counts
     return CountedContexts(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
@@ -319,26 +326,26 @@ class WordVectors(NamedTuple):
     n_passes: int
 
 
-def word_vectors(rows: Any, plan: Plan, recipe: EmbeddingRecipe, power: float) -> WordVectors:
+def word_vectors(rows: Any, plan: SVDOptions, recipe: EmbeddingRecipe, power: float) -> WordVectors:
     """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1."""
     # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
     # only blocks of it are ever in the memory of a task.
     possible = plan._replace(n_components=min(plan.n_components, *rows.shape))
-    expect_passes(reads_of(rows, possible) + 1)
+    expect_passes(n_block_reads(rows, possible) + 1)
     with warnings.catch_warnings():  # of directions that are missing: they are named below
         warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
         leading = spectrum(rows, possible)
     found = _pad_directions(leading, plan.n_components, recipe.n_skipped)
     values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
-    with numbered(is_pass=True):
+    with count_as_pass(is_pass=True):
         products = map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors")
         vectors = collect_rows(products)
     # The products are U S: one power less is wanted, and 0 where there is no direction.
     weights = np.zeros_like(values)
     np.power(values, power - 1.0, out=weights, where=values > 0)
     return WordVectors(
-        unit_rows(vectors * weights).astype(np.float32), values, found.certificate, found.n_passes + 1
+        normalize_rows(vectors * weights).astype(np.float32), values, found.certificate, found.n_passes + 1
     )
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dspectral._compiled import read_only
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, Int32s
 
 
-@has_arrays(
+@register_arrays(
     {
         "initial": Array("n_states", at_least=0),
         "transition": Array("n_states n_states", at_least=0),
@@ -18,7 +18,7 @@ from dspectral.types import Doubles, Int32s
         "final": Array("n_states", at_least=0),
     }
 )
-@saved
+@register_class
 class HiddenMarkov(NamedTuple):
     """A hidden Markov model, or the counts that one is made from.
 
@@ -57,7 +57,7 @@ class HiddenMarkov(NamedTuple):
         """Number of token types."""
         return len(self.emission)
 
-    def read_only(self) -> "HiddenMarkov":
+    def as_read_only(self) -> "HiddenMarkov":
         """Return the model as compiled loops take it: contiguous, read-only, float64."""
         return HiddenMarkov(*(read_only(np.asarray(part, dtype=np.float64)) for part in self))
 
@@ -89,7 +89,7 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     )
 
 
-def check_numbers(numbers: Int32s, n: int, what: str = "id") -> None:
+def check_ids(numbers: Int32s, n: int, what: str = "id") -> None:
     """Raise a ValueError if the id or label of a token is not below ``n``: compiled loops do not check."""
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
         bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])

@@ -14,27 +14,27 @@ from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.sequences import (
-    HoldsLabelledSentences,
+    HoldsLabeledSentences,
     HoldsSentences,
     TokenLists,
-    in_memory_blocks,
-    plain,
-    token_lists,
+    as_memory_blocks,
+    as_python_values,
+    as_token_lists,
 )
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.methods.hmm.expected_counts import Likelihood
-from dspectral.methods.hmm.inference import smooth, viterbi
-from dspectral.registry import Array, has_arrays
-from dspectral.types import Doubles, Int32s, IntArray, LabelledSentences, Sentences
+from dspectral.methods.hmm.inference import compute_posteriors, viterbi
+from dspectral.registry import Array, register_arrays
+from dspectral.types import Doubles, Int32s, IntArray, LabeledSentences, Sentences
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
-HoldsBlocks: TypeAlias = HoldsSentences | HoldsLabelledSentences
+CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
 """A corpus, with or without labels."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "model_.initial": Array("k", sums=0),
         "model_.emission": Array("t k", sums=0),
@@ -47,7 +47,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     _tokens_are_strings = True
 
     @abstractmethod
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
+    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         """Return the type of each token, 0 where it is unknown."""
 
     @property
@@ -72,35 +72,37 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         """Return token lists as one block of ids of the model's types."""
         check_is_fitted(self)
         # All tokens in one list: types are looked up once for the block, not once for each sentence.
-        sentences = token_lists(X, strings=self._tokens_are_strings)
+        sentences = as_token_lists(X, strings=self._tokens_are_strings)
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return Sentences(self._type_numbers([token for own in sentences for token in plain(own)]), offsets)
+        return Sentences(
+            self._lookup_types([token for own in sentences for token in as_python_values(own)]), offsets
+        )
 
-    def blocks(self, corpus: HoldsBlocks) -> Blocks:
+    def blocks(self, corpus: CorpusLike) -> Blocks:
         """Return the sentences of any corpus as blocks of ids of the model's types; nothing is read yet."""
         check_is_fitted(self)
-        return renumber(corpus.sentences, self._type_numbers(corpus.words))
+        return renumber_blocks(corpus.sentences, self._lookup_types(corpus.words))
 
     def _term_weights(self) -> Doubles:
         return self.model_.emission.T
 
-    def _as_blocks(self, X: HoldsBlocks | TokenLists) -> Blocks:
+    def _as_blocks(self, X: CorpusLike | TokenLists) -> Blocks:
         # Ids of another corpus mean nothing here: its words are looked up, as those of lists are.
         if hasattr(X, "words") and hasattr(X, "sentences"):
-            return self.blocks(cast("HoldsBlocks", X))
-        return in_memory_blocks([self.encode(X)])
+            return self.blocks(cast("CorpusLike", X))
+        return as_memory_blocks([self.encode(X)])
 
-    def _each_sentence(
-        self, X: HoldsBlocks | TokenLists, function: Callable[[Sentences], NDArray[N]]
+    def _map_sentences(
+        self, X: CorpusLike | TokenLists, function: Callable[[Sentences], NDArray[N]]
     ) -> list[NDArray[N]]:
         """Apply a function that gives rows of tokens to each block, and cut the rows into sentences."""
-        blocks = map_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
+        blocks = apply_to_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
         return [part for parts in blocks for part in parts]
 
-    def _best_paths(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
+    def _best_paths(self, X: CorpusLike | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the log-probability and the states of the most probable path through each sentence."""
-        paths = map_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
+        paths = apply_to_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
         log_prob = np.concatenate([found for found, _ in paths])
         return log_prob, [states for _, parts in paths for states in parts]
 
@@ -108,7 +110,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
 class StateDecoder(ChainDecoder):
     """Base of the estimators that learn a chain without labels: what they predict are states."""
 
-    def predict(self, X: HoldsBlocks | TokenLists) -> list[IntArray]:
+    def predict(self, X: CorpusLike | TokenLists) -> list[IntArray]:
         """Return the most probable state of each token of each sentence, each by itself.
 
         Parameters
@@ -121,9 +123,9 @@ class StateDecoder(ChainDecoder):
         list of ndarray of int, shape (n_tokens_i,)
             One array for each sentence.
         """
-        return self._each_sentence(X, self.states)
+        return self._map_sentences(X, self.states)
 
-    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[Doubles]:
+    def predict_proba(self, X: CorpusLike | TokenLists) -> list[Doubles]:
         """Return the posterior probability of each state at each token of each sentence.
 
         Parameters
@@ -136,9 +138,9 @@ class StateDecoder(ChainDecoder):
         list of ndarray of float64, shape (n_tokens_i, n_states)
             One array for each sentence; rows sum to 1. Memory: ``8 n_states`` bytes for each token.
         """
-        return self._each_sentence(X, self._posteriors)
+        return self._map_sentences(X, self._posteriors)
 
-    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[IntArray]]:
+    def decode(self, X: CorpusLike | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the most probable path through each sentence.
 
         Parameters
@@ -155,7 +157,7 @@ class StateDecoder(ChainDecoder):
         """
         return self._best_paths(X)
 
-    def score(self, X: HoldsBlocks | TokenLists, y: object = None) -> float:
+    def score(self, X: CorpusLike | TokenLists, y: object = None) -> float:
         """Return the mean log-likelihood of a token.
 
         Parameters
@@ -172,7 +174,7 @@ class StateDecoder(ChainDecoder):
             has no probability, which ``smoothing`` or ``min_count`` gives it.
         """
         check_is_fitted(self)
-        of = partial(Likelihood.of, model=self.model_)
+        of = partial(Likelihood.from_block, model=self.model_)
         return summarize(self._as_blocks(X), of=of, name="score").per_token
 
     def states(self, sentences: Sentences) -> IntArray:
@@ -181,15 +183,15 @@ class StateDecoder(ChainDecoder):
         return np.asarray(np.argmax(self._posteriors(sentences), axis=1))
 
     def _posteriors(self, sentences: Sentences) -> Doubles:
-        return smooth(sentences, self.model_).posterior
+        return compute_posteriors(sentences, self.model_).posterior
 
 
-def renumber(blocks: Blocks, numbers: Int32s) -> Blocks:
+def renumber_blocks(blocks: Blocks, numbers: Int32s) -> Blocks:
     """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read."""
     return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
 
 
-def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
+def apply_to_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
     """Apply a function to every block: here where blocks are in memory, and otherwise in one task each."""
     # Blocks in memory stay where they are; others are read by the tasks, and only results come back. The model travels
     # once in the graph, not with every task.
@@ -199,14 +201,14 @@ def map_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
     return run_tasks(task, blocks.items, name="decode")
 
 
-def split(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
+def split_by_sentence(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
     """Cut rows of tokens into those of each sentence."""
     # np.split wants the inner cuts alone; without any it returns one part, also of no sentence at all.
     return np.split(rows, sentences.offsets[1:-1]) if sentences.n_sentences else []
 
 
 def _read_renumbered(
-    item: object, *, read: Callable[[object], Sentences | LabelledSentences], numbers: Int32s
+    item: object, *, read: Callable[[object], Sentences | LabeledSentences], numbers: Int32s
 ) -> Sentences:
     block = read(item)
     return Sentences(numbers[block.ids], block.offsets)
@@ -221,9 +223,9 @@ def _read_and_apply(
 def _apply_and_split(
     sentences: Sentences, *, function: Callable[[Sentences], NDArray[N]]
 ) -> list[NDArray[N]]:
-    return split(function(sentences), sentences)
+    return split_by_sentence(function(sentences), sentences)
 
 
 def _best_paths(sentences: Sentences, *, model: HiddenMarkov) -> tuple[Doubles, list[IntArray]]:
     path = viterbi(sentences, model)
-    return path.log_joint, list(split(path.states, sentences))
+    return path.log_joint, list(split_by_sentence(path.states, sentences))

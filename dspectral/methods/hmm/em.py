@@ -6,23 +6,23 @@ from typing import Self
 
 import numpy as np
 
-from dspectral.engine import emits_events, expect_passes, summarize
+from dspectral.engine import expect_passes, summarize, tracked_fit
 from dspectral.inputs.parameters import MAX_REAL, RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode
+from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, encode_sentences
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.decoding import StateDecoder
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Int32s, Int64s, KeepPath
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, Int32s, Int64s
 
 
-@has_arrays(
+@register_arrays(
     {
         "words_": Array("t", ""),
         "model_.transition": Array("k k", sums=1),
     }
 )
-@saved
+@register_class
 class EMHMM(StateDecoder):
     """Hidden Markov model by expectation maximization (Baum-Welch), one pass over the corpus per iteration.
 
@@ -87,8 +87,8 @@ class EMHMM(StateDecoder):
         self.tol = tol
         self.random_state = random_state
 
-    @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Learn from sentences.
 
         Parameters
@@ -123,7 +123,7 @@ class EMHMM(StateDecoder):
         # Baum-Welch: each pass adds up p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks under the model so far
         # (E-step), and normalizes the sums (M-step). The likelihood before a pass is a by-product of that pass.
         for _ in range(self.n_iter):
-            of = partial(ExpectedCounts.of, model=self.model_)
+            of = partial(ExpectedCounts.from_block, model=self.model_)
             found = summarize(corpus.sentences, of=of, name="expect")
             self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
             self.log_likelihoods_.append(found.log_likelihood)
@@ -145,5 +145,5 @@ class EMHMM(StateDecoder):
         )
         return m_step(start, lengths=False)
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
-        return encode([tokens], self.words_).ids
+    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
+        return encode_sentences([tokens], self.words_).ids

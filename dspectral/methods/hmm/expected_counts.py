@@ -7,16 +7,16 @@ import numpy as np
 
 from dspectral._compiled import compiled, read_only
 from dspectral.engine.summary import add_fields
-from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers
+from dspectral.methods.hmm.chain import HiddenMarkov, check_ids
 from dspectral.methods.hmm.inference import log_likelihoods
 from dspectral.methods.hmm.recursions import (
-    SEEN,
-    backward_start,
-    backward_step,
-    forward_sentence,
-    longest_sentence,
+    EMITTED,
+    filter_sentence,
+    init_beta,
+    max_sentence_length,
+    step_backward,
 )
-from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, Sentences
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, Sentences
 
 
 class ExpectedCounts(NamedTuple):
@@ -28,20 +28,20 @@ class ExpectedCounts(NamedTuple):
     n_impossible: int
 
     @classmethod
-    def of(
-        cls, sentences: Sentences | LabelledSentences, *, model: HiddenMarkov, bounds: Int64s | None = None
+    def from_block(
+        cls, sentences: Sentences | LabeledSentences, *, model: HiddenMarkov, bounds: Int64s | None = None
     ) -> Self:
         """Summarize one block by the forward and the backward recursion over each sentence."""
-        check_numbers(sentences.ids, model.n_types)
-        if bounds is not None and isinstance(sentences, LabelledSentences):
-            check_numbers(sentences.labels, len(bounds) - 1, "label")
+        check_ids(sentences.ids, model.n_types)
+        if bounds is not None and isinstance(sentences, LabeledSentences):
+            check_ids(sentences.labels, len(bounds) - 1, "label")
             own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
         else:  # one label owns every state
             own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
         # Read-only views give the loops one signature for all callers, so they are compiled once.
-        model = model.read_only()
+        model = model.as_read_only()
         counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
-        found = expected_block(
+        found = count_block(
             read_only(sentences.ids),
             read_only(labels),
             read_only(sentences.offsets),
@@ -66,7 +66,7 @@ class Likelihood(NamedTuple):
     n_tokens: int
 
     @classmethod
-    def of(cls, sentences: Sentences, *, model: HiddenMarkov) -> Self:
+    def from_block(cls, sentences: Sentences, *, model: HiddenMarkov) -> Self:
         """Summarize one block of ids by the forward recursion over each sentence."""
         return cls(float(log_likelihoods(sentences, model).sum()), len(sentences.ids))
 
@@ -90,7 +90,7 @@ def has_converged(log_likelihoods: Sequence[float], tol: float) -> bool:
 
 
 @compiled
-def expected_block(
+def count_block(
     ids: Int32s,
     labels: Int32s,
     offsets: Int64s,
@@ -101,13 +101,13 @@ def expected_block(
 ) -> tuple[float, int, int]:
     """Add the expected counts of each sentence, given its tokens and labels."""
     # Time O(n k^2) for k states of a label; memory O(longest k), as only alpha of one sentence is held.
-    max_length, width = longest_sentence(offsets), np.max(bounds[1:] - bounds[:-1])
+    max_length, width = max_sentence_length(offsets), np.max(bounds[1:] - bounds[:-1])
     alpha, scale = np.empty((max_length, width)), np.empty(max_length)
     kind, rows = np.empty(max_length, dtype=np.int8), np.empty((3, width))
     log_likelihood, n_sentences, n_impossible = 0.0, 0, 0
     for s in range(len(offsets) - 1):
         words, tags = ids[offsets[s] : offsets[s + 1]], labels[offsets[s] : offsets[s + 1]]
-        found = forward_sentence(words, tags, bounds, model, alpha, scale, kind)
+        found = filter_sentence(words, tags, bounds, model, alpha, scale, kind)
         if len(words) == 0:
             continue
         # An impossible sentence has no posterior: it is counted and left out, so that one does not spoil a corpus.
@@ -116,12 +116,12 @@ def expected_block(
             continue
         log_likelihood += found
         n_sentences += 1
-        expected_sentence(words, tags, bounds, model, transposed, alpha, scale, rows, counts)
+        count_sentence(words, tags, bounds, model, transposed, alpha, scale, rows, counts)
     return log_likelihood, n_sentences, n_impossible
 
 
 @compiled
-def expected_sentence(
+def count_sentence(
     words: Int32s,
     tags: Int32s,
     bounds: Int64s,
@@ -132,18 +132,18 @@ def expected_sentence(
     rows: Doubles,
     counts: HiddenMarkov,
 ) -> None:
-    """Go back over a filtered sentence, and add to the counts; rows are those of ``backward_step``."""
+    """Go back over a filtered sentence, and add to the counts; rows are those of ``step_backward``."""
     n = len(words)
-    backward_start(n, tags, bounds, model, alpha, rows[0])
+    init_beta(n, tags, bounds, model, alpha, rows[0])
     # With rows[0] = beta[t]: p(h_t = j | x) = alpha[t, j] beta[t, j], and
     # p(h_t = i, h_{t+1} = j | x) = alpha[t, i] A[i, j] (B[x_{t+1}, j] beta[t+1, j] / scale[t+1]), whose bracket
-    # backward_step leaves in rows[1]. A[i, j] is left to the caller, once for all tokens. O(n k^2).
+    # step_backward leaves in rows[1]. A[i, j] is left to the caller, once for all tokens. O(n k^2).
     for t in range(n - 1, -1, -1):
         low, high = bounds[tags[t]], bounds[tags[t] + 1]
         if t < n - 1:
             after = bounds[tags[t + 1]]
-            backward_step(
-                words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], SEEN, rows
+            step_backward(
+                words[t + 1], tags[t + 1], tags[t], bounds, model, transposed, scale[t + 1], EMITTED, rows
             )
             for i in range(high - low):
                 steps, weight = counts.transition[low + i, after : bounds[tags[t + 1] + 1]], alpha[t, i]

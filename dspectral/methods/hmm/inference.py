@@ -5,33 +5,33 @@ from typing import NamedTuple
 import numpy as np
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers
-from dspectral.methods.hmm.recursions import likelihood_block, longest_sentence, posterior_block
+from dspectral.methods.hmm.chain import HiddenMarkov, check_ids
+from dspectral.methods.hmm.recursions import max_sentence_length, write_log_likelihoods, write_posteriors
 from dspectral.types import Doubles, Int32s, Int64s, Sentences
 
 
-class Smoothed(NamedTuple):
+class Posteriors(NamedTuple):
     """Posteriors ``p(h_i = h | sentence)``, shape (n_tokens, n_states), and the log-likelihood of each sentence."""
 
     posterior: Doubles
     log_likelihood: Doubles
 
 
-class Path(NamedTuple):
+class StatePath(NamedTuple):
     """The state of each token on the most probable path, and ``log p(sentence, path)`` of each sentence."""
 
     states: Int32s
     log_joint: Doubles
 
 
-def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
+def compute_posteriors(sentences: Sentences, model: HiddenMarkov) -> Posteriors:
     """Return the posterior of each token's state, and each sentence's log-likelihood, in ``O(n_tokens n_states^2)``."""
-    check_numbers(sentences.ids, model.n_types)
-    out = Smoothed(np.empty((len(sentences.ids), model.n_states)), np.empty(sentences.n_sentences))
-    posterior_block(
+    check_ids(sentences.ids, model.n_types)
+    out = Posteriors(np.empty((len(sentences.ids), model.n_states)), np.empty(sentences.n_sentences))
+    write_posteriors(
         read_only(sentences.ids),
         read_only(sentences.offsets),
-        model.read_only(),
+        model.as_read_only(),
         read_only(model.transition.T),
         out.posterior,
         out.log_likelihood,
@@ -41,19 +41,19 @@ def smooth(sentences: Sentences, model: HiddenMarkov) -> Smoothed:
 
 def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> Doubles:
     """Return the log-likelihood of each sentence, minus infinity where it is impossible."""
-    check_numbers(sentences.ids, model.n_types)
+    check_ids(sentences.ids, model.n_types)
     out = np.empty(sentences.n_sentences)
-    likelihood_block(read_only(sentences.ids), read_only(sentences.offsets), model.read_only(), out)
+    write_log_likelihoods(read_only(sentences.ids), read_only(sentences.offsets), model.as_read_only(), out)
     return out
 
 
-def viterbi(sentences: Sentences, model: HiddenMarkov) -> Path:
+def viterbi(sentences: Sentences, model: HiddenMarkov) -> StatePath:
     """Return the most probable states of each sentence, first ones of equals, in ``O(n_tokens n_states^2)``."""
-    check_numbers(sentences.ids, model.n_types)
+    check_ids(sentences.ids, model.n_types)
     # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
     with np.errstate(divide="ignore"):
         logs = HiddenMarkov(*(read_only(np.log(part)) for part in model))
-    out = Path(np.zeros(len(sentences.ids), dtype=np.int32), np.empty(sentences.n_sentences))
+    out = StatePath(np.zeros(len(sentences.ids), dtype=np.int32), np.empty(sentences.n_sentences))
     write_best_paths(read_only(sentences.ids), read_only(sentences.offsets), logs, out.states, out.log_joint)
     return out
 
@@ -64,7 +64,7 @@ def write_best_paths(
 ) -> None:
     """Find the most probable path of each sentence."""
     n_states = len(log_model.initial)
-    log_prob = np.empty((longest_sentence(offsets), n_states))
+    log_prob = np.empty((max_sentence_length(offsets), n_states))
     # log_prob[t, j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t). The maxima alone are kept, as a
     # loop without places runs on whole registers; the path is read backwards from them, O(k) a token beside O(k^2).
     for s in range(len(offsets) - 1):

@@ -10,16 +10,16 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dspectral.engine import emits_events, is_lazy
+from dspectral.engine import is_lazy, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
-from dspectral.inputs.rows import refuse_lossy
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s, KeepPath
+from dspectral.inputs.rows import check_lossless
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, Doubles, Int32s
 
 BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
-N_STARTS = 3
+N_KMEANS_STARTS = 3
 """Starts of k-means."""
 MAX_MAGNITUDE = 1e150
 """Largest magnitude whose square, and sums of such, are finite numbers."""
@@ -28,14 +28,14 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 """Sequences of frames, shape (n_frames_i, n_features) each, or all frames as one matrix."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "mean_": Array("n_features_in_"),
         "scale_": Array("n_features_in_", at_least=5e-324),
         "centers_": Array("* n_features_in_"),
     }
 )
-@saved
+@register_class
 class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the number of its nearest center (mini-batch k-means).
 
@@ -73,8 +73,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.n_codes = n_codes
         self.random_state = random_state
 
-    @emits_events
-    def fit(self, X: Frames, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: Frames, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Find the centers.
 
         Parameters
@@ -105,7 +105,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.mean_, scale = frames.mean(axis=0), frames.std(axis=0)
         self.scale_ = np.where(scale > 0, scale, 1.0)
         means = MiniBatchKMeans(
-            self.n_codes, n_init=N_STARTS, batch_size=BATCH_FRAMES, random_state=self.random_state_
+            self.n_codes, n_init=N_KMEANS_STARTS, batch_size=BATCH_FRAMES, random_state=self.random_state_
         )
         self.centers_ = means.fit((frames - self.mean_) / self.scale_).cluster_centers_
         return self
@@ -147,7 +147,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
                 "memory: give some of them at a time"
             )
         for part in [X] if _is_matrix(X) else X:
-            refuse_lossy(part)
+            check_lossless(part)
         rows = X if _is_matrix(X) else _concatenate_frames(X)
         frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
         # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.

@@ -5,8 +5,8 @@ A token may be restricted to some of the states: those of its label. Label ``a``
 first state of its label.
 
 A sentence to which the model gives no probability is read to its end all the same, so that there is something to
-decode: a token that no reachable state emits is skipped (``BLIND``), and where no allowed state is reachable the
-chain starts anew, with all states equally probable (``BROKEN``). Its log-likelihood is minus infinity.
+decode: a token that no reachable state emits is skipped (``NOT_EMITTED``), and where no allowed state is reachable the
+chain starts anew, with all states equally probable (``UNREACHABLE``). Its log-likelihood is minus infinity.
 
 With n tokens and k states, each recursion costs ``O(n k^2)`` and works on rows of k numbers; ``pi``, ``A``, ``B`` and
 ``f`` are the fields ``initial``, ``transition``, ``emission`` and ``final`` of a model.
@@ -21,7 +21,7 @@ from dspectral._compiled import compiled
 from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.types import Doubles, Int32s, Int64s
 
-SEEN, BLIND, BROKEN = 0, 1, 2
+EMITTED, NOT_EMITTED, UNREACHABLE = 0, 1, 2
 """Kinds of tokens: one that a reachable state emits, one that none emits, one before which no state is reachable."""
 
 
@@ -38,7 +38,7 @@ def normalize_row(row: Doubles, width: int) -> float:
 
 
 @compiled
-def forward_sentence(
+def filter_sentence(
     ids: Int32s,
     labels: Int32s,
     bounds: Int64s,
@@ -64,9 +64,9 @@ def forward_sentence(
         else:
             before = bounds[labels[t - 1]]
             n_before = bounds[labels[t - 1] + 1] - before
-            weigh_rows(alpha[t - 1], n_before, model.transition, before, low, row, width)
-        kind[t], scale[t] = weigh_by_emission(row, width, model.emission[ids[t]], low)
-        if kind[t] == SEEN:
+            add_weighted_rows(alpha[t - 1], n_before, model.transition, before, low, row, width)
+        kind[t], scale[t] = apply_emission(row, width, model.emission[ids[t]], low)
+        if kind[t] == EMITTED:
             log_likelihood += math.log(scale[t])
         else:
             possible = False
@@ -84,7 +84,7 @@ ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 
 
 @compiled
-def weigh_rows(
+def add_weighted_rows(
     weights: Doubles, n: int, matrix: Doubles, first: int, low: int, out: Doubles, width: int
 ) -> None:
     """Write the weighted sum of ``n`` rows of a matrix from row ``first``, in ``width`` columns from column ``low``."""
@@ -109,7 +109,7 @@ def weigh_rows(
 
 
 @compiled
-def weigh_by_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tuple[int, float]:
+def apply_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tuple[int, float]:
     """Multiply predicted states by a token's emission and normalize, in place; return its kind and probability."""
     # The sum is taken before anything is written: where it is 0, the predicted states are kept as they are.
     total = 0.0
@@ -118,19 +118,19 @@ def weigh_by_emission(row: Doubles, width: int, emission: Doubles, low: int) -> 
     if total > 0.0:
         for j in range(width):
             row[j] = row[j] * emission[low + j] / total
-        return SEEN, total
+        return EMITTED, total
     # The divisor of a blind token is the sum of its predicted states, not a probability. The way back divides by the
     # same number, so that alpha times beta still sums to 1.
     total = normalize_row(row, width)
     if total > 0.0:
-        return BLIND, total
+        return NOT_EMITTED, total
     for j in range(width):
         row[j] = 1.0 / width
-    return BROKEN, 1.0
+    return UNREACHABLE, 1.0
 
 
 @compiled
-def backward_start(
+def init_beta(
     n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha: Doubles, beta: Doubles
 ) -> None:
     """Write the last row of beta: ``f[j] / sum_i alpha[n - 1, i] f[i]``, or ones where the sum is 0."""
@@ -144,7 +144,7 @@ def backward_start(
 
 
 @compiled
-def backward_step(
+def step_backward(
     token: int,
     label: int,
     before: int,
@@ -159,7 +159,7 @@ def backward_step(
     low, start = bounds[label], bounds[before]
     width = bounds[before + 1] - start
     # After a broken token the chain starts anew, so it says nothing about the states before it.
-    if kind == BROKEN:
+    if kind == UNREACHABLE:
         for i in range(width):
             rows[2, i] = 1.0
         return
@@ -168,12 +168,12 @@ def backward_step(
     n_after = bounds[label + 1] - low
     for j in range(n_after):
         weight = rows[0, j] / scale
-        rows[1, j] = weight * model.emission[token, low + j] if kind == SEEN else weight
-    weigh_rows(rows[1], n_after, transposed, low, start, rows[2], width)
+        rows[1, j] = weight * model.emission[token, low + j] if kind == EMITTED else weight
+    add_weighted_rows(rows[1], n_after, transposed, low, start, rows[2], width)
 
 
 @compiled
-def posterior_block(
+def write_posteriors(
     ids: Int32s,
     offsets: Int64s,
     model: HiddenMarkov,
@@ -182,7 +182,7 @@ def posterior_block(
     log_likelihood: Doubles,
 ) -> None:
     """Smooth each sentence: write its posterior, shape (n_tokens, n_states), and its log-likelihood."""
-    n_states, max_length = len(model.initial), longest_sentence(offsets)
+    n_states, max_length = len(model.initial), max_sentence_length(offsets)
     bounds, labels = np.array([0, n_states]), np.zeros(max_length, dtype=np.int32)
     scale, kind, rows = np.empty(max_length), np.empty(max_length, dtype=np.int8), np.empty((3, n_states))
     # The posterior is alpha * beta. Alpha is written to ``out`` and multiplied by beta on the way back, so only one
@@ -190,12 +190,12 @@ def posterior_block(
     for s in range(len(offsets) - 1):
         words, alpha = ids[offsets[s] : offsets[s + 1]], out[offsets[s] : offsets[s + 1]]
         n = len(words)
-        log_likelihood[s] = forward_sentence(words, labels[:n], bounds, model, alpha, scale, kind)
+        log_likelihood[s] = filter_sentence(words, labels[:n], bounds, model, alpha, scale, kind)
         if n > 0:
-            backward_start(n, labels[:n], bounds, model, alpha, rows[0])
+            init_beta(n, labels[:n], bounds, model, alpha, rows[0])
         for t in range(n - 1, -1, -1):
             if t < n - 1:
-                backward_step(words[t + 1], 0, 0, bounds, model, transposed, scale[t + 1], kind[t + 1], rows)
+                step_backward(words[t + 1], 0, 0, bounds, model, transposed, scale[t + 1], kind[t + 1], rows)
                 for j in range(n_states):
                     rows[0, j] = rows[2, j]
             for j in range(n_states):
@@ -204,7 +204,7 @@ def posterior_block(
 
 
 @compiled
-def longest_sentence(offsets: Int64s) -> int:
+def max_sentence_length(offsets: Int64s) -> int:
     """Return the number of tokens of the longest sentence."""
     # Buffers are made once a block, for this many tokens, rather than for each sentence.
     max_length = 0
@@ -214,13 +214,13 @@ def longest_sentence(offsets: Int64s) -> int:
 
 
 @compiled
-def likelihood_block(ids: Int32s, offsets: Int64s, model: HiddenMarkov, log_likelihood: Doubles) -> None:
+def write_log_likelihoods(ids: Int32s, offsets: Int64s, model: HiddenMarkov, log_likelihood: Doubles) -> None:
     """Write the log-likelihood of each sentence by the forward recursion alone, with memory for one sentence."""
-    max_length = longest_sentence(offsets)
+    max_length = max_sentence_length(offsets)
     bounds, labels = np.array([0, len(model.initial)]), np.zeros(max_length, dtype=np.int32)
     alpha, scale = np.empty((max_length, len(model.initial))), np.empty(max_length)
     kind = np.empty(max_length, dtype=np.int8)
     # O(n k^2) for a sentence of n tokens; alpha is written over by the next one, as nothing comes back along it.
     for s in range(len(offsets) - 1):
         words = ids[offsets[s] : offsets[s + 1]]
-        log_likelihood[s] = forward_sentence(words, labels[: len(words)], bounds, model, alpha, scale, kind)
+        log_likelihood[s] = filter_sentence(words, labels[: len(words)], bounds, model, alpha, scale, kind)

@@ -14,45 +14,57 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.moments import GramProduct, Moments
 from dspectral.decomposition.spectrum import (
-    Plan,
     Spectrum,
+    SVDOptions,
     check_size,
-    chosen_solver,
     krylov_spectrum,
-    of_summary,
+    n_solver_passes,
     pad_components,
-    passes_of,
+    select_solver,
+    spectrum_from_summary,
 )
 from dspectral.engine import (
     collect_rows,
-    emits_events,
+    count_as_pass,
     expect_passes,
     has_few_zeros,
     map_rows,
-    numbered,
     summarize,
+    tracked_fit,
 )
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import Classes, admit_labels, class_rows, labelled_streams, unit_class_rows
+from dspectral.inputs.labels import (
+    Classes,
+    check_label_memory,
+    encode_classes,
+    normalize_class_rows,
+    pair_with_labels,
+)
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, checked_rows, project
+from dspectral.inputs.rows import LazyOutputMixin, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of, float_rows, gram_of, scaled_rows, total_of
-from dspectral.linalg.dense import fixed_signs
+from dspectral.linalg.block_sums import (
+    compute_energy,
+    compute_gram,
+    multiply_each_row,
+    sum_rows,
+    to_float_rows,
+)
+from dspectral.linalg.dense import fix_signs
 from dspectral.methods.lsi.similarities import (
     Factor,
     TermSimilarity,
-    checked_similarity,
-    checked_weight,
+    as_similarity_matrix,
+    check_weight,
     eigenvalue_range,
     factor,
-    largest_weight,
-    matrix_of,
+    max_weight,
+    resolve_similarity,
 )
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CheckedRows, FloatArray, KeepPath, Rows, RowsLike, is_sparse
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckedRows, CheckpointPath, FloatArray, Rows, RowsLike, is_sparse
 
 N_COPIES = 4
 """Arrays of class sums in memory at once: of two tasks, merged, and of the first pass."""
@@ -73,7 +85,7 @@ class ClassGramProduct(NamedTuple):
     sums: NDArray[np.float64]
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         rows: Rows,
         classes: sparse.csr_array,
@@ -85,12 +97,12 @@ class ClassGramProduct(NamedTuple):
         """Summarize one block. Shapes: `rows` (n, d), `classes` (n, n_classes), `factor` (d, r)."""
         # A' W A F is the Gram product of the rows scaled by the square roots of W. Cost: 4 nnz r operations, or
         # 4 n d r for dense rows, and nnz additions for each class of a row.
-        energy = energy_of(rows)
+        energy = compute_energy(rows)
         has_class = np.diff(classes.indptr) > 0
-        weighted = scaled_rows(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
+        weighted = multiply_each_row(rows, np.where(has_class, math.sqrt(1.0 - alpha), 1.0))
         product: FloatArray
         if factor is None:
-            product = gram_of(weighted)
+            product = compute_gram(weighted)
         elif is_sparse(weighted):
             product = sparse_products.gram_times(weighted, factor)
         else:
@@ -99,7 +111,7 @@ class ClassGramProduct(NamedTuple):
         # An empty array without sums: summaries of all passes merge in the same way.
         sums = sparse.csr_array(classes.T) @ rows if with_sums else np.zeros((0, rows.shape[1]))
         sums = np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
-        return cls(rows.shape[0], total_of(rows), energy, product, sums)
+        return cls(rows.shape[0], sum_rows(rows), energy, product, sums)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
@@ -115,14 +127,14 @@ class CrossProduct(NamedTuple):
     product: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, others: FloatArray) -> Self:
+    def from_block(cls, rows: Rows, others: FloatArray) -> Self:
         """Summarize one block of A, shape (n, d), and of B, shape (n, r)."""
-        energy = energy_of(rows)  # first: raises on NaN or infinity
+        energy = compute_energy(rows)  # first: raises on NaN or infinity
         if is_sparse(rows):
             product = sparse_products.transpose_times(rows, np.ascontiguousarray(others))
         else:
             product = np.asarray(rows, dtype=others.dtype).T @ others
-        return cls(rows.shape[0], total_of(rows), energy, product)
+        return cls(rows.shape[0], sum_rows(rows), energy, product)
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
@@ -144,7 +156,7 @@ class DocumentProducts:
         similarity: sparse.csr_array | None = None,
     ) -> None:
         self._X, self._alpha, self._similarity = X, alpha, similarity
-        self._streams = None if classes is None else labelled_streams(X, classes)
+        self._streams = None if classes is None else pair_with_labels(X, classes)
         self._sums: NDArray[np.float64] | None = None
         self.reads = 1 if similarity is None else 2
 
@@ -156,8 +168,8 @@ class DocumentProducts:
     def gram(self, *, center: bool = False) -> Moments:
         """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
         if self._streams is None:
-            return summarize(self._X, of=partial(Moments.of, center=center), name="gram")
-        of = partial(ClassGramProduct.of, alpha=self._alpha)
+            return summarize(self._X, of=partial(Moments.from_block, center=center), name="gram")
+        of = partial(ClassGramProduct.from_block, alpha=self._alpha)
         part = summarize(self._streams.words, self._streams.labels, of=of, name="gram")
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
 
@@ -166,8 +178,10 @@ class DocumentProducts:
         if self._similarity is not None:
             return self._multiply_by_similarity(self._similarity, Z)
         if self._streams is None:
-            return summarize(self._X, of=partial(GramProduct.of, factor=Z, center=True), name="product")
-        of = partial(ClassGramProduct.of, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
+            return summarize(
+                self._X, of=partial(GramProduct.from_block, factor=Z, center=True), name="product"
+            )
+        of = partial(ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
         part = summarize(self._streams.words, self._streams.labels, of=of, name="product")
         if self._sums is None:  # class sums of the first pass are reused
             self._sums = part.sums
@@ -177,40 +191,40 @@ class DocumentProducts:
 
     def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
-        with numbered(is_pass=True):
+        with count_as_pass(is_pass=True):
             times = partial(_multiply_rows, Z=Z)
             projected = collect_rows(
                 map_rows(self._X, times, n_columns=Z.shape[1], dtype=Z.dtype, name="project")
             )
         # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
-        streams = labelled_streams(self._X, mixed)
-        part = summarize(streams.words, streams.labels, of=CrossProduct.of, name="product")
+        streams = pair_with_labels(self._X, mixed)
+        part = summarize(streams.words, streams.labels, of=CrossProduct.from_block, name="product")
         return GramProduct(part.n_rows, part.total, part.energy, part.product)
 
 
 def hybrid_spectrum(
-    documents: DocumentProducts, root: Factor | None, plan: Plan, shape: tuple[int, int]
+    documents: DocumentProducts, root: Factor | None, plan: SVDOptions, shape: tuple[int, int]
 ) -> Spectrum:
     """Return the spectrum of ``K^(1/2) R L``: right singular vectors and squared singular values."""
     # These are the eigenvectors of L'(R'K R) L. One pass computes the matrix itself ("gram") or its product with a
     # block of vectors ("krylov"); with a document similarity only the latter is possible.
     check_size(plan, shape[1])
-    solver = chosen_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
-    expect_passes(passes_of(plan, solver) * documents.reads)
+    solver = select_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
+    expect_passes(n_solver_passes(plan, solver) * documents.reads)
     doubles = root is None and documents.needs_float64()
     if solver == "gram":
         moments = documents.gram(center=doubles)
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
-        return of_summary(moments, plan)
+        return spectrum_from_summary(moments, plan)
 
     # The number, sum and energy of rows refer to R itself; they bound the error and count documents.
     def multiply(Z: FloatArray) -> GramProduct:
         if root is None:
             return documents.product(Z)
-        part = documents.product(root.times(Z)).about_origin()
+        part = documents.product(root.times(Z)).undo_centering()
         return part._replace(product=root.transpose_times(part.product))
 
     products = plan._replace(dtype=np.float64) if doubles else plan
@@ -219,7 +233,7 @@ def hybrid_spectrum(
 
 
 def _multiply_rows(rows: Rows, *, Z: FloatArray) -> FloatArray:
-    return np.asarray(float_rows(rows) @ Z, dtype=Z.dtype)
+    return np.asarray(to_float_rows(rows) @ Z, dtype=Z.dtype)
 
 
 Similarity: TypeAlias = NDArray[np.floating[Any]] | sparse.sparray | sparse.spmatrix
@@ -230,14 +244,14 @@ SOLVER, N_PASSES = "auto", 5
 """Solver, as in :class:`~dspectral.TruncatedSVD`, and number of passes of ``"krylov"``."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "components_": Array("k n_features_in_"),
         "singular_values_": Array("k", at_least=0),
         "classes_": Array("*", "", optional=True),
     }
 )
-@saved
+@register_class
 class HybridLSI(
     FittedFactsMixin,
     TopTermsMixin,
@@ -325,7 +339,7 @@ class HybridLSI(
         self.beta = beta
         self.random_state = random_state
 
-    @emits_events
+    @tracked_fit
     def fit(
         self,
         X: RowsLike,
@@ -333,7 +347,7 @@ class HybridLSI(
         *,
         document_similarity: Similarity | None = None,
         term_similarity: TermSimilarity | Similarity | None = None,
-        keep: KeepPath = None,
+        keep: CheckpointPath = None,
     ) -> Self:
         """Find the components.
 
@@ -363,13 +377,13 @@ class HybridLSI(
             symmetric.
         """
         self.random_state_ = resolve_seed(self.random_state)
-        rows: CheckedRows = checked_rows(self, X, reset=True)
+        rows: CheckedRows = validate_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
-        root = self._term_factor(matrix_of(term_similarity, X), rows.shape[1])
+        root = self._term_factor(resolve_similarity(term_similarity, X), rows.shape[1])
         documents = self._documents(rows, y, document_similarity)
         # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
-        plan = Plan(
+        plan = SVDOptions(
             self._n_components(rows),
             solver=SOLVER,
             n_passes=N_PASSES,
@@ -395,7 +409,7 @@ class HybridLSI(
             Coordinates of the documents.
         """
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
+        X = validate_rows(self, X, reset=False)
         fold_in = partial(project, axes=np.ascontiguousarray(self.components_.T))
         return map_rows(
             X, fold_in, n_columns=len(self.components_), dtype=self.components_.dtype, name="fold-in"
@@ -417,10 +431,10 @@ class HybridLSI(
             if self.beta != 0:
                 raise ValueError(f"beta={self.beta} needs a term_similarity: pass one to fit, or set beta=0")
             return None
-        matrix = checked_similarity(similarity, n_terms, "term_similarity", "terms")
+        matrix = as_similarity_matrix(similarity, n_terms, "term_similarity", "terms")
         ends = eigenvalue_range(matrix)
-        self.admissible_beta_ = largest_weight(ends[0])
-        checked_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
+        self.admissible_beta_ = max_weight(ends[0])
+        check_weight(self.beta, self.admissible_beta_, "beta", "I + beta term_similarity")
         return factor(matrix, self.beta, ends) if self.beta else None
 
     def _n_components(self, X: CheckedRows) -> int:
@@ -435,7 +449,7 @@ class HybridLSI(
     def _weight(self, admissible: float, matrix: str) -> float:
         """Return the checked alpha; ``"auto"`` is half of the admissible weight."""
         alpha = self._alpha(AUTO_WEIGHT_SHARE * admissible)
-        checked_weight(alpha, admissible, "alpha", matrix)
+        check_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
     def _documents(
@@ -444,8 +458,8 @@ class HybridLSI(
         """Return the products with ``R'K R`` for the given document similarity or classes."""
         self.admissible_alpha_, self.classes_ = None, None
         if similarity is not None:
-            matrix = checked_similarity(similarity, X.shape[0], "document_similarity", "documents")
-            self.admissible_alpha_ = largest_weight(eigenvalue_range(matrix)[0])
+            matrix = as_similarity_matrix(similarity, X.shape[0], "document_similarity", "documents")
+            self.admissible_alpha_ = max_weight(eigenvalue_range(matrix)[0])
             self.alpha_ = self._weight(self.admissible_alpha_, "K = I + alpha document_similarity")
             return DocumentProducts(X, self.alpha_, similarity=matrix if self.alpha_ else None)
         if y is None:
@@ -459,15 +473,15 @@ class HybridLSI(
         self.alpha_ = self._weight(1.0, "K, of class similarities,")
         if self.alpha_ == 0:
             return DocumentProducts(X)
-        known = class_rows(y, X.shape[0])
+        known = encode_classes(y, X.shape[0])
         self.classes_ = known.classes
-        admit_labels(len(known.classes), X.shape[1], N_COPIES)
-        return DocumentProducts(X, self.alpha_, classes=unit_class_rows(known.indicator))
+        check_label_memory(len(known.classes), X.shape[1], N_COPIES)
+        return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(known.indicator))
 
     def _set_attributes(self, found: Spectrum, root: Factor | None, reads: int) -> None:
         # Components are L V, so that transform is a single product.
         axes = found.axes if root is None else root.times(np.ascontiguousarray(found.axes.T)).T
-        self.components_ = fixed_signs(np.ascontiguousarray(axes))
+        self.components_ = fix_signs(np.ascontiguousarray(axes))
         self.singular_values_ = np.sqrt(found.values)
         self.n_samples_seen_ = found.n_rows
         self.solver_ = found.solver

@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
-from dspectral.inputs.labels import LabelledStreams
+from dspectral.inputs.labels import LabeledStreams
 from dspectral.linalg import sparse_products
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.linalg.block_sums import energy_of, float_rows
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.linalg.block_sums import compute_energy, to_float_rows
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import FloatArray, Rows, is_sparse
 
-PAIRS = 10
+MAX_PAIRS = 10
 """Number of stored pairs of a step and its gradient change."""
 _ARMIJO = 1e-4
 """Armijo constant: a step must achieve this share of the linear decrease."""
@@ -27,13 +27,13 @@ _ROUNDING = 1e-14
 """Relative increase of the objective that counts as rounding."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "axes": Array("d n_classes"),
         "offsets": Array("n_classes"),
     }
 )
-@saved
+@register_class
 class Relevancy(NamedTuple):
     """Logistic weight of a document in the space of each class: ``1 / (1 + exp(-a (x'w + c + b)))``."""
 
@@ -44,7 +44,7 @@ class Relevancy(NamedTuple):
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         """Return ``x'w + c`` for each row and class, shape (n, L)."""
-        return products(rows, self.axes) + self.offsets
+        return multiply_rows(rows, self.axes) + self.offsets
 
     def weights_from_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights for given scores, shape (n, L)."""
@@ -69,7 +69,7 @@ class SquaredHinge(NamedTuple):
     offsets: NDArray[np.float64]
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         rows: Rows,
         members: Rows,
@@ -82,9 +82,9 @@ class SquaredHinge(NamedTuple):
         # With h = max(0, 1 - y (f x'u + c)), the loss is sum h^2, its derivative by c is sum -2 y h, and by u it is
         # sum -2 y h f x. One product with the rows and one with their transpose serve all classes.
         # Cost: 4 nnz L operations (twice that with relevancies), four arrays of n x L numbers.
-        energy = energy_of(rows)
+        energy = compute_energy(rows)
         weights = None if relevancy is None else relevancy.weights(rows)
-        scores = products(rows, axes)
+        scores = multiply_rows(rows, axes)
         if weights is not None:
             scores *= weights
         scores += offsets
@@ -97,7 +97,7 @@ class SquaredHinge(NamedTuple):
         if weights is not None:
             slope *= weights
         loss = np.einsum("ij,ij->j", shortfall, shortfall)
-        numbers = float_rows(rows)
+        numbers = to_float_rows(rows)
         if is_sparse(numbers):
             by_axis = np.asarray(sparse_products.transpose_times(numbers, slope), dtype=np.float64)
         else:
@@ -118,9 +118,9 @@ class TopScores(NamedTuple):
     scores: tuple[NDArray[np.float64], ...]
 
     @classmethod
-    def of(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
+    def from_block(cls, rows: Rows, *, relevancy: Relevancy, limits: NDArray[np.int64]) -> Self:
         """Summarize one block, csr_array or ndarray, shape (n, d)."""
-        energy_of(rows)  # raises on NaN or infinity
+        compute_energy(rows)  # raises on NaN or infinity
         scores = relevancy.scores(rows)
         # A stable sort of negated scores keeps equal scores in row order; reversing a sort would not.
         order = [np.argsort(-scores[:, j], kind="stable")[:limit] for j, limit in enumerate(limits)]
@@ -144,9 +144,9 @@ class TopScores(NamedTuple):
         return type(self)(int(starts[-1]), self.limits, tuple(rows), tuple(scores))
 
 
-def products(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
+def multiply_rows(rows: Rows, axes: FloatArray) -> NDArray[np.float64]:
     """Return ``rows @ axes`` in double precision, for rows of any numeric dtype."""
-    rows = float_rows(rows)
+    rows = to_float_rows(rows)
     if is_sparse(rows):
         axes = np.asarray(axes, dtype=np.float64)
         return np.asarray(sparse_products.times(rows, axes), dtype=np.float64)
@@ -184,7 +184,7 @@ class LinearSVMs(NamedTuple):
 
 
 def train_linear_svms(
-    data: LabelledStreams,
+    data: LabeledStreams,
     training: Training,
     *,
     spaces: Spaces | None = None,
@@ -194,7 +194,7 @@ def train_linear_svms(
 
     Parameters
     ----------
-    data : LabelledStreams
+    data : LabeledStreams
         Rows, and an indicator of the classes of each row.
     training : Training
         Weight of the loss, and stopping criteria.
@@ -225,7 +225,7 @@ def train_linear_svms(
         # The curvature is at most 1 + 2 C (|X|^2 + n), so this first step along the gradient cannot overshoot.
         first_step = 1.0 / (1.0 + 2.0 * training.C * (energy + data.n_rows))
         descents = [
-            AskTellLBFGS(point, value, gradient, step=first_step)
+            SteppedLBFGS(point, value, gradient, step=first_step)
             for point, value, gradient in zip(points, values, gradients, strict=True)
         ]
         # Gradients scale with the size of a class, so each class has its own tolerance.
@@ -251,7 +251,7 @@ def train_linear_svms(
     return LinearSVMs(axes, offsets, n_passes)
 
 
-class AskTellLBFGS:
+class SteppedLBFGS:
     """Minimize one smooth, strongly convex function whose values a caller computes.
 
     The caller evaluates the function at :attr:`trial` and passes the result to :meth:`update`, until
@@ -259,7 +259,7 @@ class AskTellLBFGS:
     `trial` (p,): next point to evaluate. Nocedal and Wright 2006, "Numerical optimization", algorithms 7.4 and 3.1.
 
     >>> curvature = np.array([1.0, 10.0, 100.0])
-    >>> search = AskTellLBFGS(np.ones(3), 55.5, curvature, step=0.01)
+    >>> search = SteppedLBFGS(np.ones(3), 55.5, curvature, step=0.01)
     >>> for _ in range(20):
     ...     x = search.trial
     ...     search.tell(float(curvature @ x**2) / 2, curvature * x)
@@ -272,7 +272,7 @@ class AskTellLBFGS:
     ) -> None:
         self.x, self.value, self.gradient = x, value, gradient
         self._scale, self._step_size = step, 1.0
-        self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=PAIRS)
+        self._pairs: deque[tuple[NDArray[np.float64], NDArray[np.float64], float]] = deque(maxlen=MAX_PAIRS)
         self._set_direction()
 
     @property
@@ -321,7 +321,7 @@ class AskTellLBFGS:
         self.trial = self.x + direction
 
 
-def _max_gradient_ratio(descents: list[AskTellLBFGS], limits: list[float]) -> float:
+def _max_gradient_ratio(descents: list[SteppedLBFGS], limits: list[float]) -> float:
     """Return the largest ratio of a class's gradient norm to its limit."""
     return max(
         descent.gradient_norm / limit if limit else 0.0
@@ -341,7 +341,7 @@ def _unpack_weights(
 
 
 def _evaluate(
-    data: LabelledStreams,
+    data: LabeledStreams,
     training: Training,
     points: list[NDArray[np.float64]],
     spaces: Spaces | None,
@@ -349,7 +349,7 @@ def _evaluate(
 ) -> tuple[list[float], list[NDArray[np.float64]], float]:
     """Return objective and gradient of each class at its point, and the energy of the rows, from one pass."""
     axes, offsets = _unpack_weights(points, spaces)
-    of = partial(SquaredHinge.of, axes=axes, offsets=offsets, relevancy=relevancy)
+    of = partial(SquaredHinge.from_block, axes=axes, offsets=offsets, relevancy=relevancy)
     part = summarize(data.words, data.labels, of=of, name="hinge")
     values, gradients = [], []
     for j, point in enumerate(points):

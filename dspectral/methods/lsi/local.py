@@ -12,16 +12,16 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import collect_rows, emits_events, is_lazy, map_rows
+from dspectral.engine import collect_rows, is_lazy, map_rows, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import (
     Classes,
-    LabelledStreams,
-    admit_labels,
-    class_rows,
-    label_array,
-    label_names,
-    labelled_streams,
+    LabeledStreams,
+    as_label_array,
+    check_label_memory,
+    encode_classes,
+    get_label_names,
+    pair_with_labels,
 )
 from dspectral.inputs.parameters import (
     MAX_REAL,
@@ -31,19 +31,19 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.rows import LazyOutputMixin, checked_rows
+from dspectral.inputs.rows import LazyOutputMixin, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
-from dspectral.methods.lsi.linear_svm import PAIRS, Relevancy, Training, products, train_linear_svms
+from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
     LocalRecipe,
     Region,
-    local_spaces,
-    members_of_classes,
-    row_bytes,
-    weighted_regions,
+    decompose_regions,
+    find_weighted_regions,
+    list_class_members,
+    mean_row_nbytes,
 )
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, KeepPath, Rows, RowsLike, is_sparse
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, CSRRows, Rows, RowsLike, is_sparse
 
 MAX_COMPONENTS = 25
 """Maximum number of components for ``"auto"``."""
@@ -51,7 +51,7 @@ INITIAL_C = 1.0
 """C of the first classifier, which computes the relevancies."""
 MAX_ITER = 1000
 """Maximum number of passes of a training."""
-N_COPIES = 2 * PAIRS + 6
+N_COPIES = 2 * MAX_PAIRS + 6
 """Arrays of SVM coefficients in memory during training."""
 
 
@@ -66,7 +66,7 @@ class LocalMachines(NamedTuple):
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         """Return ``f x'coef + intercept``, shape (n, L)."""
         # f x'V'w + c: weighting the product equals weighting the row.
-        return np.asarray(products(rows, self.coef.T) * self._weights(rows) + self.intercept)
+        return np.asarray(multiply_rows(rows, self.coef.T) * self._weights(rows) + self.intercept)
 
     def score_difference(self, rows: Rows) -> NDArray[np.float64]:
         """Return the score of the second class minus that of the first, shape (n, 1)."""
@@ -84,14 +84,14 @@ class LocalMachines(NamedTuple):
         """Return the concatenated coordinates in all spaces, shape (n, sum of all k_c)."""
         # Without relevancies the weight is the scalar 1.
         weights = np.broadcast_to(self._weights(rows), (rows.shape[0], len(self.components)))
-        parts = [products(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
+        parts = [multiply_rows(rows, np.ascontiguousarray(axes.T)) for axes in self.components]
         return np.concatenate([weights[:, [j]] * part for j, part in enumerate(parts)], axis=1)
 
     def _weights(self, rows: Rows) -> NDArray[np.float64] | float:
         return 1.0 if self.relevancy is None else self.relevancy.weights(rows)
 
 
-@has_arrays(
+@register_arrays(
     {
         "classes_": Array("classes_", ""),
         "components_": Array("* n_features_in_", each=True),
@@ -101,7 +101,7 @@ class LocalMachines(NamedTuple):
         "relevancy_.axes": Array("n_features_in_ classes_", optional=True),
     }
 )
-@saved
+@register_class
 class LocalLSI(
     FittedFactsMixin,
     TopTermsMixin,
@@ -203,8 +203,8 @@ class LocalLSI(
         self.recipe = recipe
         self.random_state = random_state
 
-    @emits_events
-    def fit(self, X: RowsLike, y: "Classes | None" = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: RowsLike, y: "Classes | None" = None, *, keep: CheckpointPath = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 
         Parameters
@@ -235,22 +235,22 @@ class LocalLSI(
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
-        given, X = X, checked_rows(self, X, reset=True)
-        target = label_array(y)
+        given, X = X, validate_rows(self, X, reset=True)
+        target = as_label_array(y)
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
-            check_classification_targets(target)  # class_rows raises on NaN
-        known = class_rows(target, X.shape[0])
-        admit_labels(len(known.classes), X.shape[1], N_COPIES)
-        rows = members_of_classes(known, X.shape[0])
-        data = labelled_streams(X, known.indicator)
+            check_classification_targets(target)  # encode_classes raises on NaN
+        known = encode_classes(target, X.shape[0])
+        check_label_memory(len(known.classes), X.shape[1], N_COPIES)
+        rows = list_class_members(known, X.shape[0])
+        data = pair_with_labels(X, known.indicator)
         regions, n_first = self._regions(data, rows, recipe)
         auto = max(1, min(MAX_COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
-        self.components_, n_gathered = local_spaces(
+        self.components_, n_gathered = decompose_regions(
             X,
             regions,
             auto if self.n_components == "auto" else self.n_components,
             seed=self.random_state_,
-            row_nbytes=row_bytes(given, X),
+            row_nbytes=mean_row_nbytes(given, X),
         )
         machines = train_linear_svms(
             data,
@@ -259,7 +259,7 @@ class LocalLSI(
             relevancy=self.relevancy_,
         )
         self.exclusive_ = known.exclusive
-        self.classes_ = known.classes if known.exclusive else label_names(y, len(known.classes))
+        self.classes_ = known.classes if known.exclusive else get_label_names(y, len(known.classes))
         dense = not (known.exclusive or is_lazy(target) or is_sparse(target))
         self.indicator_dtype_ = target.dtype.str if dense else None
         self.region_sizes_ = np.array([len(region.rows) for region in regions])
@@ -285,7 +285,7 @@ class LocalLSI(
         return LocalRecipe(float(recipe.a), shift, float(recipe.tol))
 
     def _regions(
-        self, data: LabelledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
+        self, data: LabeledStreams, rows: list[NDArray[np.int64]], recipe: LocalRecipe
     ) -> tuple[list[Region], int]:
         """Return the region of each class, and the number of passes over the rows."""
         self.relevancy_: Relevancy | None = None
@@ -293,7 +293,7 @@ class LocalLSI(
             return [Region(members, np.ones(len(members))) for members in rows], 0
         first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
         self.relevancy_ = Relevancy(first.axes, first.offsets, recipe.a, recipe.b)
-        return weighted_regions(data, rows, self.relevancy_, float(self.gamma)), first.n_passes + 1
+        return find_weighted_regions(data, rows, self.relevancy_, float(self.gamma)), first.n_passes + 1
 
     def _term_weights(self) -> NDArray[np.float64]:
         return self.coef_
@@ -396,7 +396,7 @@ class LocalLSI(
 
     def _check_input(self, X: RowsLike) -> Any:
         check_is_fitted(self)
-        return checked_rows(self, X, reset=False)
+        return validate_rows(self, X, reset=False)
 
     @property
     def _machines(self) -> LocalMachines:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.configuration import asked_memory_limit, memory_limit
-from dspectral.engine import Blocks, is_lazy, lazy_rows, summarize
-from dspectral.inputs.labels import ClassRows, LabelledStreams
-from dspectral.linalg.block_sums import energy_of, scaled_rows
-from dspectral.linalg.dense import right_axes
+from dspectral.configuration import get_explicit_memory_limit, get_memory_limit
+from dspectral.engine import Blocks, as_dask_rows, is_lazy, summarize
+from dspectral.inputs.labels import ClassRows, LabeledStreams
+from dspectral.linalg.block_sums import compute_energy, multiply_each_row
+from dspectral.linalg.dense import leading_right_vectors
 from dspectral.methods.lsi.linear_svm import Relevancy, TopScores
-from dspectral.registry import saved
+from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Rows, RowsLike, is_sparse
 
 REGION_ROWS = 1 << 20
@@ -26,7 +26,7 @@ COPIES = 3.0
 """Peak copies of the gathered documents: in blocks, concatenated, and in the SVD."""
 
 
-def row_bytes(given: RowsLike, X: CheckedRows) -> float:
+def mean_row_nbytes(given: RowsLike, X: CheckedRows) -> float:
     """Return the mean number of bytes of a row of X (n, d), or 0 if that would need a pass."""
     if hasattr(given, "n_bytes"):  # stores record the bytes of their blocks
         n_bytes = given.n_bytes
@@ -41,7 +41,7 @@ def group_regions(sizes: Sequence[int], row_nbytes: float) -> Iterator[slice]:
     """Yield slices of consecutive regions, one for each pass that gathers documents."""
     max_rows = REGION_ROWS
     if row_nbytes:
-        max_rows = min(max_rows, max(1, int(memory_limit() / (COPIES * row_nbytes))))
+        max_rows = min(max_rows, max(1, int(get_memory_limit() / (COPIES * row_nbytes))))
     start, gathered = 0, 0
     for i, size in enumerate(sizes):
         if i > start and gathered + size > max_rows:
@@ -55,7 +55,7 @@ def group_regions(sizes: Sequence[int], row_nbytes: float) -> Iterator[slice]:
 T = TypeVar("T")
 
 
-@saved
+@register_class
 class LocalRecipe(NamedTuple):
     """Options of :class:`~dspectral.LocalLSI` that rarely need a change.
 
@@ -80,10 +80,10 @@ class LocalSpaces(NamedTuple):
     axes: tuple[NDArray[np.float64], ...]
 
     @classmethod
-    def of(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
+    def from_block(cls, rows: Rows, weights: NDArray[np.float64], *, n_components: int, seed: int) -> Self:
         """Decompose the region of one class. Shapes: `rows` (m, d), `weights` (m, 1)."""
-        energy_of(rows)
-        return cls((right_axes(scaled_rows(rows, weights[:, 0]), n_components, seed=seed),))
+        compute_energy(rows)
+        return cls((leading_right_vectors(multiply_each_row(rows, weights[:, 0]), n_components, seed=seed),))
 
     def merge(self, *others: Self) -> Self:
         """Return the spaces of all classes, in their order."""
@@ -97,7 +97,7 @@ class Region(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
+def list_class_members(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
     """Return the row numbers of each class; empty for a class of no or of all documents, which cannot be learned."""
     indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
     # The index array of a CSC column is the list of its documents.
@@ -122,13 +122,13 @@ def members_of_classes(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]
     return [members if len(members) < n_rows else members[:0] for members in rows]
 
 
-def weighted_regions(
-    data: LabelledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
+def find_weighted_regions(
+    data: LabeledStreams, rows: list[NDArray[np.int64]], relevancy: Relevancy, gamma: float
 ) -> list[Region]:
     """Return the regions of LRW, ``gamma`` times as many most relevant documents as a class has, in one pass."""
     limits = np.array([min(math.ceil(gamma * len(members)), data.n_rows) for members in rows])
     found = summarize(
-        data.words, of=partial(TopScores.of, relevancy=relevancy, limits=limits), name="relevancy"
+        data.words, of=partial(TopScores.from_block, relevancy=relevancy, limits=limits), name="relevancy"
     )
     regions = []
     for members, scores in zip(found.rows, found.scores, strict=True):
@@ -138,7 +138,7 @@ def weighted_regions(
     return regions
 
 
-def local_spaces(
+def decompose_regions(
     X: CheckedRows, regions: list[Region], n_components: int, *, seed: int, row_nbytes: float = 0.0
 ) -> tuple[list[NDArray[np.float64]], int]:
     """Return the axes of each region, shape (<= n_components, d) each, and the number of passes over the rows.
@@ -150,13 +150,13 @@ def local_spaces(
         raise ValueError(
             f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X"
         )
-    of = partial(LocalSpaces.of, n_components=n_components, seed=seed)
+    of = partial(LocalSpaces.from_block, n_components=n_components, seed=seed)
     # A class without a region has a space without axes, and no task.
     spaces = [np.zeros((0, X.shape[1]))] * len(regions)
     filled = [i for i, region in enumerate(regions) if len(region.rows)]
     regions = [regions[i] for i in filled]
     sizes = [len(region.rows) for region in regions]
-    limit, needed = asked_memory_limit(), int(COPIES * row_nbytes * max(sizes, default=0))
+    limit, needed = get_explicit_memory_limit(), int(COPIES * row_nbytes * max(sizes, default=0))
     if limit is not None and needed > limit:  # only a limit that the user has set
         raise MemoryError(
             f"the largest local region has {max(sizes):,} documents, and its SVD needs {needed:,} bytes, but "
@@ -188,8 +188,8 @@ def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:
         return Blocks(_identity, picked, in_memory=True), Blocks(_identity, weights, in_memory=True)
     # One fancy index for all regions reads every block once; rechunking makes each region one block.
     sizes = {0: tuple(len(region.rows) for region in regions)}
-    rows = lazy_rows(X)[np.concatenate([region.rows for region in regions])]
-    weights = lazy_rows(np.concatenate([region.weights for region in regions])[:, None])
+    rows = as_dask_rows(X)[np.concatenate([region.rows for region in regions])]
+    weights = as_dask_rows(np.concatenate([region.weights for region in regions])[:, None])
     return rows.rechunk(sizes), weights.rechunk(sizes)
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, FloatArray, is_sparse, without_room
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CSRRows, FloatArray, is_sparse, trim_csr
 
 DENSE_COLUMNS = 1024
 """Maximum number of columns for a dense factor and all eigenvalues."""
@@ -63,10 +63,10 @@ Factor: TypeAlias = DenseFactor | PolynomialFactor
 """A square matrix L with ``L L' = S``; the spectrum does not depend on the choice of L."""
 
 
-def checked_similarity(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
+def as_similarity_matrix(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
     """Return a similarity (size, size) as CSR in double precision with a zero diagonal."""
     if is_sparse(similarity):
-        matrix: CSRRows = without_room(sparse.csr_array(similarity)).astype(np.float64)
+        matrix: CSRRows = trim_csr(sparse.csr_array(similarity)).astype(np.float64)
     else:
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):
@@ -103,13 +103,13 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def largest_weight(lowest: float) -> float:
+def max_weight(lowest: float) -> float:
     """Return the bound (1 at most) below which ``I + w W`` is positive definite, given W's lowest eigenvalue."""
     # The eigenvalues 1 + w l are positive iff w < -1 / min(l); the papers also require w < 1.
     return min(1.0, -1.0 / lowest) if lowest < 0 else 1.0
 
 
-def checked_weight(weight: float, largest: float, name: str, matrix: str) -> None:
+def check_weight(weight: float, largest: float, name: str, matrix: str) -> None:
     """Raise a ValueError if ``I + w W`` is not positive definite."""
     if not 0.0 <= weight < largest:
         raise ValueError(
@@ -153,12 +153,12 @@ _ROWS = 512
 """Rows of cosines in memory at a time."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "matrix": Array("terms terms"),
     }
 )
-@saved
+@register_class
 class TermSimilarity(NamedTuple):
     """Similarities between the terms of a vocabulary.
 
@@ -257,7 +257,7 @@ def term_similarity(
     return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(known.sum()))
 
 
-def matrix_of(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:
+def resolve_similarity(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:
     """Return the matrix of a similarity after checking its terms against the vocabulary of X."""
     if not isinstance(similarity, TermSimilarity):
         return similarity

@@ -4,30 +4,30 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from dspectral.engine import emits_events, expect_passes, is_lazy
+from dspectral.engine import expect_passes, is_lazy, tracked_fit
 from dspectral.inputs.labels import (
-    LabelledStreams,
-    admit_labels,
-    checked_documents,
-    label_matrix,
-    label_names,
-    labelled_streams,
+    LabeledStreams,
+    as_label_matrix,
+    check_label_memory,
+    get_label_names,
+    pair_with_labels,
+    validate_documents,
 )
 from dspectral.inputs.parameters import RandomState
 from dspectral.methods.multilabel.held_out import STATE_PRIOR, Scoring, select_scoring
 from dspectral.methods.multilabel.latent_states import LabelModel
 from dspectral.methods.multilabel.passes import (
-    Leading,
-    States,
+    FirstPassResult,
+    SecondPassResult,
     first_pass,
     label_pass,
-    most_own_words,
+    max_own_words,
     second_pass,
 )
 from dspectral.methods.multilabel.prediction import LabelPrediction
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe, Settings
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import IntArray, KeepPath, RowsLike, is_sparse
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
 
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
@@ -35,7 +35,7 @@ N_COPIES = 6
 """Arrays of the labels' coefficients and states that the choice of the linear part holds at once."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "classes_": Array("classes_", ""),
         "state_weights_": Array("k", at_least=0, sums=0),
@@ -51,7 +51,7 @@ N_COPIES = 6
         "label_scales_": Array("classes_ 2", optional=True),
     }
 )
-@saved
+@register_class
 class MomentMultiLabelClassifier(LabelPrediction):
     """Learn any number of labels in three passes: latent states of documents, from moments of words and labels.
 
@@ -168,8 +168,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     Examples
     --------
-    >>> from dspectral.datasets import sample_labelled_documents
-    >>> words, labels, _ = sample_labelled_documents(2000, n_words=60, n_labels=12, n_states=3, seed=0)
+    >>> from dspectral.datasets import sample_labeled_documents
+    >>> words, labels, _ = sample_labeled_documents(2000, n_words=60, n_labels=12, n_states=3, seed=0)
     >>> model = MomentMultiLabelClassifier(3).fit(words, labels)
     >>> model.n_passes_, model.predict_proba(words[:4]).shape, model.top_labels(words[:4], 2).nnz
     (3, (4, 12), 8)
@@ -222,8 +222,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         published = {"smoothing": 0.0, "n_em_iter": 0, "correction_rank": 0, "recipe": recipe}
         return cls(n_states, **{**published, **parameters})
 
-    @emits_events
-    def fit(self, X: RowsLike, y: "RowsLike | None" = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: RowsLike, y: "RowsLike | None" = None, *, keep: CheckpointPath = None) -> Self:
         """Learn from documents and their labels.
 
         Parameters
@@ -251,7 +251,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         # the model and the summaries grow with words, labels and states, nothing grows with the documents.
         settings = Settings.from_estimator(self)
         data, y = self._check_data(X, y, settings)
-        admit_labels(data.n_labels, _n_numbers_per_label(data, settings), N_COPIES)
+        check_label_memory(data.n_labels, _n_numbers_per_label(data, settings), N_COPIES)
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
         leading, states = second_pass(data, leading, settings)
@@ -260,19 +260,19 @@ class MomentMultiLabelClassifier(LabelPrediction):
         scoring = select_scoring(leading, model, settings) if settings.rank else None
         self._set_linear_part(leading, model, scoring, order)
         self._set_diagnostics(data, leading, states, model, settings)
-        self.classes_ = label_names(y, data.n_labels)
+        self.classes_ = get_label_names(y, data.n_labels)
         return self
 
     def _check_data(
         self, X: RowsLike, y: "RowsLike | None", settings: Settings
-    ) -> tuple[LabelledStreams, "RowsLike | None"]:
+    ) -> tuple[LabeledStreams, "RowsLike | None"]:
         """Return documents and labels as streams, and the labels as they were given or are in the store."""
         self.random_state_ = settings.seed
-        X = checked_documents(self, X, reset=True)
+        X = validate_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
         is_matrix = y is None or is_lazy(y) or is_sparse(y)
-        labels: Any = y if is_matrix else label_matrix(y)
-        data = labelled_streams(X, labels)
+        labels: Any = y if is_matrix else as_label_matrix(y)
+        data = pair_with_labels(X, labels)
         if data.n_labels == 1 and not settings.rank:
             raise ValueError(
                 "y has 1 label, but correction_rank=0 scores labels by their shares of a state, and these must be "
@@ -283,7 +283,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     @staticmethod
     def _run_label_passes(
-        data: LabelledStreams, leading: Leading, states: States, settings: Settings
+        data: LabeledStreams, leading: FirstPassResult, states: SecondPassResult, settings: Settings
     ) -> LabelModel:
         """Estimate the labels of each state in a pass, and run the passes of EM."""
         # The last pass alone sums for the linear part.
@@ -304,7 +304,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return order
 
     def _set_linear_part(
-        self, leading: Leading, model: LabelModel, scoring: Scoring | None, order: IntArray
+        self, leading: FirstPassResult, model: LabelModel, scoring: Scoring | None, order: IntArray
     ) -> None:
         """Set the coefficients of the features, and what was learned from held-out documents; or let states score."""
         self.directions_, self.own_words_ = leading.directions, leading.own_words
@@ -318,13 +318,18 @@ class MomentMultiLabelClassifier(LabelPrediction):
         n_labels = np.unique(np.diff(leading.sample.labels.indptr))
         self.labels_each_ = int(n_labels[0]) if len(n_labels) == 1 and n_labels[0] else None
         if scoring.linear.states:
-            having = model.known[:-1] + STATE_PRIOR * scoring.regression.rates[:, None]
-            self.state_labels_ = (having / (model.known[-1] + STATE_PRIOR))[:, order].astype(
-                model.known.dtype
+            having = model.label_state_counts[:-1] + STATE_PRIOR * scoring.regression.rates[:, None]
+            self.state_labels_ = (having / (model.label_state_counts[-1] + STATE_PRIOR))[:, order].astype(
+                model.label_state_counts.dtype
             )
 
     def _set_diagnostics(
-        self, data: LabelledStreams, leading: Leading, states: States, model: LabelModel, settings: Settings
+        self,
+        data: LabeledStreams,
+        leading: FirstPassResult,
+        states: SecondPassResult,
+        model: LabelModel,
+        settings: Settings,
     ) -> None:
         """Set counts, bounds and sizes of the fit."""
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
@@ -338,8 +343,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         self.n_passes_ = N_MOMENT_PASSES + settings.n_em_iter
 
 
-def _n_numbers_per_label(data: LabelledStreams, settings: Settings) -> int:
+def _n_numbers_per_label(data: LabeledStreams, settings: Settings) -> int:
     """Return how many numbers of the model belong to each label."""
-    most = most_own_words(data.n_labels)
+    most = max_own_words(data.n_labels)
     n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)
     return min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)

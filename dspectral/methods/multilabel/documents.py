@@ -8,7 +8,7 @@ from scipy import sparse
 
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import energy_of
+from dspectral.linalg.block_sums import compute_energy
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 GOLDEN_RATIO_64 = np.uint64(0x9E3779B97F4A7C15)
@@ -32,11 +32,11 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
     csr_array, shape (n, d)
         The rows, canonical.
     """
-    energy_of(rows)  # names an entry that is not finite
+    compute_energy(rows)  # names an entry that is not finite
     if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
         rows = rows.astype(np.float64)
     # Two entries in one place would be two words.
-    csr = sparse_products.canonical_rows(sparse.csr_array(rows))
+    csr = sparse_products.to_canonical_csr(sparse.csr_array(rows))
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
@@ -129,9 +129,9 @@ class DocumentSample(NamedTuple):
     bounds: SampleBounds
 
     @classmethod
-    def of(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
+    def from_block(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
         """Take the sample of one block: words of shape (n, d), labels of shape (n, L)."""
-        hashes = hashes_of(words)
+        hashes = hash_rows(words)
         order = np.argsort(hashes, kind="stable")
         # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
         order = order[hashes[order].astype(np.float64) <= bounds.share * 2.0**64]
@@ -148,10 +148,10 @@ class DocumentSample(NamedTuple):
             return parts[0]
         words = sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr"))
         labels = sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr"))
-        return self.of(words, labels, bounds=self.bounds)
+        return self.from_block(words, labels, bounds=self.bounds)
 
 
-def hashes_of(words: CSRRows) -> NDArray[np.uint64]:
+def hash_rows(words: CSRRows) -> NDArray[np.uint64]:
     """Return a hash of the words that occur in each row, shape (n,)."""
     # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
     running = np.zeros(len(words.indices) + 1, dtype=np.uint64)

@@ -10,14 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from dspectral._compiled import compiled, read_only
 from dspectral.linalg import sparse_products
 from dspectral.methods.multilabel.documents import linear_features, word_rows
-from dspectral.methods.multilabel.latent_states import LabelModel, Linear, Turned
-from dspectral.methods.multilabel.passes import COEFFICIENTS, Leading
-from dspectral.methods.multilabel.prediction import LEAST_SCORE
+from dspectral.methods.multilabel.latent_states import EigenbasisRegression, LabelModel, ScoringWeights
+from dspectral.methods.multilabel.passes import MAX_COEFFICIENTS, FirstPassResult
+from dspectral.methods.multilabel.prediction import MIN_SCORE
 from dspectral.methods.multilabel.recipe import Settings
 from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.types import CSRRows, FloatArray, IntArray
 
-FEW = 10
+MAX_CALIBRATED_LABELS = 10
 """Labels up to which each has a probability of its own."""
 MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 20
 """Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
@@ -33,22 +33,24 @@ class Scoring(NamedTuple):
     labels are many. `n_held_out`: documents that it was selected on.
     """
 
-    linear: Linear
-    regression: Turned
+    linear: ScoringWeights
+    regression: EigenbasisRegression
     odds_scales: NDArray[np.float64]
     n_held_out: int
     label_scales: NDArray[np.float64] | None
 
 
-def select_scoring(leading: Leading, model: LabelModel, settings: Settings) -> Scoring:
+def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settings) -> Scoring:
     """Select how labels are scored, and learn the scales of the scores, on the sample of documents."""
-    regression, candidates = Turned.from_sums(model.regression), settings.candidates
+    regression, candidates = EigenbasisRegression.from_sums(model.regression), settings.scoring_candidates
     n_labels = len(regression.labels)
     n = min(len(leading.sample.hashes), max(MIN_HELD_OUT, MAX_PRODUCTS // max(1, regression.labels.size)))
-    n = min(n, max(MIN_DOCUMENTS, COEFFICIENTS // n_labels))
+    n = min(n, max(MIN_DOCUMENTS, MAX_COEFFICIENTS // n_labels))
     if n < MIN_DOCUMENTS:
         plain = np.tile([0.0, 1.0], (n_labels, 1))
-        return Scoring(candidates[0], regression, plain, 0, plain if n_labels <= FEW else None)
+        return Scoring(
+            candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None
+        )
     held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
     has_positives = regression.rates * n >= 1.0  # labels that so many documents say something about
     ridges = {
@@ -58,7 +60,7 @@ def select_scoring(leading: Leading, model: LabelModel, settings: Settings) -> S
     best = candidates[one_standard_error_rule(gains)]
     odds = held_out.odds(best.odds_alpha)
     scales = platt_scales(odds, held_out.truth, has_positives, common[best.odds_alpha])
-    if n_labels > FEW:
+    if n_labels > MAX_CALIBRATED_LABELS:
         return Scoring(best, regression, scales, n, None)
     scores = scales[:, 0] + scales[:, 1] * odds + best.weight * ridges[best.alpha]
     scores += best.states * (held_out.states - scores)
@@ -67,7 +69,7 @@ def select_scoring(leading: Leading, model: LabelModel, settings: Settings) -> S
 
 def _candidate_gains(
     held_out: "LeaveOneOut",
-    candidates: Sequence[Linear],
+    candidates: Sequence[ScoringWeights],
     ridges: Mapping[float, FloatArray],
     has_positives: NDArray[np.bool_],
 ) -> tuple[FloatArray, dict[float, NDArray[np.float64]]]:
@@ -97,14 +99,14 @@ def _candidate_gains(
 
 
 def _state_scores(
-    posterior: FloatArray, truth: FloatArray, regression: Turned, model: LabelModel
+    posterior: FloatArray, truth: FloatArray, regression: EigenbasisRegression, model: LabelModel
 ) -> FloatArray:
     """Return logarithms of the labels' probabilities given the states (n, L), which have not counted the document."""
     dtype = posterior.dtype
-    shares = posterior / (model.known[-1] - posterior + dtype.type(STATE_PRIOR))
-    scores = shares @ (model.known[:-1].T + STATE_PRIOR * regression.rates).astype(dtype)
+    shares = posterior / (model.label_state_counts[-1] - posterior + dtype.type(STATE_PRIOR))
+    scores = shares @ (model.label_state_counts[:-1].T + STATE_PRIOR * regression.rates).astype(dtype)
     scores -= truth * np.einsum("ij,ij->i", shares, posterior)[:, None]
-    return np.asarray(np.log(np.maximum(scores, dtype.type(LEAST_SCORE))))
+    return np.asarray(np.log(np.maximum(scores, dtype.type(MIN_SCORE))))
 
 
 def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
@@ -180,11 +182,16 @@ class LeaveOneOut(NamedTuple):
     truth: FloatArray
     labels: CSRRows
     states: FloatArray
-    regression: Turned
+    regression: EigenbasisRegression
 
     @classmethod
     def from_sample(
-        cls, leading: Leading, regression: Turned, model: LabelModel, settings: Settings, n: int
+        cls,
+        leading: FirstPassResult,
+        regression: EigenbasisRegression,
+        model: LabelModel,
+        settings: Settings,
+        n: int,
     ) -> "LeaveOneOut":
         """Take the first documents of the sample."""
         words, labels, dtype = leading.sample.words[:n], leading.sample.labels[:n], regression.values.dtype

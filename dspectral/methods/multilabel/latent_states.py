@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from dspectral.methods.multilabel.summaries import Regression
+from dspectral.methods.multilabel.summaries import RegressionSums
 from dspectral.types import FloatArray
 
 MIN_VARIANCE_SHARE = 1e-6
@@ -33,20 +33,20 @@ class LabelModel(NamedTuple):
     """States, and the sums that the linear correction is solved from.
 
     Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions.
-    `known` (L + 1, k): documents with each label, and in all, that words alone put into each state. `log_likelihood`:
-    mean over the training documents, under the states that the pass began with.
+    `label_state_counts` (L + 1, k): documents with each label, and in all, that words alone put into each state.
+    `log_likelihood`: mean over the training documents, under the states that the pass began with.
     """
 
     log_words: FloatArray
     weights: NDArray[np.float64]
     words: Simplex
     labels: Simplex
-    regression: Regression
-    known: FloatArray
+    regression: RegressionSums
+    label_state_counts: FloatArray
     log_likelihood: float
 
 
-def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
+def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     """Clip columns (m, k) at zero, add a prior and divide by the sum; zeros become uniform."""
     n_negative = int(np.count_nonzero(columns < 0))
     # The sum of the positive entries less the sum of all is the magnitude of the negative ones, without another array.
@@ -63,7 +63,7 @@ def on_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
     return Simplex(clipped, n_negative, below / (above + below) if n_negative else 0.0)
 
 
-def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
+def smooth_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
     """Return logarithms of distributions (d, k) mixed with a background (d,), floored at 1e-12."""
     # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
     corpus = background / max(background.sum(), 1e-300)
@@ -75,7 +75,7 @@ def smoothed_logarithms(columns: FloatArray, background: NDArray[np.float64], sh
     return mixed
 
 
-class Linear(NamedTuple):
+class ScoringWeights(NamedTuple):
     """How labels are scored: by log-odds, and ``weight`` times a ridge regression; by a share of ``states``.
 
     `odds_alpha, alpha`: penalties of the log-odds and of the regression, for features of documents at unit length.
@@ -87,7 +87,7 @@ class Linear(NamedTuple):
     states: float = 0.0
 
 
-class Turned(NamedTuple):
+class EigenbasisRegression(NamedTuple):
     """Sums of the linear part, of features that are centered and turned until they are uncorrelated.
 
     Shapes: `values` (r,): their squares; `turn` (q, r); `mean` (q,); `labels` (L, r): ``Y'F``; `rates` (L,): means of
@@ -102,7 +102,7 @@ class Turned(NamedTuple):
     n_rows: float
 
     @classmethod
-    def from_sums(cls, regression: Regression) -> Self:
+    def from_sums(cls, regression: RegressionSums) -> Self:
         """Decompose the Gram matrix of the features once, for all labels and all penalties: some 9 q^3 operations."""
         gram, labels = regression
         n, dtype = float(gram[-1, -1]), labels.dtype
@@ -143,7 +143,7 @@ class Turned(NamedTuple):
         # all labels it has the same eigenvectors. A rare label, whose v is small, is shrunk more.
         return np.asarray(self.labels / (self.spread * self.values + self.values.dtype.type(alpha)))
 
-    def coefficients(self, linear: Linear, scales: NDArray[np.float64]) -> FloatArray:
+    def coefficients(self, linear: ScoringWeights, scales: NDArray[np.float64]) -> FloatArray:
         """Return coefficients (L, q + 1) of the features, the intercept last.
 
         `scales` (L, 2): what is added to log-odds, and what they are multiplied by.

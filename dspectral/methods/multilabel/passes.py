@@ -9,26 +9,32 @@ from numpy.typing import NDArray
 
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.decomposition.spectrum import GRAM_COLUMNS, Certificate, Plan, of_summary, summary_of
+from dspectral.decomposition.spectrum import (
+    GRAM_COLUMNS,
+    Certificate,
+    SVDOptions,
+    block_summarizer,
+    spectrum_from_summary,
+)
 from dspectral.engine import summarize
-from dspectral.inputs.labels import LabelledStreams
-from dspectral.linalg.dense import column_norms, eigh_descending, fixed_signs, orthonormal_columns
-from dspectral.linalg.panels import panels
+from dspectral.inputs.labels import LabeledStreams
+from dspectral.linalg.dense import column_norms, eigh_descending, fix_signs, orthonormalize_columns
+from dspectral.linalg.panels import iter_panels
 from dspectral.linalg.tensors import (
     OrthogonalCP,
+    batched_power_method,
     contract,
     power_method,
-    power_method_in_batches,
     simultaneous_diagonalization,
-    unfolded_symmetric,
+    symmetric_tensor_from_pairs,
 )
 from dspectral.methods.multilabel.documents import DocumentSample, SampleBounds
 from dspectral.methods.multilabel.latent_states import (
     LabelModel,
     Simplex,
     Whitening,
-    on_simplex,
-    smoothed_logarithms,
+    clip_to_simplex,
+    smooth_logarithms,
 )
 from dspectral.methods.multilabel.recipe import Settings, TensorMethod
 from dspectral.methods.multilabel.summaries import (
@@ -36,7 +42,7 @@ from dspectral.methods.multilabel.summaries import (
     FirstMoments,
     SecondMoments,
     StateStatistics,
-    label_mixing,
+    draw_label_mixing,
 )
 from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, IntArray
@@ -49,16 +55,16 @@ SKETCH_SIZE: int | None = None
 """Rows of the sketch, or columns of the product; None for ``2 n_states + 10``."""
 SAMPLE = (4096, 1 << 20)
 """Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
-OWN_WORDS = 2048
+MAX_OWN_WORDS = 2048
 """Most features of the linear part: all words where no more occur, else the most telling ones beside the directions."""
-COEFFICIENTS = 1 << 24
+MAX_COEFFICIENTS = 1 << 24
 """Most coefficients of single words for all labels together: 64 MiB in single precision."""
 MIN_RESIDUAL_SHARE = 1e-3
 """Share of a column's length outside some directions, up to which it counts as within them."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
-    "auto": power_method_in_batches,
+    "auto": batched_power_method,
     "power": power_method,
-    "batches": power_method_in_batches,
+    "batches": batched_power_method,
     "diagonalise": simultaneous_diagonalization,
 }
 """Solvers of the tensor's decomposition by their names in a recipe."""
@@ -66,7 +72,7 @@ LABEL_PRIOR = 0.5
 """Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
 
 
-class Leading(NamedTuple):
+class FirstPassResult(NamedTuple):
     """Results of the first pass.
 
     Shapes: `document_frequency` (d,), `label_totals` (L,), `column_weights` (d,), `directions` (d, r), `own_words`
@@ -84,7 +90,7 @@ class Leading(NamedTuple):
     sample: DocumentSample
 
 
-class States(NamedTuple):
+class SecondPassResult(NamedTuple):
     """Results of the second pass: the whitened third moment's tensor, and the words and probability of each state."""
 
     whitening: Whitening
@@ -93,28 +99,28 @@ class States(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
+def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     """Find the leading directions of the words' second moment, and of their moment with the labels."""
     plan = _solver_options(data, settings)
     if plan.solver == "range":
-        n_columns = min(data.n_words, plan.rows_of_sketch)
-        sketch: Callable[..., Any] = partial(RandomRange.of, size=n_columns, seed=settings.seed)
+        n_columns = min(data.n_words, plan.n_sketch_rows)
+        sketch: Callable[..., Any] = partial(RandomRange.from_block, size=n_columns, seed=settings.seed)
     else:
-        sketch = summary_of(plan, plan.solver)
+        sketch = block_summarizer(plan, plan.solver)
     # All words are features where they are few, and then none needs directions.
-    rank = min(settings.rank, data.n_words) if data.n_words > most_own_words(data.n_labels) else 0
+    rank = min(settings.rank, data.n_words) if data.n_words > max_own_words(data.n_labels) else 0
     # Repeated documents may make a share come out smaller: four times what is wanted is let through. But directions
     # are not found by those in the sample, which are then a tenth, or few.
     most = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
     share = min(1.0, most / max(1, data.n_rows))
     of = partial(
-        FirstMoments.of,
+        FirstMoments.from_block,
         sketch=sketch,
         counts=settings.counts,
         distinct=settings.distinct,
         rank=rank,
         seed=settings.seed,
-        bounds=SampleBounds(*SAMPLE, share) if len(settings.candidates) > 1 else NO_SAMPLE,
+        bounds=SampleBounds(*SAMPLE, share) if len(settings.scoring_candidates) > 1 else NO_SAMPLE,
     )
     found = summarize(data.words, data.labels, of=of, name="first-moments")
     if not found.label_totals.any():
@@ -130,13 +136,15 @@ def first_pass(data: LabelledStreams, settings: Settings) -> Leading:
     # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
     own_words, directions = _select_features(found, weights, data, settings)
     counts = found.document_frequency, found.label_totals
-    return Leading(whitening, *counts, weights, directions, own_words, certificate, plan.solver, found.sample)
+    return FirstPassResult(
+        whitening, *counts, weights, directions, own_words, certificate, plan.solver, found.sample
+    )
 
 
-def _solver_options(data: LabelledStreams, settings: Settings) -> Plan:
+def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
     """Return the sizes and the solver of the first pass."""
     most = min(data.n_rows, data.n_words)
-    k = min(settings.n_states, most) if settings.fewer else settings.n_states
+    k = min(settings.n_states, most) if settings.allow_fewer_states else settings.n_states
     if not 1 <= k <= most:
         raise ValueError(
             f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
@@ -148,37 +156,37 @@ def _solver_options(data: LabelledStreams, settings: Settings) -> Plan:
         solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
     elif solver == "auto":
         solver = "range"
-    plan = Plan(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
+    plan = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
     if settings.distinct:
         # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
-        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.rows_of_sketch))
+        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.n_sketch_rows))
     return plan
 
 
-def most_own_words(n_labels: int) -> int:
+def max_own_words(n_labels: int) -> int:
     """Return how many single words may be features, for so many labels."""
-    return min(OWN_WORDS, COEFFICIENTS // max(1, n_labels))
+    return min(MAX_OWN_WORDS, MAX_COEFFICIENTS // max(1, n_labels))
 
 
 def _select_features(
-    found: FirstMoments, weights: NDArray[np.float64], data: LabelledStreams, settings: Settings
+    found: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
     """Return the single words that are features of the linear part (m,), and its directions (d, r)."""
-    occurring, most = np.flatnonzero(found.document_frequency), most_own_words(data.n_labels)
+    occurring, most = np.flatnonzero(found.document_frequency), max_own_words(data.n_labels)
     if not settings.rank or len(occurring) <= most:
         return occurring[: most if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
     # The most telling are those whose covariance with all labels, A_u' (Y - mean) Omega, is longest.
     A, s = found.label_range, found.unit_total
-    mean = found.label_totals / data.n_rows @ label_mixing(data.n_labels, A.shape[1], settings.seed)
+    mean = found.label_totals / data.n_rows @ draw_label_mixing(data.n_labels, A.shape[1], settings.seed)
     length = np.einsum("ij,ij->i", A, A, dtype=np.float64) + s * (s * (mean @ mean) - 2.0 * (A @ mean))
     most = max(0, most - 2 * A.shape[1])
     own_words = np.sort(np.argsort(-length * weights**2, kind="stable")[:most])
     scaled = A * weights[:, None].astype(np.float32)
-    return own_words, orthonormal_columns(scaled.astype(data.dtype, copy=False))
+    return own_words, orthonormalize_columns(scaled.astype(data.dtype, copy=False))
 
 
 def _whitening_axes(
-    found: FirstMoments, plan: Plan, settings: Settings
+    found: FirstMoments, plan: SVDOptions, settings: Settings
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
     """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound."""
     # The unbiased moment is A'A less its diagonal of a word paired with itself, D = diag(sum of the rows). A Gram
@@ -193,18 +201,18 @@ def _whitening_axes(
         certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))
     elif settings.distinct and isinstance(sketch, Moments):
         values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
-        axes = fixed_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
-        certificate = of_summary(sketch, plan).certificate
+        axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
+        certificate = spectrum_from_summary(sketch, plan).certificate
     else:
-        spectrum = of_summary(sketch, plan)
+        spectrum = spectrum_from_summary(sketch, plan)
         axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
         if settings.distinct:
             inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
             values, vectors = eigh_descending(inside)
-            axes = fixed_signs(vectors.T.astype(axes.dtype) @ axes)
+            axes = fix_signs(vectors.T.astype(axes.dtype) @ axes)
     # Whitening divides by the roots of the eigenvalues: directions of rounding would be blown up to unit size.
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
-    if settings.fewer:
+    if settings.allow_fewer_states:
         k = min(k, usable)
     if usable < max(k, 1):
         raise ValueError(
@@ -214,29 +222,31 @@ def _whitening_axes(
     return axes[:k], values[:k], certificate
 
 
-def wider_directions(directions: FloatArray, reached: FloatArray) -> FloatArray:
+def extend_directions(directions: FloatArray, gram_directions: FloatArray) -> FloatArray:
     """Return directions (d, r), and beside them those of the words that they lead to."""
     # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
     # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
-    left = reached.astype(directions.dtype)
+    left = gram_directions.astype(directions.dtype)
     whole = column_norms(left)
     for _ in range(2):
         inside = directions.T @ left
-        for panel in panels(len(left)):  # no second array of that size
+        for panel in iter_panels(len(left)):  # no second array of that size
             left[panel] -= directions[panel] @ inside
     # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
     outside = column_norms(left) > MIN_RESIDUAL_SHARE * whole
     left = left if outside.all() else np.ascontiguousarray(left[:, outside])
-    return np.concatenate([directions, orthonormal_columns(left, overwrite=True)], axis=1)
+    return np.concatenate([directions, orthonormalize_columns(left, overwrite=True)], axis=1)
 
 
-def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> tuple[Leading, States]:
+def second_pass(
+    data: LabeledStreams, leading: FirstPassResult, settings: Settings
+) -> tuple[FirstPassResult, SecondPassResult]:
     """Whiten exactly, decompose the third moment, and find further directions of the linear correction."""
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
     # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
     of = partial(
-        SecondMoments.of,
+        SecondMoments.from_block,
         whitening=leading.whitening.forward,
         counts=settings.counts,
         distinct=settings.distinct,
@@ -252,7 +262,7 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
     # blow noise up to unit size.
     usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
-    if 0 < usable < len(values) and settings.fewer:
+    if 0 < usable < len(values) and settings.allow_fewer_states:
         values, vectors = values[:usable], vectors[:, :usable]
         R, inverse = vectors / np.sqrt(values), vectors * np.sqrt(values)
     elif usable < len(values):
@@ -267,22 +277,22 @@ def second_pass(data: LabelledStreams, leading: Leading, settings: Settings) -> 
     forward, back = (
         side @ turn.astype(side.dtype) for side, turn in zip(leading.whitening, (R, inverse), strict=True)
     )
-    T = contract(unfolded_symmetric(moments.third / moments.triples), R)
+    T = contract(symmetric_tensor_from_pairs(moments.third / moments.triples), R)
     tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
     # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
     columns = back @ tensor.vectors.astype(back.dtype)
-    words = on_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
+    words = clip_to_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
     # The values are 1 / sqrt(pi) (section 2.3). No probability is above 1, so a value below 1 is noise.
     weights = 1.0 / np.maximum(tensor.values, 1.0) ** 2
     if leading.directions.size:
-        leading = leading._replace(directions=wider_directions(leading.directions, moments.reached))
-    return leading, States(Whitening(forward, back), tensor, words, weights / weights.sum())
+        leading = leading._replace(directions=extend_directions(leading.directions, moments.gram_directions))
+    return leading, SecondPassResult(Whitening(forward, back), tensor, words, weights / weights.sum())
 
 
 def label_pass(
-    data: LabelledStreams,
-    leading: Leading,
-    states: States,
+    data: LabeledStreams,
+    leading: FirstPassResult,
+    states: SecondPassResult,
     settings: Settings,
     before: LabelModel | None = None,
 ) -> LabelModel:
@@ -297,18 +307,18 @@ def label_pass(
     background = leading.document_frequency.astype(np.float64)
     if before is None:
         squares = states.whitening.forward @ states.tensor.vectors.astype(data.dtype)
-        log_words = smoothed_logarithms(states.words.columns, background, settings.smoothing)
+        log_words = smooth_logarithms(states.words.columns, background, settings.smoothing)
         weights = states.weights
     else:
         log_words, weights = before.log_words, before.weights
         if settings.label_weight:
-            log_labels = np.float32(settings.label_weight) * smoothed_logarithms(
+            log_labels = np.float32(settings.label_weight) * smooth_logarithms(
                 before.labels.columns.astype(np.float32),
                 leading.label_totals.astype(np.float64),
                 settings.smoothing,
             )
     of = partial(
-        StateStatistics.of,
+        StateStatistics.from_block,
         log_words=log_words,
         log_weights=np.log(weights),
         directions=leading.directions,
@@ -323,10 +333,14 @@ def label_pass(
     found = summarize(data.words, data.labels, of=of, name=name)
     likelihood = found.log_likelihood / max(1, found.n_rows)
     if before is None:
-        labels = on_simplex(found.labels)
-        return LabelModel(log_words, weights, states.words, labels, found.regression, found.known, likelihood)
-    words, labels = on_simplex(found.words), on_simplex(found.labels, LABEL_PRIOR)
-    log_words = smoothed_logarithms(words.columns, background, settings.smoothing)
+        labels = clip_to_simplex(found.labels)
+        return LabelModel(
+            log_words, weights, states.words, labels, found.regression, found.label_state_counts, likelihood
+        )
+    words, labels = clip_to_simplex(found.words), clip_to_simplex(found.labels, LABEL_PRIOR)
+    log_words = smooth_logarithms(words.columns, background, settings.smoothing)
     # A state that no document is in keeps a weight whose logarithm is finite.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
-    return LabelModel(log_words, weights, words, labels, found.regression, found.known, likelihood)
+    return LabelModel(
+        log_words, weights, words, labels, found.regression, found.label_state_counts, likelihood
+    )

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import checked_documents
+from dspectral.inputs.labels import validate_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import refuse_not_indicator
+from dspectral.linalg.block_sums import check_indicator
 from dspectral.methods.multilabel.documents import linear_features, word_rows
 from dspectral.methods.multilabel.recipe import MultiLabelRecipe
 from dspectral.methods.multilabel.summaries import posteriors
@@ -28,11 +28,11 @@ from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sp
 
 SCORE_BYTES = 64 << 20
 """Bytes of scores of all labels that are held while the best are picked."""
-LEAST_SCORE = 1e-30
+MIN_SCORE = 1e-30
 """Score of a label that nothing speaks for: a share above 0, as scikit-learn asks of probabilities."""
 
 
-class Topic(NamedTuple):
+class LabelTopic(NamedTuple):
     """The most probable words and labels of a latent state.
 
     Attributes
@@ -78,7 +78,7 @@ class LabelScorer(NamedTuple):
         by_states = self.states(rows) @ self.labels.T if self.state_share else 0.0
         if self.linear is None:
             return np.asarray(by_states)
-        by_states = np.log(np.maximum(by_states, LEAST_SCORE))
+        by_states = np.log(np.maximum(by_states, MIN_SCORE))
         if self.state_share == 1.0:
             return np.asarray(by_states)
         own, wide = linear_features(
@@ -92,28 +92,28 @@ class LabelScorer(NamedTuple):
             scores += scores.dtype.type(self.state_share) * (by_states - scores)
         return np.asarray(scores)
 
-    def shares(self, rows: Rows) -> FloatArray:
+    def normalized_scores(self, rows: Rows) -> FloatArray:
         """Return the probability of each label where these are few, else its share of the scores, shape (n, L)."""
         scores = self.scores(rows)
         if self.scales is not None:
             odds = self.scales[:, 0] + self.scales[:, 1] * scores
-            return np.maximum(expit(odds), LEAST_SCORE).astype(scores.dtype)
+            return np.maximum(expit(odds), MIN_SCORE).astype(scores.dtype)
         # Odds where these are small, and never two equal where scores are not.
-        scores = np.maximum(scores, LEAST_SCORE) if self.linear is None else np.logaddexp(0, scores)
+        scores = np.maximum(scores, MIN_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
     def select_likely(self, rows: Rows) -> CSRRows:
         """Return ones for labels that are more probable than not, shape (n, L)."""
-        return sparse.csr_array((self.shares(rows) > 0.5).astype(self.log_words.dtype))
+        return sparse.csr_array((self.normalized_scores(rows) > 0.5).astype(self.log_words.dtype))
 
-    def top(self, rows: Rows, *, n: int) -> CSRRows:
+    def top_labels(self, rows: Rows, *, n: int) -> CSRRows:
         """Return the n largest shares of each row as CSR, shape (n_rows, L)."""
         # Scores of all labels are held for SCORE_BYTES of rows at a time; what is kept has n entries a row.
         n_labels = len(self.labels)
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
         # There is one turn at least, so that a block without rows gives arrays of the right types.
         parts = [
-            _select_largest(self.shares(rows[start : start + step]), n)
+            _select_largest(self.normalized_scores(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)
         ]
         columns = np.concatenate([columns for columns, _ in parts]).ravel()
@@ -189,7 +189,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
             states alone, ``log(1 + exp(score))`` (or the score), divided by its sum over the row;
             :meth:`top_labels` then takes less memory.
         """
-        return self._map(self._scorer.shares, X, len(self.classes_), "share")
+        return self._map(self._scorer.normalized_scores, X, len(self.classes_), "share")
 
     def top_labels(self, X: RowsLike, n: int = 10) -> Any:
         """Return the shares of the most probable labels of each document, as :meth:`predict_proba` has them.
@@ -208,7 +208,9 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))
-        return self._map(partial(self._scorer.top, n=n), X, len(self.classes_), "rank", sparse_output=True)
+        return self._map(
+            partial(self._scorer.top_labels, n=n), X, len(self.classes_), "rank", sparse_output=True
+        )
 
     def predict(self, X: RowsLike) -> Any:
         """Return the labels that are more probable than not, or the best ones, as many as training documents have.
@@ -262,7 +264,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         y = collect_rows(getattr(X, "labels", None) if y is None else y)
         # Sparse indicators stay sparse: what is compared has one entry for each label of a document.
         true: Any = sparse.csr_array(y) if is_sparse(y) else np.asarray(y)
-        refuse_not_indicator(true)
+        check_indicator(true)
         true = true != 0
         predicted = collect_rows(self.predict(X)) != 0
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
@@ -283,12 +285,14 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return self._map(self._scorer.states, X, len(self.state_weights_), "states")
 
     @property
-    def topics_(self) -> list[Topic]:
+    def topics_(self) -> list[LabelTopic]:
         """The ten most probable words and labels of each state, the most probable state first."""
         check_is_fitted(self)
         columns = self.word_distributions_, self.label_distributions_
         best = [np.argsort(-each, axis=0, kind="stable")[:10].T for each in columns]
-        return [Topic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)]
+        return [
+            LabelTopic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)
+        ]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -314,6 +318,6 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
     def _map(
         self, function: Callable[[Any], Rows], X: RowsLike, n_columns: int, name: str, **options: Any
     ) -> Any:
-        X = checked_documents(self, X, reset=False)
+        X = validate_documents(self, X, reset=False)
         dtype = self.log_words_.dtype
         return map_rows(X, function, n_columns=n_columns, dtype=dtype, name=name, **options)

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal, NamedTuple
 
-from dspectral.inputs.parameters import MOST_READS, check_integer, check_option, check_real, resolve_seed
-from dspectral.methods.multilabel.latent_states import Linear
-from dspectral.registry import saved
+from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real, resolve_seed
+from dspectral.methods.multilabel.latent_states import ScoringWeights
+from dspectral.registry import register_class
 
 MomentKind = Literal["paper", "unbiased"]
 TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
@@ -12,12 +12,14 @@ TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
 N_STATES = 50
 """States for ``"auto"``."""
 CANDIDATES = tuple(
-    Linear(odds_alpha, weight, 3.0) for weight in (5.0, 200.0) for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
-) + tuple(Linear(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
+    ScoringWeights(odds_alpha, weight, 3.0)
+    for weight in (5.0, 200.0)
+    for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
+) + tuple(ScoringWeights(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
 """What is tried: what wins on real text first, then what does where labels are many and rare, or states are true."""
 
 
-@saved
+@register_class
 class MultiLabelRecipe(NamedTuple):
     """How the moments are taken and decomposed, by default as in the paper, and the penalty of the linear part.
 
@@ -43,12 +45,12 @@ class MultiLabelRecipe(NamedTuple):
 class Settings(NamedTuple):
     """Checked settings of one fit, as :class:`~dspectral.MomentMultiLabelClassifier` explains them.
 
-    `fewer`: whether states may be fewer than ``n_states``, as many as the words have directions; `distinct`: whether
-    pairs and triples of words are at distinct positions; `candidates`: linear parts to choose from.
+    `allow_fewer_states`: whether states may be fewer than ``n_states``, as many as the words have directions;
+    `distinct`: whether pairs and triples of words are at distinct positions; `scoring_candidates`: linear parts to choose from.
     """
 
     n_states: int
-    fewer: bool
+    allow_fewer_states: bool
     smoothing: float
     n_em_iter: int
     label_weight: float
@@ -57,7 +59,7 @@ class Settings(NamedTuple):
     counts: bool
     tensor: TensorMethod
     seed: int
-    candidates: tuple[Linear, ...]
+    scoring_candidates: tuple[ScoringWeights, ...]
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Settings":
@@ -67,8 +69,10 @@ class Settings(NamedTuple):
             raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
         check_option("moments", recipe.moments, ("paper", "unbiased"))
         check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
-        fewer = isinstance(estimator.n_states, str) and estimator.n_states == "auto"
-        n_states = check_integer("n_states", N_STATES if fewer else estimator.n_states, at_least=1)
+        allow_fewer_states = isinstance(estimator.n_states, str) and estimator.n_states == "auto"
+        n_states = check_integer(
+            "n_states", N_STATES if allow_fewer_states else estimator.n_states, at_least=1
+        )
         rank = n_states if estimator.correction_rank is None else estimator.correction_rank
         candidates = CANDIDATES
         if not (isinstance(recipe.alpha, str) and recipe.alpha == "auto"):
@@ -82,14 +86,14 @@ class Settings(NamedTuple):
             )
         return cls(
             n_states,
-            fewer,
+            allow_fewer_states,
             check_real("smoothing", estimator.smoothing, at_least=0.0, at_most=1.0),
-            check_integer("n_em_iter", estimator.n_em_iter, at_least=0, at_most=MOST_READS),
+            check_integer("n_em_iter", estimator.n_em_iter, at_least=0, at_most=MAX_READS),
             label_weight=check_real("label_weight", estimator.label_weight, at_least=0.0),
             rank=check_integer("correction_rank", rank, at_least=0),
             distinct=recipe.moments == "unbiased",
             counts=recipe.counts,
             tensor=recipe.tensor,
             seed=resolve_seed(estimator.random_state),
-            candidates=candidates,
+            scoring_candidates=candidates,
         )

@@ -13,13 +13,13 @@ from scipy import sparse
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import Moments
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.engine.summary import BlockSize, Need, add_fields, need_of
+from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, get_memory_estimate
 from dspectral.linalg import sparse_products
-from dspectral.linalg.block_sums import gram_of, refuse_not_indicator, total_of
+from dspectral.linalg.block_sums import check_indicator, compute_gram, sum_rows
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
-    hashes_of,
+    hash_rows,
     linear_features,
     unit_rows,
     word_rows,
@@ -49,14 +49,14 @@ class FirstMoments(NamedTuple):
     sample: DocumentSample
 
     @classmethod
-    def needs(
+    def estimate_block_memory(
         cls, block: BlockSize, *, sketch: Callable[[Rows], WordSketch], rank: int, **_settings: object
-    ) -> Need:
+    ) -> MemoryEstimate:
         """Return how much of rows is worth the summary of a block."""
-        return Need(0, 0, need_of(sketch, block).block + 2 * 4 * rank * block.n_columns)
+        return MemoryEstimate(0, 0, get_memory_estimate(sketch, block).block + 2 * 4 * rank * block.n_columns)
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         rows: Rows,
         labels: Rows,
@@ -69,13 +69,13 @@ class FirstMoments(NamedTuple):
         bounds: SampleBounds = NO_SAMPLE,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `labels` (n, L)."""
-        refuse_not_indicator(labels)
+        check_indicator(labels)
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
         # Directions that had seen the labels of the sample would be trusted too much by what is chosen on it.
-        teach = hashes_of(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
+        teach = hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
         unit = np.repeat(teach / np.sqrt(np.maximum(1, sizes)), sizes)
         taken, values = slice(0), words  # of documents to choose by, weights too
         if bounds.n_documents:
@@ -87,7 +87,7 @@ class FirstMoments(NamedTuple):
             np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
             label_range(words, sparse.csr_array(sparse.diags_array(teach.astype(Y.dtype)) @ Y), rank, seed),
-            DocumentSample.of(values[taken], Y[taken], bounds=bounds),
+            DocumentSample.from_block(values[taken], Y[taken], bounds=bounds),
         )
 
     def merge(self, *others: Self) -> Self:
@@ -98,7 +98,8 @@ class FirstMoments(NamedTuple):
 class SecondMoments(NamedTuple):
     """Summary of the second pass: moments of the words in whitened coordinates, and a product with the directions.
 
-    Shapes: `second` (k, k); `third` (k, k (k + 1) / 2): entries ``(i, j <= l)``; `reached` (d, r): ``A_u' A_u D``,
+    Shapes: `second` (k, k); `third` (k, k (k + 1) / 2): entries ``(i, j <= l)``; `gram_directions` (d, r):
+    ``A_u' A_u D``,
     for A_u the weighted rows at unit length and D the directions. `pairs, triples`: numbers of positions in one
     document.
     """
@@ -107,10 +108,10 @@ class SecondMoments(NamedTuple):
     third: NDArray[np.float64]
     pairs: float
     triples: float
-    reached: FloatArray
+    gram_directions: FloatArray
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         rows: Rows,
         *,
@@ -133,17 +134,17 @@ class SecondMoments(NamedTuple):
         if distinct:
             # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
             # moment; off the third the three kinds of coinciding pairs, less twice the triples taken off too often.
-            total = total_of(words)
+            total = sum_rows(words)
             present = np.flatnonzero(total)
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
             second -= (W * s).T @ W
             seen = sparse_products.transpose_times(words, Y)[present]
             third -= 3.0 * _third_moment(seen - (2.0 / 3.0) * s * W, W)
-        reached = np.zeros(directions.shape, dtype=np.float32)
+        gram_directions = np.zeros(directions.shape, dtype=np.float32)
         if directions.size:
             unit = unit_rows(rows, column_weights, np.float32)
-            reached = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
-        return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)), reached)
+            gram_directions = sparse_products.gram_times(unit, directions.astype(np.float32, copy=False))
+        return cls(second, third, float(np.sum(length * n)), float(np.sum(length * n * m)), gram_directions)
 
     def merge(self, *others: Self) -> Self:
         """Return the moments and products of all rows."""
@@ -156,11 +157,11 @@ def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     # narrower.
     present = word_rows(words, counts=False, dtype=np.float32)
     sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
-    mixed = sparse_products.times(Y, label_mixing(Y.shape[1], rank, seed))
+    mixed = sparse_products.times(Y, draw_label_mixing(Y.shape[1], rank, seed))
     return sparse_products.transpose_times(present, np.divide(mixed, sizes, dtype=np.float32))
 
 
-def label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
+def draw_label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
     """Return Omega, shape (L, r), or the identity for few labels: it is drawn anew, and part of no message."""
     if n_labels <= rank:
         return np.eye(n_labels, dtype=np.float32)
@@ -192,7 +193,7 @@ def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     return out
 
 
-class Regression(NamedTuple):
+class RegressionSums(NamedTuple):
     """Cross products for linear models of the labels.
 
     `gram` (q + 1, q + 1): ``F'F``, for F the features with a last column of ones; `labels` (L, q + 1): ``Y'F``, for Y
@@ -203,12 +204,12 @@ class Regression(NamedTuple):
     labels: FloatArray
 
     @classmethod
-    def of(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
+    def from_block(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
         """Sum up a block of features: `own` (n, m) beside `wide` (n, s), and of labels (n, L)."""
         # Products of features in double: what inverts F'F multiplies its rounding.
         F, m = wide.astype(np.float64), own.shape[1]
         gram = np.empty((m + F.shape[1],) * 2)
-        gram[:m, :m] = gram_of(own)
+        gram[:m, :m] = compute_gram(own)
         gram[:m, m:] = sparse_products.transpose_times(own, F)
         gram[m:, :m], gram[m:, m:] = gram[:m, m:].T, F.T @ F
         of_own = np.asarray((sparse.csr_array(Y.T) @ own).toarray(), dtype=wide.dtype)
@@ -226,8 +227,8 @@ class StateStatistics(NamedTuple):
     """Labels and words weighted by how likely each state is, from a pass that knows the states.
 
     Shapes: `weights` (k,); `labels` (L, k): weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third
-    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient. `known` (L + 1, k): how
-    many documents with each label, and in all, are in each state given words alone.
+    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient. `label_state_counts`
+    (L + 1, k): how many documents with each label, and in all, are in each state given words alone.
     """
 
     n_rows: int
@@ -235,11 +236,11 @@ class StateStatistics(NamedTuple):
     log_likelihood: float
     labels: FloatArray
     words: FloatArray
-    regression: Regression
-    known: FloatArray
+    regression: RegressionSums
+    label_state_counts: FloatArray
 
     @classmethod
-    def needs(
+    def estimate_block_memory(
         cls,
         block: BlockSize,
         *,
@@ -247,14 +248,14 @@ class StateStatistics(NamedTuple):
         own_words: IntArray,
         log_weights: NDArray[np.float64],
         **_settings: object,
-    ) -> Need:
+    ) -> MemoryEstimate:
         """Return what the products of features, with themselves and with labels, need, twice while they are made."""
         q = len(own_words) + directions.shape[1] + 1
         size = 8 * q**2 + block.itemsize * block.n_beside * (q + 2 * len(log_weights))
-        return Need(size, 2 * size)
+        return MemoryEstimate(size, 2 * size)
 
     @classmethod
-    def of(
+    def from_block(
         cls,
         rows: Rows,
         labels: Rows,
@@ -300,7 +301,7 @@ class StateStatistics(NamedTuple):
             log_likelihood,
             sparse_products.transpose_times(Y, weights),
             sparse_products.transpose_times(words, posterior) if squares is None else none,
-            Regression.of(*features, Y),
+            RegressionSums.from_block(*features, Y),
             np.concatenate([sparse_products.transpose_times(Y, P), P.sum(axis=0, keepdims=True)]),
         )
 

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from dspectral.registry import saved
+from dspectral.registry import register_class
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 PLUS_WEIGHTS = ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.1, 0.25))
 """Candidate weights of the first words and of the intent scores in SENT+."""
 
-saved(LinearSVC, name="sklearn.svm.LinearSVC")
+register_class(LinearSVC, name="sklearn.svm.LinearSVC")
 
 
-@saved
+@register_class
 class Choice(NamedTuple):
     """Settings of an :class:`IntentClassifier` that cross-validation chose."""
 

@@ -5,9 +5,9 @@ from typing import Any, Self
 from sklearn.pipeline import Pipeline
 
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.texts import TextsOrCounts, as_documents, is_fitted, is_texts
+from dspectral.inputs.texts import TextsOrCounts, as_documents, is_fitted, is_text_collection
 from dspectral.methods.sentences.representation import SentenceRepresentation
-from dspectral.registry import saved
+from dspectral.registry import register_class
 from dspectral.store.from_text.text_files import TextFiles
 
 
@@ -57,10 +57,10 @@ def embedder(model: int | SentenceRepresentation = 200) -> "TextEmbedder":
 
 def _pack_once(X: "TextsOrCounts | TextFiles") -> "TextsOrCounts | TextFiles":
     """Pack texts in memory, since a generator can be read only once."""
-    return as_documents(X) if is_texts(X) and not isinstance(X, TextFiles) else X
+    return as_documents(X) if is_text_collection(X) and not isinstance(X, TextFiles) else X
 
 
-@saved
+@register_class
 class TextEmbedder(Pipeline):
     """Pipeline of one step whose ``transform`` is the ``embed`` of that step; BERTopic accepts pipelines."""
 

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import emits_events
+from dspectral.engine import tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import label_array
+from dspectral.inputs.labels import as_label_array
 from dspectral.inputs.parameters import RandomState, check_option, check_real, resolve_seed
-from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing, is_fitted
+from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
     Choice,
@@ -28,15 +28,20 @@ from dspectral.methods.sentences.cross_validation import (
     soften,
     weigh_blocks,
 )
-from dspectral.methods.sentences.representation import HALVES, Half, SentenceFeatures, SentenceRepresentation
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import CSRRows, Documents, KeepPath
+from dspectral.methods.sentences.representation import (
+    HALF_KINDS,
+    HalfKind,
+    SentenceFeatures,
+    SentenceRepresentation,
+)
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, CSRRows, Documents
 
 N_FOLDS = 3
 """Number of folds of the cross-validation."""
 
 
-@saved
+@register_class
 class IntentRecipe(NamedTuple):
     """Settings of :class:`~dspectral.IntentClassifier` for comparisons.
 
@@ -49,17 +54,17 @@ class IntentRecipe(NamedTuple):
         counts alone if these are better; it needs five times as many fits.
     """
 
-    half: Half | Literal["auto"] = "sent"
+    half: HalfKind | Literal["auto"] = "sent"
 
 
-@has_arrays(
+@register_arrays(
     {
         "classes_": Array("classes_", ""),
         "svm_.classes_": Array("classes_", ""),
         "scorer_.classes_": Array("classes_", "", optional=True),
     }
 )
-@saved
+@register_class
 class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     """Crammer-Singer linear SVM on n-gram counts and, optionally, a sentence representation.
 
@@ -147,8 +152,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """The fitted representation: the parameter, or a copy that was fitted to the training sentences."""
         return self.representation if self._own_representation is None else self._own_representation
 
-    @emits_events
-    def fit(self, X: TextColumn, y: ArrayLike, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: TextColumn, y: ArrayLike, *, keep: CheckpointPath = None) -> Self:
         """Choose settings by cross-validation, then fit to all training sentences.
 
         Parameters
@@ -252,7 +257,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         recipe = self._recipe
         if not isinstance(recipe, IntentRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but must be an IntentRecipe or None.")
-        check_option("half", recipe.half, (*HALVES, "auto"))
+        check_option("half", recipe.half, (*HALF_KINDS, "auto"))
         if self.plus and self.representation is None:
             raise ValueError("plus=True needs a representation: give one, or set plus=False.")
         penalties = as_numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
@@ -263,7 +268,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         if self.representation is None:
             return {"none": counts_only}
         if recipe.half == "auto":
-            return {**dict.fromkeys(self.representation.halves, with_half), "none": counts_only}
+            return {**dict.fromkeys(self.representation.half_kinds, with_half), "none": counts_only}
         return {recipe.half: with_half}
 
     def _fit_representation(self, texts: Documents) -> None:
@@ -326,8 +331,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         """Return a clone that keeps a fitted representation."""
         if self.representation is not None and is_fitted(self.representation):
-            return clone_sharing(self, "representation")
-        return clone_sharing(self)
+            return clone_with_shared(self, "representation")
+        return clone_with_shared(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -342,7 +347,7 @@ def check_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     >>> check_labels(["music", "travel"], 2).tolist()
     ['music', 'travel']
     """
-    labels: NDArray[Any] = label_array(y)
+    labels: NDArray[Any] = as_label_array(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},).")
     if len(labels) != n_texts:

@@ -6,21 +6,21 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.inputs.texts import TextColumn, as_documents, clone_sharing
+from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared
 from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import unit_rows
+from dspectral.linalg.dense import normalize_rows
 from dspectral.methods.sentences.representation import SentenceFeatures
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.text.term_index import TermIndex, encode_documents
 from dspectral.types import Documents, FloatArray
 
 
-@has_arrays(
+@register_arrays(
     {
         "vectors": Array("* *", "fiu", optional=True),
     }
 )
-@saved
+@register_class
 class WordVectorRepresentation(SentenceFeatures):
     """Represent a sentence by its n-grams and the mean of given word vectors, both scaled to unit length.
 
@@ -119,8 +119,8 @@ class WordVectorRepresentation(SentenceFeatures):
             Zeros for a sentence without any known word.
         """
         words, vectors = self._table()
-        counts = encode_documents(as_documents(X), TermIndex.of(words))
-        return unit_rows(sparse_products.times(counts, vectors))
+        counts = encode_documents(as_documents(X), TermIndex.from_terms(words))
+        return normalize_rows(sparse_products.times(counts, vectors))
 
     @property
     def _embedding_size(self) -> int:
@@ -141,7 +141,7 @@ class WordVectorRepresentation(SentenceFeatures):
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that shares the words and vectors."""
-        return clone_sharing(self, "words", "vectors")
+        return clone_with_shared(self, "words", "vectors")
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True: the vectors are parameters."""

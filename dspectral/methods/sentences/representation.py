@@ -13,35 +13,35 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.decomposition.spectrum import Plan, Solver, Spectrum, spectrum
-from dspectral.engine import emits_events, map_rows, summarize
+from dspectral.decomposition.spectrum import Solver, Spectrum, SVDOptions, spectrum
+from dspectral.engine import map_rows, summarize, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import (
-    MOST_READS,
+    MAX_READS,
     RandomState,
     check_integer,
     check_option,
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
-from dspectral.linalg.dense import unit_rows
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.store.columns import columns_of
+from dspectral.linalg.dense import normalize_rows
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.store.columns import get_columns
 from dspectral.store.coordinates import write_rows
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.text.hashing import HashingSettings, hash_documents
 from dspectral.text.weighting import DocumentFrequencies, Weighting
-from dspectral.types import CSRRows, Documents, IntArray, KeepPath, Rows, RowsLike
+from dspectral.types import CheckpointPath, CSRRows, Documents, IntArray, Rows, RowsLike
 
-Half: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
-HALVES: tuple[Half, ...] = ("sent", "sketch", "idf", "idf+sent")
+HalfKind: TypeAlias = Literal["sent", "sketch", "idf", "idf+sent"]
+HALF_KINDS: tuple[HalfKind, ...] = ("sent", "sketch", "idf", "idf+sent")
 """Directions weighted by IDF, unweighted directions, IDF weights alone, and the first and third together."""
 
 
-def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: Half) -> CSRRows:
+def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: HalfKind) -> CSRRows:
     """Return the second half of the representation, of one kind: rows of unit length, or zeros.
 
     Shapes: `present` (n_sentences, n_words), `projection` (n_words, n_components); returns (n_sentences,
@@ -61,12 +61,12 @@ def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: Half) 
     if kind == "idf":
         lengths = np.sqrt(np.einsum("ij,ij->i", projection, projection, dtype=np.float64))
         return Weighting(column_weights=lengths, norm="l2").apply(present.astype(np.float64))
-    vectors = unit_rows(projection) if kind == "sketch" else projection
-    rows = unit_rows(sparse_products.times(present, np.asarray(vectors)))
+    vectors = normalize_rows(projection) if kind == "sketch" else projection
+    rows = normalize_rows(sparse_products.times(present, np.asarray(vectors)))
     return sparse.csr_array(rows.astype(np.float64))
 
 
-WORD = re.compile(r"(?u)\b\w\w+\b")
+WORD_PATTERN = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of at least two characters."""
 
 
@@ -76,7 +76,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     n_features: int
     ngram_range: tuple[int, int]
     weight: float
-    halves: ClassVar[tuple[Half, ...]] = HALVES[:1]
+    half_kinds: ClassVar[tuple[HalfKind, ...]] = HALF_KINDS[:1]
 
     @property
     def word_hashing(self) -> HashingSettings:
@@ -93,9 +93,9 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         ``"sent"`` is the result of :meth:`embed`. The other kinds need fitted directions: ``"sketch"`` omits the IDF
         weights, ``"idf"`` omits the directions, and ``"idf+sent"`` concatenates ``"idf"`` and ``"sent"``.
         """
-        return self._half(X, check_option("kind", kind, self.halves))
+        return self._half(X, check_option("kind", kind, self.half_kinds))
 
-    def _half(self, X: TextColumn, _kind: Half) -> CSRRows:
+    def _half(self, X: TextColumn, _kind: HalfKind) -> CSRRows:
         return sparse.csr_array(self.embed(X).astype(np.float64))
 
     @property
@@ -106,7 +106,7 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
     def fit_transform(self, X: TextsOrCounts, y: object = None, **fit_params: Any) -> CSRRows:
         """Fit to sentences, then transform them; a generator is read once."""
         # transform cannot read a generator a second time.
-        texts = as_documents(X) if is_texts(X) else X
+        texts = as_documents(X) if is_text_collection(X) else X
         rows: CSRRows = self.fit(texts, y).transform(texts)
         return rows
 
@@ -140,10 +140,10 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         texts = as_documents(X)
         decoded = (texts.text(i).decode().lower() for i in range(texts.n_documents))
         prefixed = [
-            " ".join(f"{position}_{word}" for position, word in enumerate(WORD.findall(text)[:2]))
+            " ".join(f"{position}_{word}" for position, word in enumerate(WORD_PATTERN.findall(text)[:2]))
             for text in decoded
         ]
-        return hash_documents(Documents.of(prefixed), self.word_hashing).astype(np.float64)
+        return hash_documents(Documents.from_strings(prefixed), self.word_hashing).astype(np.float64)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns of :meth:`transform`: ``ngram0``, ..., then ``component0``, ..."""
@@ -162,7 +162,7 @@ SOLVER: Solver = "auto"
 """Solver of the decomposition, as for :class:`~dspectral.TruncatedSVD`."""
 
 
-@saved
+@register_class
 class SentenceRecipe(NamedTuple):
     """Solver settings of :class:`~dspectral.SentenceRepresentation` for comparisons.
 
@@ -180,14 +180,14 @@ class SentenceRecipe(NamedTuple):
     n_passes: int = 3
 
 
-@has_arrays(
+@register_arrays(
     {
         "words_": Array("n_words", "i", at_least=0, below="n_features", order="rising"),
         "projection_": Array("n_words k"),
         "singular_values_": Array("k", at_least=0),
     }
 )
-@saved
+@register_class
 class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     """Represent a sentence by its n-grams and by word vectors that are fitted to unlabeled text.
 
@@ -204,7 +204,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         Smallest and largest number of words of an n-gram in x, within 1 to 3.
     weight : float, default=1.0
         Factor of the second half relative to the first.
-    min_document_frequency : int, default=2
+    min_df : int, default=2
         Words in fewer unlabeled sentences get no vector.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the Krylov iteration. The same seed and blocks give the same bits under every scheduler.
@@ -258,7 +258,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     (2, 1026)
     """
 
-    halves = HALVES
+    half_kinds = HALF_KINDS
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         n_features: int = 2**18,
         ngram_range: tuple[int, int] = (1, 3),
         weight: float = 1.0,
-        min_document_frequency: int = 2,
+        min_df: int = 2,
         random_state: RandomState = 0,
         recipe: SentenceRecipe | None = None,
     ) -> None:
@@ -275,12 +275,12 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.n_features = n_features
         self.ngram_range = ngram_range
         self.weight = weight
-        self.min_document_frequency = min_document_frequency
+        self.min_df = min_df
         self.random_state = random_state
         self.recipe = recipe
 
-    @emits_events
-    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Compute a vector for each word of unlabeled sentences.
 
         Parameters
@@ -302,24 +302,24 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         ------
         ValueError
             If the number of columns is not ``n_features``, a store has other hashing settings, no word reaches
-            ``min_document_frequency``, or a parameter is out of range.
+            ``min_df``, or a parameter is out of range.
         """
         self._check_parameters()
         self.random_state_ = resolve_seed(self.random_state)
         counts = self._count_words(X)
         frequency, n_rows, n_counting_passes = _document_frequency(counts)
         # Hashed columns include words that never occur, so 0 means 1.
-        words = np.flatnonzero(frequency >= max(1, self.min_document_frequency))
+        words = np.flatnonzero(frequency >= max(1, self.min_df))
         if not len(words):
             raise ValueError(
-                f"no word occurs in min_document_frequency={self.min_document_frequency} of the {n_rows} unlabeled "
+                f"no word occurs in min_document_frequency={self.min_df} of the {n_rows} unlabeled "
                 "sentences: lower it, or give more text."
             )
         result = self._decompose(counts, words, frequency[words])
         # The length of a word's vector depends on its frequency. It is replaced by the inverse document frequency, so
         # that frequent words do not dominate.
         values = result.values
-        vectors = unit_rows(result.axes[:, : len(words)].T * np.sqrt(values))
+        vectors = normalize_rows(result.axes[:, : len(words)].T * np.sqrt(values))
         # Plus 1, so that a word in every sentence has a positive weight.
         idf = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * idf[:, None]).astype(np.float32)
@@ -351,7 +351,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         )
         return Z if out is None else write_rows(Z, out)
 
-    def _half(self, X: TextColumn, kind: Half) -> CSRRows:
+    def _half(self, X: TextColumn, kind: HalfKind) -> CSRRows:
         check_is_fitted(self)
         return compute_half(self._presence.apply(self._count_words(X)), self.projection_, kind)
 
@@ -384,18 +384,18 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             raise ValueError(
                 f"n_components={self.n_components} must be at most n_features={self.n_features}."
             )
-        check_integer("min_document_frequency", self.min_document_frequency, at_least=0)
+        check_integer("min_df", self.min_df, at_least=0)
         check_real("weight", self.weight)
         recipe = self._recipe
         if not isinstance(recipe, SentenceRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but must be a SentenceRecipe or None.")
-        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MOST_READS)
+        check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MAX_READS)
 
     def _count_words(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Count the words of sentences, or check given counts."""
         if isinstance(X, TextFiles):
             return X.hashed(self.word_hashing)
-        if is_texts(X):
+        if is_text_collection(X):
             return hash_documents(as_documents(X), self.word_hashing)
         self._check_counts(X)
         return X
@@ -404,7 +404,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         if counts.shape[-1] != self.n_features:
             raise ValueError(f"X has {counts.shape[-1]} columns, but must have n_features={self.n_features}.")
         # Only a store records its hashing settings. Other settings would assign columns to other words.
-        columns = columns_of(counts)
+        columns = get_columns(counts)
         if columns is not None and columns.hashing != self.word_hashing:
             raise ValueError(
                 f"the store was hashed with {columns.hashing or columns.kind}, but must have {self.word_hashing}: "
@@ -424,7 +424,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         )
         # projection_ has single precision, so the solver needs no more.
         recipe = self._recipe
-        plan = Plan(
+        plan = SVDOptions(
             n_components,
             solver=SOLVER,
             n_passes=recipe.n_passes,
@@ -437,7 +437,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
 def _embed_block(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the vectors of a block of sentences. Shapes: `rows` (n, d); returns (n, n_components)."""
-    return unit_rows(sparse_products.times(weighting.apply(sparse.csr_array(rows)), projection))
+    return normalize_rows(sparse_products.times(weighting.apply(sparse.csr_array(rows)), projection))
 
 
 def _weigh(rows: Rows, *, weighting: Weighting, n_columns: int) -> CSRRows:
@@ -454,5 +454,5 @@ def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
     stored = getattr(counts, "document_frequency", None)
     if stored is not None:
         return stored, counts.n_rows, 0
-    summary = summarize(counts, of=DocumentFrequencies.of, name="count")
+    summary = summarize(counts, of=DocumentFrequencies.from_block, name="count")
     return summary.document_frequency, summary.n_rows, 1

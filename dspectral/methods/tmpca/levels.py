@@ -7,15 +7,23 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from dspectral.configuration import memory_limit
+from dspectral.configuration import get_memory_limit
 from dspectral.decomposition.moments import Moments
-from dspectral.decomposition.spectrum import Plan, Spectrum, of_summary
-from dspectral.engine import expect_passes, numbered, summarize
+from dspectral.decomposition.spectrum import Spectrum, SVDOptions, spectrum_from_summary
+from dspectral.engine import count_as_pass, expect_passes, summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.sequences import in_memory_blocks
+from dspectral.inputs.sequences import as_memory_blocks
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.methods.tmpca.nodes import Block, Nodes, Trees, climb, first_tokens, join_neighbors, places
+from dspectral.methods.tmpca.nodes import (
+    Block,
+    Nodes,
+    Trees,
+    join_neighbors,
+    positions,
+    project_levels,
+    truncate_sentences,
+)
 from dspectral.methods.tmpca.streams import Stream
 from dspectral.types import Doubles, FloatArray, Sentences
 
@@ -40,71 +48,73 @@ class LevelSettings(NamedTuple):
         """Return the divisor of sums of squares."""
         return max(1, level.n_rows - 1) if self.center else level.n_rows
 
-    def scaled(self, axes: FloatArray, variances: Doubles) -> FloatArray:
+    def scale_axes(self, axes: FloatArray, variances: Doubles) -> FloatArray:
         """Return the projection of concatenated vectors, shape (k, arity * d): the axes, whitened if asked for."""
         if not self.whiten:
             return axes
         return axes / np.sqrt(np.where(variances > 0, variances, 1.0))[:, None]
 
 
-class Climb(NamedTuple):
+class LevelState(NamedTuple):
     """State of a fit between levels: the blocks, and the axes (k, arity * d) that a pass projects them by.
 
-    `kept`: whether the blocks are nodes in memory.
+    `collected`: whether the blocks are nodes in memory.
     """
 
     stream: Stream
     axes: list[FloatArray]
-    kept: bool
+    collected: bool
 
 
 def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple[list[Spectrum], int]:
     """Return the axes of each level and the number of passes, at most one for each level."""
     levels: list[Spectrum] = []
-    reached, n_passes = Climb(stream, [], kept=False), 0
+    state, n_passes = LevelState(stream, [], collected=False), 0
     expect_passes(n_levels)  # at most
     # Each iteration computes one level from the moments of its concatenated vectors. A pass projects the blocks
     # through all previous levels, unless the nodes of a level are already in memory.
     while True:
-        n_passes += not reached.kept
-        with numbered(is_pass=not reached.kept):
-            moments = _moments(reached)
+        n_passes += not state.collected
+        with count_as_pass(is_pass=not state.collected):
+            moments = _moments(state)
         levels.append(_solve(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
-        was_kept = reached.kept
-        reached = _next_state(reached, levels[-1], n_levels - len(levels), settings)
-        n_passes += reached.kept and not was_kept
+        was_kept = state.collected
+        state = _next_state(state, levels[-1], n_levels - len(levels), settings)
+        n_passes += state.collected and not was_kept
 
 
-def _moments(reached: Climb) -> Moments:
+def _moments(state: LevelState) -> Moments:
     """Return the moments of the concatenated vectors of the next level, in one pass."""
-    blocks, trees = reached.stream.blocks, reached.stream.trees
-    if reached.axes or trees.table is None or trees.arity != PAIR:
-        return summarize(blocks, of=partial(level_moments, trees=trees, axes=reached.axes), name="moments")
+    blocks, trees = state.stream.blocks, state.stream.trees
+    if state.axes or trees.table is None or trees.arity != PAIR:
+        return summarize(blocks, of=partial(level_moments, trees=trees, axes=state.axes), name="moments")
     # Sums over distinct pairs instead of tokens do not depend on the blocks, and multiply each vector once.
-    of_pairs = partial(PairCounts.of, n_types=len(trees.table), length=trees.length)
+    of_pairs = partial(TokenPairCounts.from_block, n_types=len(trees.table), length=trees.length)
     counted = summarize(blocks, of=of_pairs, name="pairs")
     with blas_in_one_thread():
         return counted.moments(trees.table)
 
 
-def _next_state(reached: Climb, found: Spectrum, n_left: int, settings: LevelSettings) -> Climb:
+def _next_state(state: LevelState, found: Spectrum, n_left: int, settings: LevelSettings) -> LevelState:
     """Return the state after a level, ``n_left`` levels below the root; collect the nodes if they fit in memory."""
-    stream, trees = reached.stream, reached.stream.trees
-    axes = [*reached.axes, settings.scaled(found.axes, settings.variances(found))]
+    stream, trees = state.stream, state.stream.trees
+    axes = [*state.axes, settings.scale_axes(found.axes, settings.variances(found))]
     # n_rows counts the concatenated vectors of this level, N / P^level for each tree.
     n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
-    fits = 8 * len(found.axes) * stream.most_nodes(n_trees, len(axes)) <= memory_limit()
+    fits = 8 * len(found.axes) * stream.max_nodes(n_trees, len(axes)) <= get_memory_limit()
     # Collecting nodes costs a pass, which pays off only if more than one level is left.
-    if not reached.kept and (n_left == 1 or not fits):
-        return Climb(stream, axes, kept=False)
-    if not reached.kept:
+    if not state.collected and (n_left == 1 or not fits):
+        return LevelState(stream, axes, collected=False)
+    if not state.collected:
         expect_passes(1, anew=True)
-    with numbered(is_pass=not reached.kept):
-        nodes = summarize(stream.blocks, of=partial(KeptNodes.of, trees=trees, axes=axes), name="keep").blocks
+    with count_as_pass(is_pass=not state.collected):
+        nodes = summarize(
+            stream.blocks, of=partial(CollectedNodes.from_block, trees=trees, axes=axes), name="keep"
+        ).blocks
     above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
-    return Climb(Stream(in_memory_blocks(nodes), above), [], kept=True)
+    return LevelState(Stream(as_memory_blocks(nodes), above), [], collected=True)
 
 
 def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
@@ -113,13 +123,13 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
         raise ValueError("X has 0 sentences, but must have at least 1: check the input")
     k = settings.n_components
     with blas_in_one_thread():
-        found = of_summary(moments, Plan(k, solver="gram", center=settings.center))
+        found = spectrum_from_summary(moments, SVDOptions(k, solver="gram", center=settings.center))
     # Pad with zero rows: small folds of a cross-validation have few vectors at the upper levels.
     missing = (0, k - len(found.values))
     return found._replace(axes=np.pad(found.axes, (missing, (0, 0))), values=np.pad(found.values, missing))
 
 
-def n_levels_of(length: int, arity: int) -> int:
+def count_levels(length: int, arity: int) -> int:
     """Return L, of which ``length == arity**L``."""
     length, arity = check_integer("length", length, at_least=1), check_integer("arity", arity, at_least=2)
     n_levels, n_leaves = 1, arity
@@ -136,25 +146,25 @@ def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> 
     width = trees.arity * (axes[-1].shape[0] if axes else trees.n_dimensions)
     total, gram, n_trees = np.zeros(width), np.zeros((width, width)), 0
     # Invariant: total = sum x and gram = sum x x' over the concatenated vectors x so far; width^2 operations each.
-    for piece in trees.pieces(block):
-        above = join_neighbors(climb(piece, axes, trees.arity), trees.arity)
-        part = Moments.of(above.rows)
+    for piece in trees.panels(block):
+        above = join_neighbors(project_levels(piece, axes, trees.arity), trees.arity)
+        part = Moments.from_block(above.rows)
         total += part.total
         gram += part.gram
         n_trees += len(above.sizes)
     return Moments(n_trees * trees.length // trees.arity ** (len(axes) + 1), total, gram)
 
 
-class KeptNodes(NamedTuple):
+class CollectedNodes(NamedTuple):
     """Nodes of a level by block. Memory grows with the data; the caller checks that they fit."""
 
     blocks: tuple[Nodes, ...]
 
     @classmethod
-    def of(cls, block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
+    def from_block(cls, block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
         """Project a block through the levels of ``axes``."""
         # Leaves are freed after each panel: P^level leaves become one node.
-        parts = [climb(piece, axes, trees.arity) for piece in trees.pieces(block)]
+        parts = [project_levels(piece, axes, trees.arity) for piece in trees.panels(block)]
         rows = [part.rows for part in parts] or [np.zeros((0, len(axes[-1])))]
         sizes = [part.sizes for part in parts] or [np.zeros(0, dtype=np.int64)]
         return cls((Nodes(np.concatenate(rows), np.concatenate(sizes)),))
@@ -164,13 +174,13 @@ class KeptNodes(NamedTuple):
         return type(self)(tuple(block for part in (self, *others) for block in part.blocks))
 
 
-class PairCounts(NamedTuple):
+class TokenPairCounts(NamedTuple):
     """Counts of the token pairs of the first level of trees of arity 2: tokens 0 and 1, 2 and 3, ...
 
     `n_pairs`: pairs, including pure padding; `counts` (n_types, n_types): occurrences of a type (row) as the left
-    neighbor of another (column); `alone` (n_types,): occurrences of a type with padding on its right.
+    neighbor of another (column); `unpaired` (n_types,): occurrences of a type with padding on its right.
 
-    >>> pairs = PairCounts.of(Sentences.of([[0, 1, 1]]), n_types=2, length=4)
+    >>> pairs = TokenPairCounts.from_block(Sentences.from_ids([[0, 1, 1]]), n_types=2, length=4)
     >>> pairs.counts.toarray(), pairs.alone
     (array([[0., 1.],
            [0., 0.]]), array([0., 1.]))
@@ -181,13 +191,13 @@ class PairCounts(NamedTuple):
 
     n_pairs: int
     counts: sparse.csr_array
-    alone: Doubles
+    unpaired: Doubles
 
     @classmethod
-    def of(cls, sentences: Sentences, *, n_types: int, length: int) -> Self:
+    def from_block(cls, sentences: Sentences, *, n_types: int, length: int) -> Self:
         """Count the pairs among the first ``length`` tokens of each sentence of a block."""
-        ids, sizes = first_tokens(sentences, n_types, length)
-        position = places(sizes)
+        ids, sizes = truncate_sentences(sentences, n_types, length)
+        position = positions(sizes)
         # Tokens at even positions are left children; the last token of a text of odd length has padding on its right.
         is_left = position % 2 == 0
         has_right = is_left & (position + 1 < np.repeat(sizes, sizes))
@@ -212,7 +222,7 @@ class PairCounts(NamedTuple):
         F and S of the counts of each type as left and right child.
         """
         # A token without a right neighbor is a left child concatenated with zeros.
-        first = np.asarray(self.counts.sum(axis=1), dtype=np.float64) + self.alone
+        first = np.asarray(self.counts.sum(axis=1), dtype=np.float64) + self.unpaired
         second = np.asarray(self.counts.sum(axis=0), dtype=np.float64)
         d = table.shape[1]
         total, gram = np.zeros(2 * d), np.zeros((2 * d, 2 * d))

@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from dspectral.linalg.panels import cut_runs
+from dspectral.linalg.panels import split_by_size
 from dspectral.types import FloatArray, Int32s, Int64s, Sentences
 
 Output: TypeAlias = Literal["root", "levels", "pooled", "sliding"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
-PIECE = 1 << 21
+PANEL_NUMBERS = 1 << 21
 """Numbers in the vectors of one panel of sentences (16 MiB in double precision)."""
 
 
@@ -22,7 +22,7 @@ class Nodes(NamedTuple):
     sizes: Int64s
 
 
-def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
+def truncate_sentences(sentences: Sentences, n_types: int, length: int) -> tuple[Int32s, Int64s]:
     """Return the ids of the first ``length`` tokens of each sentence, and the truncated lengths."""
     # NumPy would silently accept negative ids as an index from the end.
     ids = sentences.ids
@@ -33,10 +33,10 @@ def first_tokens(sentences: Sentences, n_types: int, length: int) -> tuple[Int32
         )
     full = np.diff(sentences.offsets)
     sizes = np.minimum(full, length)
-    return ids[places(full) < length], sizes
+    return ids[positions(full) < length], sizes
 
 
-def places(sizes: Int64s) -> Int64s:
+def positions(sizes: Int64s) -> Int64s:
     """Return the position of each node in its tree, shape (n_nodes,)."""
     # Global index minus the first index of its tree.
     return np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -57,12 +57,12 @@ def join_neighbors(nodes: Nodes, arity: int) -> Nodes:
         # Pad the last parent of a tree with zeros.
         full = np.zeros((arity * int(parents.sum()), width), dtype=rows.dtype)
         first = arity * (np.cumsum(parents) - parents)
-        full[np.repeat(first, sizes) + places(sizes)] = rows
+        full[np.repeat(first, sizes) + positions(sizes)] = rows
         rows = full
     return Nodes(rows.reshape(-1, arity * width), parents)
 
 
-def climb(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
+def project_levels(nodes: Nodes, axes: Sequence[FloatArray], arity: int) -> Nodes:
     """Return the nodes after one level for each entry of ``axes``, shape (k, arity * d) each."""
     # y = V [x_1 ... x_P] for each parent: 2 k P d operations. Each level has about 1 / P as many nodes as the last.
     for level in axes:
@@ -83,24 +83,24 @@ class Trees(NamedTuple):
     n_dimensions: int
     table: FloatArray | None = None
 
-    def pieces(self, block: Block) -> Iterator[Nodes]:
+    def panels(self, block: Block) -> Iterator[Nodes]:
         """Yield the leaves of a block in panels of sentences."""
         # Vectors need some hundred times the memory of ids, so only one panel is expanded at a time.
-        max_vectors = max(1, PIECE // self.n_dimensions)
+        max_vectors = max(1, PANEL_NUMBERS // self.n_dimensions)
         if isinstance(block, Nodes):
             ends = np.concatenate([[0], np.cumsum(block.sizes)])
-            for begin, end in cut_runs(block.sizes, max_vectors):
+            for begin, end in split_by_size(block.sizes, max_vectors):
                 yield Nodes(block.rows[ends[begin] : ends[end]], block.sizes[begin:end])
         elif isinstance(block, Sentences):
             table, offsets = np.asarray(self.table), block.offsets
-            for begin, end in cut_runs(np.minimum(np.diff(offsets), self.length), max_vectors):
+            for begin, end in split_by_size(np.minimum(np.diff(offsets), self.length), max_vectors):
                 ids = block.ids[offsets[begin] : offsets[end]]
                 part = Sentences(ids, offsets[begin : end + 1] - offsets[begin])
-                ids, sizes = first_tokens(part, len(table), self.length)
+                ids, sizes = truncate_sentences(part, len(table), self.length)
                 yield Nodes(table[ids], sizes)
         else:
             sizes = np.full(len(block), self.length, dtype=np.int64)
-            for begin, end in cut_runs(sizes, max_vectors):
+            for begin, end in split_by_size(sizes, max_vectors):
                 rows = np.asarray(block[begin:end])
                 rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
                 self._check(rows, begin)
@@ -135,20 +135,20 @@ def n_columns(output: Output, trees: Trees, axes: Sequence[FloatArray]) -> int:
 def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], output: Output) -> FloatArray:
     """Return the encodings of the sentences of a block, shape (n, n_columns); zeros for an empty sentence."""
     if output == "root":
-        return roots(block, trees=trees, axes=axes)
+        return encode_roots(block, trees=trees, axes=axes)
     of = concatenate_levels if output == "levels" else partial(pooled, sliding=output == "sliding")
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
-    parts += [of(piece, trees, axes) for piece in trees.pieces(block)]
+    parts += [of(piece, trees, axes) for piece in trees.panels(block)]
     return np.concatenate(parts)
 
 
-def roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
+def encode_roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> FloatArray:
     """Return the root vector of each sentence, shape (n, k)."""
     # Empty sentences have no nodes: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
-    for piece in trees.pieces(block):
-        top = climb(piece, axes, trees.arity)
+    for piece in trees.panels(block):
+        top = project_levels(piece, axes, trees.arity)
         part = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
         part[top.sizes > 0] = top.rows
         parts.append(part)
@@ -167,7 +167,7 @@ def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) 
     first = 0
     # The nodes of a level are out[:, first : first + count]; trailing nodes stay zero.
     for nodes, count in zip(_iterate_levels(leaves, trees, axes), counts, strict=True):
-        out[np.repeat(np.arange(len(out)), nodes.sizes), first + places(nodes.sizes)] = nodes.rows
+        out[np.repeat(np.arange(len(out)), nodes.sizes), first + positions(nodes.sizes)] = nodes.rows
         first += count
     return out.reshape(len(out), -1)
 
@@ -204,7 +204,7 @@ def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: 
 def _iterate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) -> Iterator[Nodes]:
     nodes = leaves
     for level in axes:
-        nodes = climb(nodes, [level], trees.arity)
+        nodes = project_levels(nodes, [level], trees.arity)
         yield nodes
 
 
@@ -212,7 +212,7 @@ def _iterate_sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArr
     """Yield the nodes of each level that start at every leaf: children are ``arity ** (level - 1)`` leaves apart."""
     rows, sizes = leaves
     # Number of leaves from each leaf to the end of its tree, inclusive.
-    after = np.repeat(sizes, sizes) - places(sizes)
+    after = np.repeat(sizes, sizes) - positions(sizes)
     # Invariant before level l: rows[i] is the node over leaves i, ..., i + arity^l - 1 of its tree. The projection of
     # concatenated children is the sum of their projections by slices of the axes: 2 d k operations for each leaf and
     # child. A child that starts beyond the last leaf is zero.

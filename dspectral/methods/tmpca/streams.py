@@ -12,9 +12,9 @@ from dspectral.inputs.sequences import (
     HoldsSentences,
     TokenLists,
     as_corpus,
-    encode,
+    as_token_lists,
+    encode_sentences,
     is_corpus,
-    token_lists,
 )
 from dspectral.methods.tmpca.nodes import Trees
 from dspectral.types import Documents, FloatArray, RowsLike, Sentences, is_sparse
@@ -53,7 +53,7 @@ class Stream(NamedTuple):
     n_rows: list[int] | None = None
     n_tokens: int | None = None
 
-    def most_nodes(self, n_trees: int, level: int) -> int:
+    def max_nodes(self, n_trees: int, level: int) -> int:
         """Return an upper bound on the number of nodes of a level, without pure padding."""
         # A level has at most one node for each P^level tokens, and one partly filled node for each tree.
         width: int = self.trees.arity**level
@@ -61,7 +61,7 @@ class Stream(NamedTuple):
         return full if self.n_tokens is None else min(full, self.n_tokens // width + n_trees)
 
 
-def is_lists(X: object) -> bool:
+def is_token_lists(X: object) -> bool:
     """Return whether X is lists of tokens, rather than a corpus or an array of numbers."""
     if (
         is_corpus(X)
@@ -74,9 +74,9 @@ def is_lists(X: object) -> bool:
     return getattr(getattr(X, "dtype", None), "kind", "O") not in "biufcV"
 
 
-def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
+def make_stream(X: SentencesLike, settings: TreeSettings) -> Stream:
     """Return a corpus, lists of tokens or an array of vectors, shape (n, length, d), as a stream."""
-    if not is_corpus(X) and not is_lists(X):
+    if not is_corpus(X) and not is_token_lists(X):
         return _stream_from_array(X, settings)
     corpus = as_corpus(cast("HoldsSentences | TokenLists", X))
     trees = settings.trees(list(corpus.words))
@@ -90,11 +90,11 @@ def stream_of(X: SentencesLike, settings: TreeSettings) -> Stream:
     return Stream(corpus.sentences, trees, n_rows, n_tokens)
 
 
-def block_of_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:
+def encode_lists(X: TokenLists, settings: TreeSettings) -> tuple[Sentences, Trees]:
     """Return lists of tokens, possibly all empty, as one block with its trees."""
-    sentences = token_lists(X)
+    sentences = as_token_lists(X)
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-    return encode(sentences, words), settings.trees(words)
+    return encode_sentences(sentences, words), settings.trees(words)
 
 
 def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:

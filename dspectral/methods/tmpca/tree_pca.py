@@ -8,28 +8,28 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dspectral.engine import emits_events, map_rows
+from dspectral.engine import map_rows, tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
-from dspectral.inputs.sequences import TokenLists, token_lists
-from dspectral.inputs.texts import clone_sharing
+from dspectral.inputs.sequences import TokenLists, as_token_lists
+from dspectral.inputs.texts import clone_with_shared
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.methods.tmpca.levels import LevelSettings, find_levels, n_levels_of
+from dspectral.methods.tmpca.levels import LevelSettings, count_levels, find_levels
 from dspectral.methods.tmpca.nodes import OUTPUTS, Output, Trees, encode_trees, n_columns
 from dspectral.methods.tmpca.streams import (
     SentencesLike,
     TreeSettings,
     WordVectors,
-    block_of_lists,
-    is_lists,
-    stream_of,
+    encode_lists,
+    is_token_lists,
+    make_stream,
 )
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import KeepPath
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath
 
 
-@has_arrays(
+@register_arrays(
     {
         "vectors": Array("* *", "fiu", optional=True),
         "components_": Array("k *", each=True),
@@ -38,7 +38,7 @@ from dspectral.types import KeepPath
         "explained_variance_ratio_": Array("components_ k", at_least=0),
     }
 )
-@saved
+@register_class
 class TreePCA(
     FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -132,8 +132,8 @@ class TreePCA(
         self.whiten = whiten
         self.output = output
 
-    @emits_events
-    def fit(self, X: SentencesLike, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: SentencesLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Compute the components of each level, in at most one pass each.
 
         Parameters
@@ -161,10 +161,10 @@ class TreePCA(
         UserWarning
             If the rank of a level is below ``n_components``: its other components are zero.
         """
-        n_levels = n_levels_of(self.length, self.arity)
+        n_levels = count_levels(self.length, self.arity)
         if self.n_components is not None:
             check_integer("n_components", self.n_components, at_least=1)
-        stream = stream_of(X, self._settings())
+        stream = make_stream(X, self._settings())
         self._check(stream.trees)
         self.n_dimensions_ = stream.trees.n_dimensions
         settings = self._level_settings()
@@ -202,7 +202,7 @@ class TreePCA(
         ndarray or (for a Dask array or a Corpus) Dask array, shape (n, n_components), or as ``output`` says
             As :meth:`transform` returns it.
         """
-        X = token_lists(cast("TokenLists", X)) if is_lists(X) else X
+        X = as_token_lists(cast("TokenLists", X)) if is_token_lists(X) else X
         return self.fit(X, y).transform(X)
 
     def transform(self, X: SentencesLike) -> Any:
@@ -220,14 +220,14 @@ class TreePCA(
         """
         check_is_fitted(self)
         check_option("output", self.output, OUTPUTS)  # may change after the fit
-        axes = list(map(self._level_settings().scaled, self.components_, self.explained_variance_))
+        axes = list(map(self._level_settings().scale_axes, self.components_, self.explained_variance_))
         # Token lists get ids of their own, with one lookup for each distinct word; unlike a corpus they may be empty.
-        if is_lists(X):
-            block, trees = block_of_lists(cast("TokenLists", X), self._settings())
+        if is_token_lists(X):
+            block, trees = encode_lists(cast("TokenLists", X), self._settings())
             self._check_fitted(trees)
             with blas_in_one_thread():
                 return encode_trees(block, trees=trees, axes=axes, output=self.output)
-        stream = stream_of(X, self._settings())
+        stream = make_stream(X, self._settings())
         self._check_fitted(stream.trees)
         project = partial(encode_trees, trees=stream.trees, axes=axes, output=self.output)
         width = n_columns(self.output, stream.trees, axes)
@@ -240,7 +240,7 @@ class TreePCA(
 
     def __sklearn_clone__(self) -> Self:
         """Return a clone that shares the word vectors."""
-        return clone_sharing(self, "vectors")
+        return clone_with_shared(self, "vectors")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

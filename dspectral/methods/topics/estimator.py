@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral import engine
-from dspectral.decomposition.spectrum import Plan, reads_of, spectrum
+from dspectral.decomposition.spectrum import SVDOptions, n_block_reads, spectrum
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, checked_rows, row_dtype
-from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_texts
-from dspectral.inputs.top_terms import Terms, TopTermsMixin, names_of_columns
+from dspectral.inputs.rows import LazyOutputMixin, get_row_dtype, validate_rows
+from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
+from dspectral.inputs.top_terms import Terms, TopTermsMixin, resolve_column_names
 from dspectral.methods.topics.rotation import (
     CoordinateSample,
     TopicAxes,
@@ -24,19 +24,19 @@ from dspectral.methods.topics.rotation import (
     compute_shares,
     find_varimax_rotation,
 )
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.coordinates import write_rows
-from dspectral.store.rows import OpenedCounts
+from dspectral.store.rows import CountMatrix
 from dspectral.store.vocabulary import Vocabulary, VocabularySettings
-from dspectral.store.weighted_rows import counts_of, frequencies_of
+from dspectral.store.weighted_rows import count_document_frequencies, to_csr_counts
 from dspectral.text.hashing import HashingSettings, hash_columns, hash_documents
-from dspectral.text.stop_words import StopWords, check_stop_words, stop_terms
+from dspectral.text.stop_words import StopWords, check_stop_words, tokenize_stop_words
 from dspectral.text.term_index import TermIndex, encode_documents
-from dspectral.text.terms import TermTable, are_clauses, count_letters
-from dspectral.text.tokenizers import as_tokenizer, words_of
+from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
+from dspectral.text.tokenizers import as_tokenizer, tokenize_documents
 from dspectral.text.tokens import Tokens
 from dspectral.text.weighting import TermFrequency, Weighting, inverse_document_frequency
-from dspectral.types import CSRRows, Documents, FloatArray, KeepPath, Rows
+from dspectral.types import CheckpointPath, CSRRows, Documents, FloatArray, Rows
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -65,7 +65,7 @@ class TopDocument(NamedTuple):
     text: str | None
 
 
-@has_arrays(
+@register_arrays(
     {
         "columns_": Array("n_words", "i", at_least=0, below="n_features_in_", order="rising"),
         "words_": Array("n_words", "", optional=True),
@@ -79,7 +79,7 @@ class TopDocument(NamedTuple):
         "document_cosines_": Array("k n"),
     }
 )
-@saved
+@register_class
 class Topics(
     FittedFactsMixin,
     TopTermsMixin,
@@ -172,9 +172,9 @@ class Topics(
         self.n_top_documents = n_top_documents
         self.random_state = random_state
 
-    @engine.emits_events
+    @engine.tracked_fit
     def fit(
-        self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None, keep: KeepPath = None
+        self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None, keep: CheckpointPath = None
     ) -> Self:
         """Fit the topics.
 
@@ -206,21 +206,23 @@ class Topics(
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         rows = self._weigh_rows(counts)
         self.random_state_ = resolve_seed(self.random_state)
-        plan = Plan(n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=row_dtype(rows.dtype))
-        engine.expect_passes(reads_of(rows, plan) + 2, anew=True)
+        plan = SVDOptions(
+            n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype)
+        )
+        engine.expect_passes(n_block_reads(rows, plan) + 2, anew=True)
         result = spectrum(rows, plan)
         singular_values = np.sqrt(result.values)
         is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
         self.singular_values_ = singular_values[is_positive]
         axes = TopicAxes(result.axes[is_positive], self.singular_values_, np.eye(int(is_positive.sum())))
         n_rows = rows.shape[0]
-        numbers = engine.row_numbers(rows)
+        numbers = engine.get_row_numbers(rows)
         step = -(-n_rows // MAX_ROTATED_ROWS)
         sample = engine.summarize(
-            rows, numbers, of=partial(CoordinateSample.of, axes=axes, step=step), name="sample"
+            rows, numbers, of=partial(CoordinateSample.from_block, axes=axes, step=step), name="sample"
         )
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
-        of = partial(TopicSums.of, axes=axes, n_nearest=min(n_nearest, n_rows))
+        of = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
         self._set_topics(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows)
         self.document_texts_ = self._read_top_texts(X if documents is None else documents)
         self.n_passes_ = n_counted + result.n_passes + 2
@@ -287,7 +289,7 @@ class Topics(
     ) -> Any:
         check_is_fitted(self)
         counts = (
-            self._count_words(as_documents(X)) if _is_text_column(X) else checked_rows(self, X, reset=False)
+            self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
         )
         axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
         of = partial(function, weighting=self.weighting, axes=axes)
@@ -350,29 +352,29 @@ class Topics(
         self.hashing_: HashingSettings | None = getattr(X, "hashing", None)
         self.vocabulary_settings_ = _vocabulary_settings(X)
         if isinstance(X, Documents):
-            table = TermTable.of(X, tokenizer="words")
+            table = TermTable.from_block(X, tokenizer="words")
             rule = "words"
-            if are_clauses([count_letters(table)]):
-                table, rule = TermTable.of(X, tokenizer="characters"), "characters"
+            if is_unsegmented([count_unspaced_letters(table)]):
+                table, rule = TermTable.from_block(X, tokenizer="characters"), "characters"
             self.vocabulary_settings_ = VocabularySettings(tokenizer=as_tokenizer(rule))
-            vocabulary = Vocabulary.of([table])
+            vocabulary = Vocabulary.from_tables([table])
             terms = vocabulary.terms
             X = encode_documents(X, vocabulary.term_index(), tokenizer=rule)
-        elif terms is None and isinstance(X, OpenedCounts):
+        elif terms is None and isinstance(X, CountMatrix):
             terms = getattr(X, "kept_terms", None) or X.vocabulary
-        rows = checked_rows(self, X, reset=True)
-        is_store = isinstance(X, OpenedCounts)
+        rows = validate_rows(self, X, reset=True)
+        is_store = isinstance(X, CountMatrix)
         if is_store:
             frequency, n_rows = X.document_frequency, X.n_rows
         else:
-            n_rows, frequency = engine.summarize(rows, of=frequencies_of, name="count")
+            n_rows, frequency = engine.summarize(rows, of=count_document_frequencies, name="count")
         min_documents, max_documents = VocabularySettings(
             min_document_frequency=self.min_df, max_document_frequency=self.max_df
         ).limits(n_rows)
         is_used = (frequency >= max(min_documents, 1)) & (frequency <= max_documents)
         names: dict[int, str] = {}
         if terms is not None:
-            column_names = names_of_columns(terms, len(frequency))
+            column_names = resolve_column_names(terms, len(frequency))
             names = dict(zip(column_names.columns.tolist(), column_names.names, strict=True))
         is_used[self._stop_columns(None if terms is None else names)] = False
         self.columns_ = np.flatnonzero(is_used)
@@ -393,8 +395,8 @@ class Topics(
             return []
         if settings is not None:
             rule = {name: getattr(settings, name) for name in ("lowercase", "tokenizer", "normalize")}
-            tokenize: Callable[[Documents], Tokens] = partial(words_of, **rule)
-            terms = stop_terms(words, tokenize, settings.ngram_range)
+            tokenize: Callable[[Documents], Tokens] = partial(tokenize_documents, **rule)
+            terms = tokenize_stop_words(words, tokenize, settings.ngram_range)
             if self.hashing_ is not None:
                 return list(map(int, hash_columns(terms, self.hashing_.n_features)[0]))
             words = tuple(terms.text(i).decode() for i in range(terms.n_documents))
@@ -408,7 +410,7 @@ class Topics(
     def _weigh_rows(self, counts: Any) -> Any:
         """Return the weighted rows: lazily for lazy counts."""
         of = partial(_weigh_block, weighting=self.weighting)
-        n_columns, dtype = len(self.columns_), row_dtype(counts.dtype)
+        n_columns, dtype = len(self.columns_), get_row_dtype(counts.dtype)
         return engine.map_rows(counts, of, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
 
     def _count_words(self, documents: Documents) -> CSRRows:
@@ -420,7 +422,7 @@ class Topics(
             raise ValueError(
                 "X must be counts, not texts: the model was fitted on counts without names of words"
             )
-        index = TermIndex.of(Documents.of(self.words_))
+        index = TermIndex.from_terms(Documents.from_strings(self.words_))
         counts = encode_documents(
             documents, index, settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
         )
@@ -463,7 +465,7 @@ def _is_text_column(X: Any) -> "TypeIs[TextColumn]":
     if isinstance(X, Documents | Iterator):
         return True
     is_column = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
-    return is_column and is_texts(X) and isinstance(next(iter(X), None), str | bytes)
+    return is_column and is_text_collection(X) and isinstance(next(iter(X), None), str | bytes)
 
 
 def _vocabulary_settings(X: object) -> VocabularySettings | None:
@@ -475,7 +477,7 @@ def _vocabulary_settings(X: object) -> VocabularySettings | None:
 
 
 def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:
-    return weighting.apply(counts_of(rows))
+    return weighting.apply(to_csr_counts(rows))
 
 
 def _project_block(rows: Rows, *, weighting: Weighting, axes: TopicAxes) -> FloatArray:

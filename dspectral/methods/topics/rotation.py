@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspectral.engine.summary import BlockSize, Need
+from dspectral.engine.summary import BlockSize, MemoryEstimate
 from dspectral.linalg import sparse_products
 from dspectral.types import CSRRows, FloatArray
 
@@ -64,7 +64,7 @@ class CoordinateSample(NamedTuple):
     coordinates: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, step: int) -> Self:
+    def from_block(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, step: int) -> Self:
         """Summarize one block: the rows whose number is a multiple of the step."""
         selected = np.flatnonzero(numbers[:, 0] % step == 0)
         return cls(np.asarray(axes.coordinates(rows[selected]), dtype=np.float64))
@@ -86,7 +86,9 @@ class TopicSums(NamedTuple):
     nearest: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, n_nearest: int) -> Self:
+    def from_block(
+        cls, rows: CSRRows, numbers: NDArray[np.int64], *, axes: TopicAxes, n_nearest: int
+    ) -> Self:
         """Summarize one block of weighted rows and their row numbers."""
         coordinates = np.asarray(axes.coordinates(rows), dtype=np.float64)
         cosines = axes.cosines(coordinates)
@@ -100,11 +102,11 @@ class TopicSums(NamedTuple):
         return summary.keep_nearest(n_nearest)
 
     @classmethod
-    def needs(cls, block: BlockSize, *, axes: TopicAxes, n_nearest: int) -> Need:
+    def estimate_block_memory(cls, block: BlockSize, *, axes: TopicAxes, n_nearest: int) -> MemoryEstimate:
         """Return the memory estimate of a summary."""
         k, d = axes.components.shape
         size = 8 * k * (d + 2 * n_nearest)
-        return Need(size, 2 * size + 24 * k * block.n_rows, block=size)
+        return MemoryEstimate(size, 2 * size + 24 * k * block.n_rows, block=size)
 
     def keep_nearest(self, n: int) -> Self:
         """Return the summary with n documents per topic; ties are broken by row number."""

@@ -6,33 +6,39 @@ from os import PathLike
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from dspectral.engine import emits_events, run_tasks
+from dspectral.engine import run_tasks, tracked_fit
 from dspectral.store.blocks import IDS, TEXTS, BlockInfo, find_block, write_block, write_documents
-from dspectral.store.counts import CountStore, open_finished, totals_path
-from dspectral.store.draft import Draft, begin, finish
+from dspectral.store.counts import CountStore, get_totals_path, open_finished
+from dspectral.store.draft import StoreWriter, finish_store, open_writer
 from dspectral.store.from_text.counting import count_vocabulary
-from dspectral.store.from_text.lines import BLOCK_BYTES, LONGEST, MOST_BYTES, Longest, Reading
-from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
-from dspectral.store.from_text.readers import join_documents, read_span, slice_documents
-from dspectral.store.from_text.texts import TextSources, read_kept_ids
+from dspectral.store.from_text.lines import (
+    BLOCK_BYTES,
+    DEFAULT_SIZE_LIMIT,
+    MAX_DOCUMENT_BYTES,
+    DocumentSizeLimit,
+    ReadOptions,
+)
+from dspectral.store.from_text.planned_text import Read, TextInput, build_blocks, open_text
+from dspectral.store.from_text.readers import concatenate_documents, read_file_range, slice_documents
+from dspectral.store.from_text.texts import TextSources, read_saved_ids
 from dspectral.store.location import Location, StoreError, check_size
 from dspectral.store.vocabulary import (
     KEEP_TERMS,
     VocabularySettings,
-    index_for_call,
-    read_sample,
-    write_sample,
+    get_term_index,
+    read_term_sample,
+    write_term_sample,
 )
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
-from dspectral.text.term_sample import TermSample, merged_samples
+from dspectral.text.term_sample import TermSample, merge_samples
 from dspectral.text.tokenizers import as_tokenizer, check_normalize
 from dspectral.types import CSRRows, Documents
 
 Settings: TypeAlias = HashingSettings | VocabularySettings
 
 
-@emits_events
+@tracked_fit
 def build_store(  # noqa: PLR0913  what text may be like, by keywords
     sources: TextSources,
     store: str | PathLike[str],
@@ -45,7 +51,7 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     vocabulary: VocabularySettings | None = None,
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
-    max_document_bytes: int = MOST_BYTES,
+    max_document_bytes: int = MAX_DOCUMENT_BYTES,
     long_documents: str = "error",
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
@@ -149,48 +155,50 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     settings = _resolve_settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
     keep = _resolve_keep_terms(keep_terms, store, storage_options, hashed=hashed, append=append)
-    longest = Longest.checked(max_document_bytes, long_documents)
+    size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
-    reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
-    text = plan_text(sources, reading, id_field=id_field)
+    read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
+    text = open_text(sources, read_options, id_field=id_field)
     # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
     plan = _make_provenance(text, settings, keep)
     ids = None
     if id_field is not None:
         plan["id_field"] = id_field
         if text.texts is None:
-            of_ids = reading._replace(field=id_field, text_field=field)
-            ids = plan_text(sources, of_ids, ids=True)  # cut as the texts are
+            of_ids = read_options._replace(field=id_field, text_field=field)
+            ids = open_text(sources, of_ids, ids=True)  # cut as the texts are
     plan |= {"keep_texts": True} if keep_texts else {}
-    with begin(store, storage_options, plan, append=append, stamps=text.stamps) as draft:
-        return _build(draft, text, settings, keep, ids)
+    with open_writer(store, storage_options, plan, append=append, fingerprints=text.fingerprints) as writer:
+        return _build(writer, text, settings, keep, ids)
 
 
 def _build(
-    draft: Draft, text: PlannedText, settings: Settings, keep: int | None, ids: PlannedText | None
+    writer: StoreWriter, text: TextInput, settings: Settings, keep: int | None, ids: TextInput | None
 ) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
-    spans, read = text.opened(draft)
-    draft, encode = _make_encoder(draft, spans, read, settings)
+    ranges, read = text.opened(writer)
+    writer, encode = _make_encoder(writer, ranges, read, settings)
     sample = None
     if keep and isinstance(settings, HashingSettings):
-        sample = partial(TermSample.of, settings=settings, size=keep)
-    texts, find = bool(draft.provenance.get("keep_texts")), partial(find_block, draft.where)
-    write = partial(_write_document_block, encode=encode, draft=draft.for_tasks(), sample=sample, texts=texts)
+        sample = partial(TermSample.from_block, settings=settings, size=keep)
+    texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.where)
+    write = partial(
+        _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, texts=texts
+    )
     name = "hash-block" if hashed else "encode-block"
-    blocks = build_spans(spans, draft, read, write, find, name=name)
+    blocks = build_blocks(ranges, writer, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
         raise ValueError(f"no document at all in {text.named}")
-    if not draft.generation and not any(block.nnz for block in blocks):
-        draft.afresh().forget()
+    if not writer.generation and not any(block.nnz for block in blocks):
+        writer.restart().abort()
         n_documents = sum(block.n_rows for block in blocks)
         raise ValueError(f"no word at all in the {n_documents} document(s) of {text.named}")
     if ids is not None or text.id_field is not None:
-        _write_ids(draft, blocks, spans, ids)
-    draft = text.read_whole(draft)
+        _write_ids(writer, blocks, ranges, ids)
+    writer = text.check_unchanged(writer)
     if keep and isinstance(settings, HashingSettings):
-        _write_kept_terms(draft, blocks, keep)
-    return finish(draft, blocks)
+        _write_kept_terms(writer, blocks, keep)
+    return finish_store(writer, blocks)
 
 
 def _resolve_settings(
@@ -203,17 +211,17 @@ def _resolve_settings(
     settings = as_settings(hashing) if vocabulary is None else vocabulary
     check_normalize(settings.normalize)
     known = as_tokenizer(settings.tokenizer)
-    return settings._replace(tokenizer=known and known.resolved())
+    return settings._replace(tokenizer=known and known.resolve())
 
 
-def _make_provenance(text: PlannedText, settings: Settings, keep: int | None) -> dict[str, Any]:
+def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> dict[str, Any]:
     """Return what a store records of its making."""
     hashed = isinstance(settings, HashingSettings)
     return {
         "sources": text.describe(),
-        "block_bytes": text.reading.block_bytes,
-        "errors": text.reading.errors,
-        **text.reading.record(),
+        "block_bytes": text.read_options.block_bytes,
+        "errors": text.read_options.errors,
+        **text.read_options.record(),
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
         # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
@@ -222,19 +230,19 @@ def _make_provenance(text: PlannedText, settings: Settings, keep: int | None) ->
 
 
 def _make_encoder(
-    draft: Draft, spans: Sequence[Any], read: Read, settings: Settings
-) -> tuple[Draft, Callable[[Documents], CSRRows]]:
+    writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: Settings
+) -> tuple[StoreWriter, Callable[[Documents], CSRRows]]:
     """Return the draft with its columns known, and the function that makes rows of documents."""
     if isinstance(settings, HashingSettings):
-        return draft._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
-    if not draft.generation:  # rows that are appended have the columns of the first ones
-        known = count_vocabulary(draft, spans, read, settings)
-        draft = draft._replace(n_columns=known.documents.n_documents)
-    return draft, partial(_encode, where=draft.where, call=uuid4().hex, settings=settings)
+        return writer._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
+    if not writer.generation:  # rows that are appended have the columns of the first ones
+        known = count_vocabulary(writer, ranges, read, settings)
+        writer = writer._replace(n_columns=known.documents.n_documents)
+    return writer, partial(_encode, where=writer.where, call=uuid4().hex, settings=settings)
 
 
 def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
-    index = index_for_call(where, call)
+    index = get_term_index(where, call)
     rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
     return encode_documents(documents, index, *rule)
 
@@ -245,16 +253,16 @@ def _write_document_block(
     *,
     last: bool,
     encode: Callable[[Documents], CSRRows],
-    draft: Draft,
+    writer: StoreWriter,
     sample: Callable[[Documents], TermSample] | None,
     texts: bool,
 ) -> BlockInfo:
     """Write a block of rows, and before its mark, which vouches for them, its texts and, to scratch, its terms."""
     if texts:
-        write_documents(draft.where, f"{name}/{TEXTS}", documents)
+        write_documents(writer.where, f"{name}/{TEXTS}", documents)
     if sample is not None:
-        write_sample(draft.where, _get_sample_path(draft, name), sample(documents))
-    return write_block(draft.where, name, encode(documents), last=last)
+        write_term_sample(writer.where, _get_sample_path(writer, name), sample(documents))
+    return write_block(writer.where, name, encode(documents), last=last)
 
 
 def _resolve_keep_terms(
@@ -272,7 +280,7 @@ def _resolve_keep_terms(
             raise ValueError(
                 f"keep_terms is {keep_terms}, but a vocabulary knows the terms of all columns: leave it out"
             )
-    finished = open_finished(Location.of(store, storage_options)) if append and hashed else None
+    finished = open_finished(Location.from_url(store, storage_options)) if append and hashed else None
     if finished is None:
         return keep_terms
     kept = finished.provenance.get(KEEP_TERMS)
@@ -284,28 +292,33 @@ def _resolve_keep_terms(
 
 
 def _write_ids(
-    draft: Draft, blocks: Sequence[BlockInfo], spans: Sequence[Any], ids: PlannedText | None
+    writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequence[Any], ids: TextInput | None
 ) -> None:
     """Write the ids of all blocks: of files in one pass over the records, of texts those that were kept with them."""
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
-    read: Read = partial(read_kept_ids, where=draft.where)
+    read: Read = partial(read_saved_ids, where=writer.where)
     named = "the texts given"
     if ids is not None:
-        read = partial(read_span, reading=ids.reading._replace(block_bytes=MOST_BYTES, longest=LONGEST))
-        spans, named = ids.spans, ids.named
-    runs = [sizes.get(number, []) for number in range(len(spans))]
-    work = partial(_write_range_ids, read=read, where=draft.where, named=named)
-    run_tasks(work, list(zip(spans, runs, strict=True)), name="write-ids")
+        read = partial(
+            read_file_range,
+            read_options=ids.read_options._replace(
+                block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT
+            ),
+        )
+        ranges, named = ids.ranges, ids.named
+    runs = [sizes.get(number, []) for number in range(len(ranges))]
+    work = partial(_write_range_ids, read=read, where=writer.where, named=named)
+    run_tasks(work, list(zip(ranges, runs, strict=True)), name="write-ids")
 
 
 def _write_range_ids(
     item: tuple[Any, list[tuple[str, int]]], *, read: Read, where: Location, named: str
 ) -> None:
     """Write the ids of one span of text into the blocks that it became."""
-    span, blocks = item
-    ids = join_documents([Documents.of([]), *read(span)])
+    file_range, blocks = item
+    ids = concatenate_documents([Documents.from_strings([]), *read(file_range)])
     if ids.n_documents != sum(size for _, size in blocks):
         raise ValueError(
             f"{named} holds {ids.n_documents} ids for {sum(size for _, size in blocks)} documents"
@@ -316,16 +329,16 @@ def _write_range_ids(
         first += size
 
 
-def _write_kept_terms(draft: Draft, blocks: Sequence[BlockInfo], size: int) -> None:
+def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:
     """Merge the terms of all blocks and write them beside the column sums."""
-    where = draft.where
-    earlier = [totals_path(draft.generation - 1)] if draft.earlier else []
+    where = writer.where
+    earlier = [get_totals_path(writer.generation - 1)] if writer.earlier else []
     # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
-    paths = [*earlier, *(_get_sample_path(draft, block.name) for block in blocks if block.n_rows)]
-    merged = merged_samples(read_sample(where, path, size) for path in paths)
+    paths = [*earlier, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
+    merged = merge_samples(read_term_sample(where, path, size) for path in paths)
     # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
-    write_sample(where, totals_path(draft.generation), merged)
+    write_term_sample(where, get_totals_path(writer.generation), merged)
 
 
-def _get_sample_path(draft: Draft, name: str) -> str:
-    return f"{draft.scratch}/kept-terms/{name}"
+def _get_sample_path(writer: StoreWriter, name: str) -> str:
+    return f"{writer.scratch}/kept-terms/{name}"

@@ -8,35 +8,41 @@ from uuid import uuid4
 
 import numpy as np
 
-from dspectral.engine import emits_events, run_tasks
-from dspectral.store.arrays import digest_of, sealed, write_array
+from dspectral.engine import run_tasks, tracked_fit
+from dspectral.store.arrays import compute_digest, with_content_hash, write_array
 from dspectral.store.corpus import Corpus, SentenceBlock, find_sentences
 from dspectral.store.counts import CORPUS_KEY, FORMAT
-from dspectral.store.draft import Draft, begin
-from dspectral.store.from_text.counting import count_spans, merge_part
-from dspectral.store.from_text.lines import BLOCK_BYTES, MOST_BYTES, Longest, Reading
-from dspectral.store.from_text.planned_text import PlannedText, Read, build_spans, plan_text
+from dspectral.store.draft import StoreWriter, open_writer
+from dspectral.store.from_text.counting import count_terms, merge_partition
+from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
+from dspectral.store.from_text.planned_text import Read, TextInput, build_blocks, open_text
 from dspectral.store.from_text.texts import TextSources
-from dspectral.store.location import Location, check_name, check_size
+from dspectral.store.location import Location, check_option, check_size
 from dspectral.store.vocabulary import PATH as VOCABULARY
-from dspectral.store.vocabulary import Vocabulary, find_vocabulary, index_for_call, write_vocabulary
-from dspectral.text.cutting import Cut
-from dspectral.text.term_bytes import take
-from dspectral.text.terms import TermTable, are_clauses, count_letters
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer, check_normalize, wrap_names
+from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
+from dspectral.text.term_bytes import take_terms
+from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
+from dspectral.text.token_rules import TokenRule
+from dspectral.text.tokenizers import (
+    Tokenizer,
+    TokenizerLike,
+    as_tokenizer,
+    check_normalize,
+    wrap_tokenizer_names,
+)
 from dspectral.text.tokens import Tokens
-from dspectral.text.words import count_words, cut_words, number_words
+from dspectral.text.words import count_words, number_words, tokenize_sentences
 from dspectral.types import Documents
 
 RARE = "<?>"
 """Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
-PAIRS: Cut = "characters"
+CHARACTERS: TokenRule = "characters"
 """Rule for text whose words would be whole clauses."""
 N_PARTITIONS = 8
 """Parts, by a hash of the word, in which words are counted one after the other."""
 
 
-@emits_events
+@tracked_fit
 def build_corpus(
     sources: TextSources,
     store: str | PathLike[str],
@@ -47,11 +53,11 @@ def build_corpus(
     delimiter: str | None = None,
     min_count: int = 1,
     lowercase: bool = True,
-    tokens: Cut | TokenizerLike = "words",
+    tokens: TokenRule | TokenizerLike = "words",
     normalize: str | None = "NFC",
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
-    max_document_bytes: int = MOST_BYTES,
+    max_document_bytes: int = MAX_DOCUMENT_BYTES,
     long_documents: str = "error",
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
@@ -125,50 +131,52 @@ def build_corpus(
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
-    longest = Longest.checked(max_document_bytes, long_documents)
+    size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
-    reading = Reading(*kind, block_bytes, errors, source_options, longest, missing, format)
-    text = plan_text(sources, reading, sentences=True)
+    read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
+    text = open_text(sources, read_options, sentences=True)
     provenance = {
         "sources": text.describe(),
-        "block_bytes": text.reading.block_bytes,
+        "block_bytes": text.read_options.block_bytes,
         "errors": errors,
-        **reading.record(),
+        **read_options.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
-    cut = partial(cut_words, cut=cut_by, lowercase=lowercase, normalize=normalize is not None)
-    with begin(store, storage_options, provenance, append=False, stamps=text.stamps) as draft:
-        return _build(draft, text, cut, min_count)
+    cut = partial(tokenize_sentences, cut=cut_by, lowercase=lowercase, normalize=normalize is not None)
+    with open_writer(
+        store, storage_options, provenance, append=False, fingerprints=text.fingerprints
+    ) as writer:
+        return _build(writer, text, cut, min_count)
 
 
-def _build(draft: Draft, text: PlannedText, cut: "partial[Tokens]", min_count: int) -> Corpus:
-    spans, read = text.opened(draft)
+def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_count: int) -> Corpus:
+    ranges, read = text.opened(writer)
     # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
-    if find_vocabulary(draft.where) is None and not _count_types(draft, spans, read, cut, min_count):
-        _count_types(draft, spans, read, partial(cut, cut=PAIRS), min_count, use_characters=True)
-    if (draft.where.attributes(VOCABULARY) or {}).get("tokens") == PAIRS:
-        settings = {**draft.provenance["corpus"], "tokens": PAIRS}
-        draft = draft._replace(provenance={**draft.provenance, "corpus": settings})
-        cut = partial(cut, cut=PAIRS)
-    write = partial(_write_sentences, where=draft.where, cut=cut, call=uuid4().hex)
-    find = partial(find_sentences, draft.where)
-    blocks = build_spans(spans, draft, read, write, find, name="number-words")
-    return _finish(text.read_whole(draft), blocks)
+    if find_vocabulary(writer.where) is None and not _count_types(writer, ranges, read, cut, min_count):
+        _count_types(writer, ranges, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
+    if (writer.where.attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
+        settings = {**writer.provenance["corpus"], "tokens": CHARACTERS}
+        writer = writer._replace(provenance={**writer.provenance, "corpus": settings})
+        cut = partial(cut, cut=CHARACTERS)
+    write = partial(_write_sentences, where=writer.where, cut=cut, call=uuid4().hex)
+    find = partial(find_sentences, writer.where)
+    blocks = build_blocks(ranges, writer, read, write, find, name="number-words")
+    return _finish(text.check_unchanged(writer), blocks)
 
 
-def _resolve_token_rule(tokens: Cut | TokenizerLike) -> Cut | Tokenizer:
+def _resolve_token_rule(tokens: TokenRule | TokenizerLike) -> TokenRule | Tokenizer:
     if isinstance(tokens, str) and ":" not in tokens:
-        check_name("tokens", tokens, get_args(Cut))
-        return cast(Cut, tokens)
+        check_option("tokens", tokens, get_args(TokenRule))
+        return cast(TokenRule, tokens)
     known = as_tokenizer(tokens, "tokens")
     if known is None:
         raise TypeError("tokens is None, but it must be the name of a rule or a function")
-    return known.resolved()
+    return known.resolve()
 
 
 def _count_types(
-    draft: Draft,
-    spans: Sequence[Any],
+    writer: StoreWriter,
+    ranges: Sequence[Any],
     read: Read,
     cut: "partial[Tokens]",
     min_count: int,
@@ -176,21 +184,21 @@ def _count_types(
     use_characters: bool = False,
 ) -> bool:
     """Pass one: write the vocabulary, and report whether the rule does for the scripts of the text."""
-    names, _ = count_spans(
-        draft, spans, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
+    names, _ = count_terms(
+        writer, ranges, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
     )
-    merge = partial(_merge_types, where=draft.where, names=names, min_count=min_count)
+    merge = partial(_merge_types, where=writer.where, names=names, min_count=min_count)
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
-    if cut.keywords["cut"] in ("words", "language") and are_clauses([letters for *_, letters in parts]):
+    if cut.keywords["cut"] in ("words", "language") and is_unsegmented([letters for *_, letters in parts]):
         return False
     n_tokens = sum(tokens for _, tokens, _ in parts)
     if not n_tokens:
-        raise ValueError(f"no word at all in {', '.join(sorted({span.url for span in spans}))}")
+        raise ValueError(f"no word at all in {', '.join(sorted({file_range.url for file_range in ranges}))}")
     # A merged table is in byte order; the stable sort keeps that order among words of equal count.
     first, *others = (table for table, *_ in parts)
     merged = first.merge(*others)
     order = np.argsort(-merged.counts, kind="stable")
-    terms = take(merged.terms, order)
+    terms = take_terms(merged.terms, order)
     # Type 0 goes before all others, whatever its count: the tokens that are in no table any more.
     data = np.concatenate([np.frombuffer(RARE.encode(), dtype=np.uint8), terms.data])
     offsets = np.concatenate([[0], terms.offsets + len(RARE)])
@@ -199,7 +207,7 @@ def _count_types(
     # In how many sentences the rare words are together is not known: it is written as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
-    write_vocabulary(draft.where, vocabulary, **({"tokens": PAIRS} if use_characters else {}))
+    write_vocabulary(writer.where, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
     return True
 
 
@@ -211,13 +219,13 @@ def _merge_types(
     part: int, *, where: Location, names: list[str], min_count: int
 ) -> tuple[TermTable, int, tuple[int, int]]:
     """Merge a part of all blocks; return the types that are frequent enough, and tokens and letters of all."""
-    merged = merge_part(part, where=where, names=names)
+    merged = merge_partition(part, where=where, names=names)
     kept = merged.counts >= min_count
     # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
     as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
     literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
-    return merged.filter(kept), int(merged.counts.sum()), count_letters(merged)
+    return merged.filter(kept), int(merged.counts.sum()), count_unspaced_letters(merged)
 
 
 def _write_sentences(
@@ -229,20 +237,20 @@ def _write_sentences(
     cut: Callable[[Documents], Tokens],
     call: str,
 ) -> SentenceBlock:
-    ids, offsets = number_words(cut(documents), index_for_call(where, call))
+    ids, offsets = number_words(cut(documents), get_term_index(where, call))
     store = where.open(read_only=False)
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)
-    block = SentenceBlock(name, len(offsets) - 1, len(ids), last, digest_of(ids, offsets))
+    block = SentenceBlock(name, len(offsets) - 1, len(ids), last, compute_digest(ids, offsets))
     mark = {key: value for key, value in block._asdict().items() if key != "name"}
     where.mark(name, mark)
     return block
 
 
-def _finish(draft: Draft, blocks: list[SentenceBlock]) -> Corpus:
+def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root: from then on the corpus opens."""
     # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
-    head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": draft.provenance}
-    draft.where.mark("", {CORPUS_KEY: sealed(head)})
-    draft.where.clear("scratch")
-    return Corpus(draft.where, tuple(blocks), wrap_names(draft.provenance))
+    head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
+    writer.where.mark("", {CORPUS_KEY: with_content_hash(head)})
+    writer.where.clear("scratch")
+    return Corpus(writer.where, tuple(blocks), wrap_tokenizer_names(writer.provenance))

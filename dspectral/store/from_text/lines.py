@@ -7,17 +7,17 @@ from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 
-from dspectral.store.from_text.streams import is_wide, not_decoded
-from dspectral.store.location import ERRORS, check_name, check_size
+from dspectral.store.from_text.streams import decode_error_message, is_wide
+from dspectral.store.location import ERRORS, check_option, check_size
 from dspectral.types import Documents
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 16 << 20
 """Bytes of text behind a block, unless a caller says otherwise."""
-PIECE_BYTES = 1 << 20
+LINE_CHUNK_BYTES = 1 << 20
 """Bytes that are read and checked at once."""
 TAIL_READ_BYTES = 1 << 14
-MOST_BYTES = 16 << 20
+MAX_DOCUMENT_BYTES = 16 << 20
 """Bytes of the longest document, unless a caller says otherwise."""
 RECORD_BYTES = 4 << 20
 """A record, with its quotes, escapes and other fields, may have as many bytes, or twice those of its text if more."""
@@ -25,7 +25,7 @@ UNITS = ("line", "file", "field")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
 """Unit of text that is a document in each format, unless the caller says."""
 MISSING = "missing='empty' reads a missing text as an empty one, 'skip' leaves it out"
-SHOWN = 3
+MAX_POSITIONS = 3
 """Places of too long documents that are shown."""
 
 
@@ -47,14 +47,14 @@ class ReadCounts:
     def add(self, place: str) -> None:
         """Count a long document."""
         self.count += 1
-        if len(self.places) < SHOWN:
+        if len(self.places) < MAX_POSITIONS:
             self.places.append(place)
 
 
-class Longest(NamedTuple):
+class DocumentSizeLimit(NamedTuple):
     """Most bytes of a document, what becomes of a longer one, how its error ends, and who counts them."""
 
-    n_bytes: int = MOST_BYTES
+    n_bytes: int = MAX_DOCUMENT_BYTES
     treatment: str = "error"
     remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
     found: ReadCounts | None = None
@@ -62,11 +62,11 @@ class Longest(NamedTuple):
     @classmethod
     def checked(cls, max_document_bytes: int, long_documents: str) -> Self:
         """Return the limit that two parameters ask for."""
-        check_name("long_documents", long_documents, ("error", "skip", "truncate"))
+        check_option("long_documents", long_documents, ("error", "skip", "truncate"))
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
 
     @property
-    def of_records(self) -> Self:
+    def for_records(self) -> Self:
         """The limit of whole records: more than that of a text, and a record that is cut cannot be read."""
         n_bytes = max(2 * self.n_bytes, RECORD_BYTES)
         if self.treatment != "truncate":
@@ -76,7 +76,7 @@ class Longest(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Return what a store records of it: nothing where it is the default."""
-        if self == Longest():
+        if self == DocumentSizeLimit():
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
@@ -84,7 +84,7 @@ class Longest(NamedTuple):
         """Return the error of a document that is too long."""
         return ValueError(f"{place}: {what} of more than {self.n_bytes:,} bytes is not read; {self.remedy}")
 
-    def treated(
+    def shorten(
         self, text: bytes, place: str, what: str, encoding: str | None = None, empty: bytes = b""
     ) -> bytes:
         """Return what becomes of a text that is too long: its beginning, of whole characters, or ``empty``."""
@@ -106,26 +106,29 @@ class Longest(NamedTuple):
             return documents
         texts = [documents.text(i) for i in range(documents.n_documents)]
         for i in long:
-            texts[i] = self.treated(texts[i], place(i), "a text")
-        return Documents.of(texts)
+            texts[i] = self.shorten(texts[i], place(i), "a text")
+        return Documents.from_strings(texts)
 
 
-def warn_of(longest: Longest, count: int, places: list[str], *, stacklevel: int) -> None:
+def warn_long_documents(
+    size_limit: DocumentSizeLimit, count: int, places: list[str], *, stacklevel: int
+) -> None:
     """Warn of documents that were skipped or truncated."""
-    done = "read as empty" if longest.treatment == "skip" else "truncated"
+    done = "read as empty" if size_limit.treatment == "skip" else "truncated"
     at = "; ".join(places) + ("; ..." if count > len(places) else "")
     warnings.warn(
-        f"{count} document(s) of more than {longest.n_bytes:,} bytes were {done}: {at}", stacklevel=stacklevel
+        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {done}: {at}",
+        stacklevel=stacklevel,
     )
 
 
-LONGEST = Longest()
+DEFAULT_SIZE_LIMIT = DocumentSizeLimit()
 """The limit unless a caller says otherwise."""
-LONGEST_LINE = Longest(64 << 20, remedy="is a line end missing?")
+LINE_SIZE_LIMIT = DocumentSizeLimit(64 << 20, remedy="is a line end missing?")
 """How long a line may be of which the caller says nothing."""
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """How text is read: the words that all builders share, as for :func:`dspectral.build_store`."""
 
     unit: str | None = None
@@ -135,7 +138,7 @@ class Reading(NamedTuple):
     block_bytes: int = BLOCK_BYTES
     errors: str = "strict"
     storage_options: dict[str, Any] | None = None
-    longest: Longest = LONGEST
+    size_limit: DocumentSizeLimit = DEFAULT_SIZE_LIMIT
     missing: str | None = None
     format: str | None = None
     text_field: str | None = None
@@ -147,20 +150,20 @@ class Reading(NamedTuple):
 
     def checked(self) -> Self:
         """Return it with a size that is an int; refuse what is no unit, delimiter or treatment of errors."""
-        check_name("errors", self.errors, ERRORS)
+        check_option("errors", self.errors, ERRORS)
         if self.unit is not None:
-            check_name("unit", self.unit, UNITS)
+            check_option("unit", self.unit, UNITS)
         if self.format is not None:
-            check_name("format", self.format, tuple(FORMATS))
+            check_option("format", self.format, tuple(FORMATS))
         if self.missing is not None:
-            check_name("missing", self.missing, ("error", "empty", "skip"))
+            check_option("missing", self.missing, ("error", "empty", "skip"))
         if self.delimiter is not None and not (isinstance(self.delimiter, str) and len(self.delimiter) == 1):
             raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
     def counting(self, found: ReadCounts) -> Self:
         """Return it with a counter of long documents, blank lines and missing texts."""
-        return self._replace(longest=self.longest._replace(found=found))
+        return self._replace(size_limit=self.size_limit._replace(found=found))
 
     @property
     def if_missing(self) -> str:
@@ -169,25 +172,25 @@ class Reading(NamedTuple):
 
     def count_blank(self, n_lines: int) -> None:
         """Count blank lines, which are no records."""
-        if self.longest.found is not None:
-            self.longest.found.n_blank_lines += n_lines
+        if self.size_limit.found is not None:
+            self.size_limit.found.n_blank_lines += n_lines
 
     def count_missing(self, n_texts: int = 1) -> bytes | None:
         """Count missing texts; return what each is read as, None where it is left out."""
-        if self.longest.found is not None:
-            self.longest.found.n_missing_texts += n_texts
+        if self.size_limit.found is not None:
+            self.size_limit.found.n_missing_texts += n_texts
         return b"" if self.if_missing == "empty" else None
 
     def record(self) -> dict[str, Any]:
         """Return what a store records beside unit and field: nothing where it is the default."""
         others = {"missing": self.missing, "format": self.format}
-        return self.longest.record() | {name: value for name, value in others.items() if value is not None}
+        return self.size_limit.record() | {name: value for name, value in others.items() if value is not None}
 
 
-DEFAULTS = Reading()
+DEFAULTS = ReadOptions()
 
 
-class Piece(NamedTuple):
+class LineChunk(NamedTuple):
     """Some whole lines of a file with their ends, and where they begin in it: the byte, and the line from 1.
 
     `replaced`: whether it stands for a line that was too long.
@@ -199,53 +202,55 @@ class Piece(NamedTuple):
     line: int | None
     replaced: bool = False
 
-    def place(self, offset: int) -> str:
+    def describe_position(self, offset: int) -> str:
         """Return where a byte of the piece is."""
         if self.line is None:
             return f"{self.url}, byte {self.byte + offset}"
         return f"{self.url}, line {self.line + _count_line_ends(self.data[:offset])}"
 
-    def place_of_line(self, number: int) -> str:
+    def describe_line(self, number: int) -> str:
         """Return where a line of the piece is."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
-        return self.place(int(ends[number - 1]) + 1 if number else 0)
+        return self.describe_position(int(ends[number - 1]) + 1 if number else 0)
 
     def error(self, offset: int, what: str) -> ValueError:
         """Return an error that says what is wrong, and where."""
-        return ValueError(f"{self.place(offset)}: {what}")
+        return ValueError(f"{self.describe_position(offset)}: {what}")
 
 
-def whole_lines(
+def read_line_chunks(
     file: IO[bytes],
     url: str,
     *,
     start: int = 0,
     stop: int = -1,
-    piece_bytes: int = PIECE_BYTES,
-    longest: Longest = LONGEST_LINE,
+    chunk_bytes: int = LINE_CHUNK_BYTES,
+    size_limit: DocumentSizeLimit = LINE_SIZE_LIMIT,
     encoding: str | None = None,
     empty: bytes = b"",
     keep_returns: bool = False,
-) -> Iterator[Piece]:
+) -> Iterator[LineChunk]:
     r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
 
     A line ends in LF, CR LF or CR, of which CR becomes LF unless ``keep_returns``. A line that is too long is an
-    error, or becomes its beginning or ``empty``, as ``longest`` says. Memory: ``piece_bytes``, or twice the longest
+    error, or becomes its beginning or ``empty``, as ``size_limit`` says. Memory: ``chunk_bytes``, or twice the longest
     line that is allowed.
 
     >>> import io
-    >>> [piece.data for piece in whole_lines(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
+    >>> [piece.data for piece in read_line_chunks(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
     [b'cd\n']
     """
     lines = _LineEndReader(file, keep_returns)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
-    most = longest.n_bytes + 2  # one byte more than a line and its end of two bytes shows that it is too long
+    most = (
+        size_limit.n_bytes + 2
+    )  # one byte more than a line and its end of two bytes shows that it is too long
     # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
-    for data, size in _split_at_lines(lines, begins, stop, piece_bytes, most):
+    for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
-        piece = Piece(text, url, begins + len(data) - len(text), line)
-        if len(text) > longest.n_bytes:
-            yield from _limit_line_sizes(piece, longest, encoding, empty)
+        piece = LineChunk(text, url, begins + len(data) - len(text), line)
+        if len(text) > size_limit.n_bytes:
+            yield from _limit_line_sizes(piece, size_limit, encoding, empty)
         elif text:
             yield piece
         begins += size
@@ -269,7 +274,7 @@ class _LineEndReader:
             return data
         return b"\r\n".join([line.replace(b"\r", b"\n") for line in data.split(b"\r\n")])
 
-    def end_of_lines(self, data: bytes) -> int:
+    def find_last_line_end(self, data: bytes) -> int:
         """Return where the last whole line of what was read ends, 0 where there is none."""
         last = data.rfind(b"\n") + 1
         return max(last, data.rfind(b"\r", last) + 1) if self._keep_returns else last
@@ -292,42 +297,46 @@ def count_lone_returns(data: bytes) -> int:
     return int(np.count_nonzero(text[np.minimum(returns + 1, len(text) - 1)] != ord("\n")))
 
 
-def whole_file(file: IO[bytes], url: str, longest: Longest, encoding: str | None) -> Piece:
+def read_whole_file(
+    file: IO[bytes], url: str, size_limit: DocumentSizeLimit, encoding: str | None
+) -> LineChunk:
     """Read a file as one document."""
-    most = len(BYTE_ORDER_MARK) + longest.n_bytes + 1
+    most = len(BYTE_ORDER_MARK) + size_limit.n_bytes + 1
     parts: list[bytes] = []
     # A file may give less than it is asked for; its end is where it gives nothing.
-    while most > 0 and (data := file.read(min(PIECE_BYTES, most))):
+    while most > 0 and (data := file.read(min(LINE_CHUNK_BYTES, most))):
         parts.append(data)
         most -= len(data)
     text = b"".join(parts).removeprefix(BYTE_ORDER_MARK)
-    if len(text) > longest.n_bytes:
-        text = longest.treated(text, url, "a file", encoding)
-    return Piece(text, url, 0, 1)
+    if len(text) > size_limit.n_bytes:
+        text = size_limit.shorten(text, url, "a file", encoding)
+    return LineChunk(text, url, 0, 1)
 
 
-def _limit_line_sizes(piece: Piece, longest: Longest, encoding: str | None, empty: bytes) -> Iterator[Piece]:
+def _limit_line_sizes(
+    piece: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes
+) -> Iterator[LineChunk]:
     """Yield the lines of a piece, each that is too long as a piece of its own, skipped or truncated."""
     ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == 10)
     stops = ends if piece.data.endswith(b"\n") else np.append(ends, len(piece.data))
     starts = np.concatenate([[0], stops[:-1] + 1])
     # Lines before `done` were yielded; a line end of two bytes is no part of its line either.
     done = 0
-    for i in np.flatnonzero(stops - starts > longest.n_bytes).tolist():
+    for i in np.flatnonzero(stops - starts > size_limit.n_bytes).tolist():
         a, b = int(starts[i]), int(stops[i])
         text = piece.data[a:b].removesuffix(b"\r")
-        if len(text) <= longest.n_bytes:
+        if len(text) <= size_limit.n_bytes:
             continue
         if a > done:
             yield _slice_chunk(piece, done, a)
-        data = longest.treated(text, piece.place(a), "a line", encoding, empty)
+        data = size_limit.shorten(text, piece.describe_position(a), "a line", encoding, empty)
         yield _slice_chunk(piece, a, b)._replace(data=data + b"\n", replaced=True)
         done = b + 1
     if done < len(piece.data):
         yield _slice_chunk(piece, done, len(piece.data))
 
 
-def _slice_chunk(piece: Piece, a: int, b: int) -> Piece:
+def _slice_chunk(piece: LineChunk, a: int, b: int) -> LineChunk:
     line = None if piece.line is None else piece.line + piece.data.count(10, 0, a)
     return piece._replace(data=piece.data[a:b], byte=piece.byte + a, line=line)
 
@@ -349,7 +358,7 @@ def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
 
 
 def _split_at_lines(
-    file: _LineEndReader, at: int, stop: int, piece_bytes: int, most: int
+    file: _LineEndReader, at: int, stop: int, chunk_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
     """Yield whole lines from ``at`` to ``stop``'s in parts, with their bytes; of long ones beginning and end."""
     # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
@@ -358,12 +367,12 @@ def _split_at_lines(
     held: list[bytes] = []
     n_held = n_read = 0
     while stop < 0 or at < stop or held:
-        data = file.read(piece_bytes if stop < 0 else min(piece_bytes, max(TAIL_READ_BYTES, stop - at)))
+        data = file.read(chunk_bytes if stop < 0 else min(chunk_bytes, max(TAIL_READ_BYTES, stop - at)))
         if not data:
             break
         # The line end that closes the span's last line is the first one at stop - 1 or behind it.
         end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
-        cut = end + 1 if end >= 0 else file.end_of_lines(data)
+        cut = end + 1 if end >= 0 else file.find_last_line_end(data)
         at += len(data)
         if not cut:
             held.append(data[: max(0, most - n_held)])
@@ -384,7 +393,7 @@ def _split_at_lines(
         yield b"".join(held), n_read
 
 
-def check_utf8(piece: Piece, errors: str) -> Piece:
+def check_utf8(piece: LineChunk, errors: str) -> LineChunk:
     """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace"."""
     if piece.data.isascii():  # cheaper than decoding, and true of most text
         return piece
@@ -413,19 +422,19 @@ def split_lines(data: bytes) -> Documents:
     return Documents(np.frombuffer(text, dtype=np.uint8), offsets)
 
 
-def lines_of(documents: Documents) -> Documents:
+def split_documents(documents: Documents) -> Documents:
     """Make each line of each document a document, as for a file; lines end in LF, CR LF or CR."""
     if not np.any((documents.data == ord("\n")) | (documents.data == ord("\r"))):
         return documents
     every = (documents.text(i) for i in range(documents.n_documents))
     texts = (text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for text in every)
-    return Documents.of([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])
+    return Documents.from_strings([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])
 
 
-def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
+def decode_to_utf8(piece: LineChunk, encoding: str | None, errors: str) -> LineChunk:
     r"""Return whole lines in UTF-8, checked.
 
-    >>> as_utf8(Piece(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
+    >>> decode_to_utf8(Piece(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
     'café'
     """
     # Lines of wide encodings became UTF-8 when the file was opened.
@@ -434,4 +443,4 @@ def as_utf8(piece: Piece, encoding: str | None, errors: str) -> Piece:
     try:
         return piece._replace(data=piece.data.decode(encoding, errors).encode())
     except UnicodeDecodeError as error:
-        raise piece.error(error.start, not_decoded(encoding, error)) from error
+        raise piece.error(error.start, decode_error_message(encoding, error)) from error

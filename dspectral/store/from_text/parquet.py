@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dspectral.store.from_text.lines import MISSING, Longest, Reading
+from dspectral.store.from_text.lines import MISSING, DocumentSizeLimit, ReadOptions
 from dspectral.store.from_text.streams import import_extra, open_raw
 from dspectral.types import Documents, IntArray
 
@@ -21,13 +21,13 @@ _PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for ea
 _BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
 
 
-def column_names(url: str, options: dict[str, Any]) -> list[str]:
+def read_column_names(url: str, options: dict[str, Any]) -> list[str]:
     """Return the names of the columns of a Parquet file."""
     with _open(url, options) as file:
         return list(file.schema_arrow.names)
 
 
-def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
+def count_row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
     """Return the number of row groups of a Parquet file; its footer alone is read."""
     with _open(url, options) as file:
         schema = file.schema_arrow
@@ -39,7 +39,7 @@ def row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool =
         return int(file.num_row_groups)
 
 
-def parquet_records(
+def iter_parquet_records(
     url: str, group: int, fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and some fields of each row of a row group."""
@@ -53,12 +53,12 @@ def parquet_records(
             row += batch.num_rows
 
 
-def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterator[Documents]:
+def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) -> Iterator[Documents]:
     """Yield the texts of a column of a row group, some rows at a time."""
     row, position = 0, f"{url}, row group {group}, row"
-    text_field = reading.text_field or field  # a row without a text has no id either
-    with _open(url, reading.options) as file:
-        n_rows = _get_batch_rows(file, group, field, reading.longest, f"{url}, row group {group}")
+    text_field = read_options.text_field or field  # a row without a text has no id either
+    with _open(url, read_options.options) as file:
+        n_rows = _get_batch_rows(file, group, field, read_options.size_limit, f"{url}, row group {group}")
         # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
         fields = list(dict.fromkeys((field, text_field)))
         for batch in file.iter_batches(row_groups=[group], columns=fields, batch_size=n_rows):
@@ -68,13 +68,15 @@ def read_row_group(url: str, group: int, field: str, reading: Reading) -> Iterat
             if (given := _cast_to_strings(batch.column(text_field)).is_valid()).false_count:
                 what = f"column {text_field!r} holds a null, not a string; {MISSING}"
                 strings, numbers = _handle_missing(
-                    strings, numbers, given, reading, f"{position} {{}}: {what}"
+                    strings, numbers, given, read_options, f"{position} {{}}: {what}"
                 )
             if strings.null_count:
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
                 raise ValueError(f"{position} {numbers[null]}: column {field!r} holds a null, not a string")
-            checked = _wrap_buffers(_validate_utf8(strings, position, numbers, reading.errors))
-            yield reading.longest.apply(checked, partial(_describe_row, position=position, numbers=numbers))
+            checked = _wrap_buffers(_validate_utf8(strings, position, numbers, read_options.errors))
+            yield read_options.size_limit.apply(
+                checked, partial(_describe_row, position=position, numbers=numbers)
+            )
 
 
 def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
@@ -82,23 +84,25 @@ def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
 
 
 def _handle_missing(
-    strings: "pa.Array", numbers: IntArray, given: "pa.Array", reading: Reading, error: str
+    strings: "pa.Array", numbers: IntArray, given: "pa.Array", read_options: ReadOptions, error: str
 ) -> tuple["pa.Array", IntArray]:
     """Return strings and row numbers where a text is given; a missing one is left out, or empty, or an error."""
     known = given.to_numpy(zero_copy_only=False)
-    if reading.if_missing == "error":
+    if read_options.if_missing == "error":
         raise ValueError(error.format(numbers[np.argmin(known)]))
-    reading.count_missing(given.false_count)
-    if reading.if_missing == "skip":
+    read_options.count_missing(given.false_count)
+    if read_options.if_missing == "skip":
         return strings.filter(given), numbers[known]
-    return strings if reading.text_field else strings.fill_null(""), numbers
+    return strings if read_options.text_field else strings.fill_null(""), numbers
 
 
 def _cast_to_strings(column: "pa.Array") -> "pa.Array":
     return column.cast(_import_arrow().large_string(), safe=False)
 
 
-def _get_batch_rows(file: "ParquetFile", group: int, field: str, longest: Longest, position: str) -> int:
+def _get_batch_rows(
+    file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str
+) -> int:
     """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
@@ -106,8 +110,8 @@ def _get_batch_rows(file: "ParquetFile", group: int, field: str, longest: Longes
         return _ROWS
     # The footer says how many bytes the rows have together, so that no page needs to be read for this.
     of_row = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
-    if longest.treatment == "error" and of_row > longest.n_bytes + _PAGE_HEADERS:
-        raise longest.error(
+    if size_limit.treatment == "error" and of_row > size_limit.n_bytes + _PAGE_HEADERS:
+        raise size_limit.error(
             position, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
         )
     return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
@@ -119,7 +123,7 @@ def _wrap_buffers(strings: "pa.Array") -> Documents:
     # its buffers, so that its first offset need not be 0.
     _, offsets, data = strings.buffers()
     if not len(strings):
-        return Documents.of([])
+        return Documents.from_strings([])
     bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
     text = np.frombuffer(data or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
     return Documents(text, bounds - bounds[0])

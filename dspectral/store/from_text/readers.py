@@ -10,27 +10,27 @@ import numpy as np
 from dspectral.paths import expand_path
 from dspectral.store.from_text.lines import (
     DEFAULTS,
-    PIECE_BYTES,
-    Longest,
-    Piece,
-    Reading,
-    as_utf8,
+    LINE_CHUNK_BYTES,
+    DocumentSizeLimit,
+    LineChunk,
+    ReadOptions,
+    decode_to_utf8,
+    read_line_chunks,
+    read_whole_file,
     split_lines,
-    whole_file,
-    whole_lines,
 )
-from dspectral.store.from_text.parquet import parquet_records, read_row_group
+from dspectral.store.from_text.parquet import iter_parquet_records, read_row_group
 from dspectral.store.from_text.records import (
-    csv_records,
-    csv_texts,
     is_blank,
-    json_texts,
+    iter_csv_records,
+    parse_csv,
     parse_json,
-    past_header,
-    tsv_texts,
+    parse_json_lines,
+    parse_tsv_lines,
+    skip_header,
 )
-from dspectral.store.from_text.sources import Span, format_of, plan_spans
-from dspectral.store.from_text.streams import in_utf8, is_wide, open_bytes
+from dspectral.store.from_text.sources import FileRange, get_format, split_files
+from dspectral.store.from_text.streams import is_wide, open_as_utf8, open_decompressed
 from dspectral.types import Documents, IntArray
 
 UNLIMITED_BYTES = 1 << 60
@@ -38,7 +38,7 @@ OFFSET_BYTES = 8
 """Bytes of the offset of a document."""
 
 
-def read_span(span: Span, reading: Reading = DEFAULTS) -> Iterator[Documents]:
+def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS) -> Iterator[Documents]:
     r"""Yield the documents of a span in blocks of bytes of text, cut by the span and that size alone.
 
     One pass; memory is about twice a block, and at most 8 times the longest document (16 times for csv records).
@@ -46,90 +46,101 @@ def read_span(span: Span, reading: Reading = DEFAULTS) -> Iterator[Documents]:
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
     ...     _ = file.write("the cat\nsat\n")
-    >>> blocks = read_span(Span("memory://two.txt", "txt", None, "line", None), Reading(block_bytes=8))
+    >>> blocks = read_file_range(Span("memory://two.txt", "txt", None, "line", None), Reading(block_bytes=8))
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """
-    return pack(
-        (part for file in span.files() for part in _read_documents(file, reading)), reading.block_bytes
+    return pack_blocks(
+        (part for file in file_range.files() for part in _read_documents(file, read_options)),
+        read_options.block_bytes,
     )
 
 
-def _read_documents(span: Span, reading: Reading) -> Iterator[Documents]:
+def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterator[Documents]:
     """Yield the documents of a span, in parts of some size."""
-    longest, errors = reading.longest, reading.errors
-    if span.format == "parquet":
+    size_limit, errors = read_options.size_limit, read_options.errors
+    if file_range.format == "parquet":
         # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
-        for group in range(span.start, span.stop):
-            yield from read_row_group(span.url, group, str(span.field), reading)
+        for group in range(file_range.start, file_range.stop):
+            yield from read_row_group(file_range.url, group, str(file_range.field), read_options)
         return
     with (
-        open_bytes(span.url, span.compression, reading.options) as raw,
-        in_utf8(raw, span.url, span.encoding, errors) as file,
+        open_decompressed(file_range.url, file_range.compression, read_options.options) as raw,
+        open_as_utf8(raw, file_range.url, file_range.encoding, errors) as file,
     ):
-        coded = None if is_wide(span.encoding) else span.encoding
-        if span.unit == "file":
-            whole = whole_file(file, span.url, longest, coded)
-            yield Documents.of([as_utf8(whole, span.encoding, errors).data])
+        coded = None if is_wide(file_range.encoding) else file_range.encoding
+        if file_range.unit == "file":
+            whole = read_whole_file(file, file_range.url, size_limit, coded)
+            yield Documents.from_strings([decode_to_utf8(whole, file_range.encoding, errors).data])
             return
-        # How a csv record that is too long would end is not known: for csv_texts it is an error.
-        of_lines = longest if span.format == "txt" else longest.of_records
-        pieces = whole_lines(
+        # How a csv record that is too long would end is not known: for parse_csv it is an error.
+        of_lines = size_limit if file_range.format == "txt" else size_limit.for_records
+        pieces = read_line_chunks(
             file,
-            span.url,
-            start=span.start,
-            stop=span.stop,
-            piece_bytes=min(reading.block_bytes, PIECE_BYTES),
-            longest=of_lines._replace(treatment="error") if span.format == "csv" else of_lines,
+            file_range.url,
+            start=file_range.start,
+            stop=file_range.stop,
+            chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
+            size_limit=of_lines._replace(treatment="error") if file_range.format == "csv" else of_lines,
             encoding=coded,
-            empty=_empty_record(span, coded),
-            keep_returns=span.format == "csv",
+            empty=_empty_record(file_range, coded),
+            keep_returns=file_range.format == "csv",
         )
-        texts: Iterator[Piece] = (as_utf8(piece, span.encoding, errors) for piece in pieces)
-        text_column = span.column if span.text_column is None else span.text_column
-        if span.format == "csv":
-            yield from csv_texts(texts, span.url, span.column, span.delimiter, reading, text_column)
+        texts: Iterator[LineChunk] = (decode_to_utf8(piece, file_range.encoding, errors) for piece in pieces)
+        text_column = file_range.column if file_range.text_column is None else file_range.text_column
+        if file_range.format == "csv":
+            yield from parse_csv(
+                texts, file_range.url, file_range.column, file_range.delimiter, read_options, text_column
+            )
             return
-        for piece in past_header(texts, reading) if span.format == "tsv" and not span.start else texts:
-            yield _parse_lines(piece, span, reading, text_column)
+        for piece in (
+            skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts
+        ):
+            yield _parse_lines(piece, file_range, read_options, text_column)
 
 
-def _empty_record(span: Span, encoding: str | None) -> bytes:
+def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
     """Return a line without text, for one that is skipped."""
-    if span.format == "jsonl":
-        return json.dumps({span.field: ""}).encode(encoding or "utf-8")
-    return b"\t" * (span.n_columns - 1) if span.format == "tsv" else b""
+    if file_range.format == "jsonl":
+        return json.dumps({file_range.field: ""}).encode(encoding or "utf-8")
+    return b"\t" * (file_range.n_columns - 1) if file_range.format == "tsv" else b""
 
 
-def _parse_lines(piece: Piece, span: Span, reading: Reading, text_column: int) -> Documents:
-    if span.format == "txt":
+def _parse_lines(
+    piece: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int
+) -> Documents:
+    if file_range.format == "txt":
         return split_lines(piece.data)
     numbers: Sequence[int] | IntArray
-    if span.format == "jsonl":
-        texts, numbers = json_texts(piece, str(span.field), reading, numbers=span.unit == "id")
+    if file_range.format == "jsonl":
+        texts, numbers = parse_json_lines(
+            piece, str(file_range.field), read_options, numbers=file_range.unit == "id"
+        )
     else:
-        texts, numbers = tsv_texts(piece, span.column, span.n_columns, reading, text_column)
-    return reading.longest.apply(texts, lambda i: piece.place_of_line(int(numbers[i])))
+        texts, numbers = parse_tsv_lines(
+            piece, file_range.column, file_range.n_columns, read_options, text_column
+        )
+    return read_options.size_limit.apply(texts, lambda i: piece.describe_line(int(numbers[i])))
 
 
-def numbered_lines(
+def iter_numbered_lines(
     path: str | PathLike[str], storage_options: dict[str, Any] | None
 ) -> Iterator[tuple[int, str]]:
     """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
     path = expand_path(path)
-    yield from _iter_lines(path, format_of(path)[1], storage_options or {})
+    yield from _iter_lines(path, get_format(path)[1], storage_options or {})
 
 
 def _iter_lines(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    with open_bytes(url, compression, options) as file:
+    with open_decompressed(url, compression, options) as file:
         number = 1
-        for piece in whole_lines(file, url):
+        for piece in read_line_chunks(file, url):
             for line in _decode(piece).removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
 
 
-def _decode(piece: Piece) -> str:
+def _decode(piece: LineChunk) -> str:
     try:
         return piece.data.decode()
     except UnicodeDecodeError as error:
@@ -141,35 +152,39 @@ def read_records(
     path: str | PathLike[str], fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and some fields of each record of files of any format, in their order."""
-    reading = Reading(
+    read_options = ReadOptions(
         field=fields[0], text_field=fields[-1], storage_options=options, block_bytes=UNLIMITED_BYTES
     )
-    for span in (file for whole in plan_spans(path, reading) for file in whole.files()):
-        if span.format == "parquet":
-            records = parquet_records(span.url, span.start, fields, options)
+    for file_range in (file for whole in split_files(path, read_options) for file in whole.files()):
+        if file_range.format == "parquet":
+            records = iter_parquet_records(file_range.url, file_range.start, fields, options)
         else:
-            records = _iter_text_records(span, options)
+            records = _iter_text_records(file_range, options)
         for position, record in records:
             if lacking := [field for field in fields if field not in record]:
                 raise ValueError(f"{position}: no field {lacking[0]!r}, but {', '.join(map(str, record))}")
             yield position, record
 
 
-def _iter_text_records(span: Span, options: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    if span.format == "csv":
-        with open_bytes(span.url, span.compression, options) as file:
-            pieces = whole_lines(file, span.url, keep_returns=True)
-            rows = csv_records(pieces, span.url, span.delimiter, Longest().of_records)
+def _iter_text_records(
+    file_range: FileRange, options: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    if file_range.format == "csv":
+        with open_decompressed(file_range.url, file_range.compression, options) as file:
+            pieces = read_line_chunks(file, file_range.url, keep_returns=True)
+            rows = iter_csv_records(
+                pieces, file_range.url, file_range.delimiter, DocumentSizeLimit().for_records
+            )
             yield from _rows_to_dicts(
-                (f"{span.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
+                (f"{file_range.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
             )
         return
     lines = (
-        (f"{span.url}, line {number}", line)
-        for number, line in _iter_lines(span.url, span.compression, options)
+        (f"{file_range.url}, line {number}", line)
+        for number, line in _iter_lines(file_range.url, file_range.compression, options)
         if line.strip(" ")
     )
-    if span.format == "tsv":
+    if file_range.format == "tsv":
         yield from _rows_to_dicts((position, line.split("\t")) for position, line in lines)
         return
     for position, line in lines:
@@ -194,7 +209,7 @@ def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str,
             yield position, dict(zip(header, row, strict=True))
 
 
-def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
+def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
     """Yield blocks of as many documents as fit, wherever the parts were cut; holds a block while it is joined."""
     # `held` is the block so far, `n_bytes` and `n_documents` its size; every document before `first` is in it or
     # was yielded. Each turn of the inner loop takes all documents that still fit, by one search in the offsets, so
@@ -213,12 +228,12 @@ def pack(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
                 n_bytes += int(part.offsets[stop] - part.offsets[first])
                 n_documents += stop - first
             else:
-                held = [join_documents(held)]
+                held = [concatenate_documents(held)]
                 yield held.pop()  # whoever takes the block is the only one to hold it
                 n_bytes = n_documents = 0
             first = stop
     if held:
-        yield join_documents(held)
+        yield concatenate_documents(held)
 
 
 def _find_fitting_stop(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
@@ -237,12 +252,12 @@ def slice_documents(part: Documents, first: int, stop: int) -> Documents:
     return Documents(part.data[a:b], part.offsets[first : stop + 1] - a)
 
 
-def join_documents(parts: list[Documents]) -> Documents:
+def concatenate_documents(parts: list[Documents]) -> Documents:
     """Return the documents of all parts, at least one."""
     if len(parts) == 1:
         return parts[0]
     # Each part's offsets begin at 0; they are moved by the bytes of all parts before.
     begins = np.cumsum([0, *(len(part.data) for part in parts)])
-    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
+    offsets = [part.offsets[1:] + open_writer for part, open_writer in zip(parts, begins, strict=False)]
     data = np.concatenate([part.data for part in parts])
     return Documents(data, np.concatenate([np.zeros(1, dtype=np.int64), *offsets]))

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from dspectral.store.from_text.lines import (
     DEFAULTS,
+    LINE_CHUNK_BYTES,
     MISSING,
-    PIECE_BYTES,
-    Longest,
-    Piece,
-    Reading,
+    DocumentSizeLimit,
+    LineChunk,
+    ReadOptions,
     count_lone_returns,
     split_lines,
 )
@@ -28,8 +28,8 @@ _RECORDS = 4096
 _LONGEST_FIELD = 2**31 - 1
 
 
-def json_texts(
-    piece: Piece, field: str, reading: Reading, *, numbers: bool = False
+def parse_json_lines(
+    piece: LineChunk, field: str, read_options: ReadOptions, *, numbers: bool = False
 ) -> tuple[Documents, Sequence[int]]:
     """Return a field of the records in some lines of JSON, and the line of each from 0.
 
@@ -39,16 +39,16 @@ def json_texts(
     texts: list[bytes | None] = []
     for number, line in enumerate(lines):
         try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
-            texts.append(_extract_json_text(line, field, reading, numbers=numbers))
+            texts.append(_extract_json_text(line, field, read_options, numbers=numbers))
         except (ValueError, RecursionError) as error:
             if line.strip():
-                raise ValueError(f"{piece.place_of_line(number)}: {error}") from error
-            reading.count_blank(1)
+                raise ValueError(f"{piece.describe_line(number)}: {error}") from error
+            read_options.count_blank(1)
             texts.append(None)
     if None not in texts:
-        return Documents.of(texts), range(len(texts))  # type: ignore[arg-type]
+        return Documents.from_strings(texts), range(len(texts))  # type: ignore[arg-type]
     places = [number for number, text in enumerate(texts) if text is not None]
-    return Documents.of([text for text in texts if text is not None]), places
+    return Documents.from_strings([text for text in texts if text is not None]), places
 
 
 def parse_json(line: str) -> Any:
@@ -59,18 +59,18 @@ def parse_json(line: str) -> Any:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
 
 
-def _extract_json_text(line: str, field: str, reading: Reading, *, numbers: bool) -> bytes | None:
+def _extract_json_text(line: str, field: str, read_options: ReadOptions, *, numbers: bool) -> bytes | None:
     record = parse_json(line)
     if isinstance(record, dict):
-        text, given = record.get(field), reading.text_field
-        if given is not None and reading.if_missing == "skip" and is_missing(record.get(given)):
+        text, given = record.get(field), read_options.text_field
+        if given is not None and read_options.if_missing == "skip" and is_missing(record.get(given)):
             return None
         if isinstance(text, str):
-            return _encode_text(text, reading.errors)
+            return _encode_text(text, read_options.errors)
         if numbers and type(text) is int:
             return str(text).encode()
-        if is_missing(text) and given is None and reading.if_missing != "error":
-            return reading.count_missing()
+        if is_missing(text) and given is None and read_options.if_missing != "error":
+            return read_options.count_missing()
     raise ValueError(_no_text_message(record, field, numbers=numbers))
 
 
@@ -99,8 +99,8 @@ def _encode_text(text: str, errors: str) -> bytes:
         raise ValueError("half a surrogate pair in the text; errors='replace' reads on") from error
 
 
-def tsv_texts(
-    piece: Piece, column: int, n_columns: int, reading: Reading, text_column: int
+def parse_tsv_lines(
+    piece: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
 ) -> tuple[Documents, IntArray]:
     """Return a column of some lines of TSV, without a loop over lines, and the line of each from 0.
 
@@ -115,11 +115,11 @@ def tsv_texts(
     blank = (
         [] if piece.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
     )
-    reading.count_blank(len(blank))
+    read_options.count_blank(len(blank))
     numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
     if len(wrong := numbers[found[numbers] != n_columns]):
         what = f"{found[wrong[0]]} column(s), but the header has {n_columns}"
-        raise ValueError(f"{piece.place_of_line(int(wrong[0]))}: {what}")
+        raise ValueError(f"{piece.describe_line(int(wrong[0]))}: {what}")
     between = tabs.reshape(len(numbers), n_columns - 1)
 
     def cells(of: int) -> tuple[IntArray, IntArray]:
@@ -127,14 +127,14 @@ def tsv_texts(
         return starts, between[:, of] if of < n_columns - 1 else lines.offsets[numbers + 1]
 
     starts, stops = cells(column)
-    if reading.if_missing == "skip":
+    if read_options.if_missing == "skip":
         given = np.less(*cells(text_column))
-        reading.count_missing(int(np.sum(~given)))
+        read_options.count_missing(int(np.sum(~given)))
         starts, stops, numbers = starts[given], stops[given], numbers[given]
     return _take_slices(lines.data, starts, stops), numbers
 
 
-def past_header(pieces: Iterable[Piece], reading: Reading) -> Iterator[Piece]:
+def skip_header(pieces: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
     """Yield the lines behind the first one that is not blank, the header."""
     found = False
     for piece in pieces:
@@ -142,7 +142,7 @@ def past_header(pieces: Iterable[Piece], reading: Reading) -> Iterator[Piece]:
         while data and not found:
             line, _, data = data.partition(b"\n")
             found, n_lines = bool(line.strip(b" \r")), n_lines + 1
-            reading.count_blank(not found)
+            read_options.count_blank(not found)
         if data:
             n_bytes = len(piece.data) - len(data)
             yield piece._replace(data=data, byte=piece.byte + n_bytes, line=(piece.line or 0) + n_lines)
@@ -161,13 +161,13 @@ def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> 
     return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
 
 
-def csv_records(
-    pieces: Iterable[Piece], url: str, delimiter: str, longest: Longest
+def iter_csv_records(
+    pieces: Iterable[LineChunk], url: str, delimiter: str, size_limit: DocumentSizeLimit
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
     # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
-    lines = _RecordLines(pieces, longest)
+    lines = _RecordLines(pieces, size_limit)
     records = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         line = records.line_num + 1
@@ -181,12 +181,12 @@ def csv_records(
         yield line, record
 
 
-def csv_texts(
-    pieces: Iterable[Piece],
+def parse_csv(
+    pieces: Iterable[LineChunk],
     url: str,
     column: int,
     delimiter: str,
-    reading: Reading = DEFAULTS,
+    read_options: ReadOptions = DEFAULTS,
     text_column: int = 0,
 ) -> Iterator[Documents]:
     """Yield a column of a CSV file, some records at a time; blank lines are no records.
@@ -195,18 +195,18 @@ def csv_texts(
     """
     # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
     # the header is read.
-    n_columns, n_bytes, longest = 0, 0, reading.longest
-    skips = reading.if_missing == "skip"
+    n_columns, n_bytes, size_limit = 0, 0, read_options.size_limit
+    skips = read_options.if_missing == "skip"
     texts: list[bytes] = []
     lines: list[int] = []
 
     def concatenate_texts() -> Documents:
-        return longest.apply(Documents.of(texts), lambda i: f"{url}, line {lines[i]}")
+        return size_limit.apply(Documents.from_strings(texts), lambda i: f"{url}, line {lines[i]}")
 
-    for line, record in csv_records(pieces, url, delimiter, longest.of_records):
+    for line, record in iter_csv_records(pieces, url, delimiter, size_limit.for_records):
         if not record or len(record) != n_columns:
             if is_blank(record, n_columns):
-                reading.count_blank(1)
+                read_options.count_blank(1)
             elif n_columns:
                 raise ValueError(
                     f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}"
@@ -215,12 +215,12 @@ def csv_texts(
                 n_columns = len(record)
             continue
         if skips and not record[text_column]:
-            reading.count_missing()
+            read_options.count_missing()
             continue
         texts.append(record[column].encode())
         lines.append(line)
         n_bytes += len(texts[-1])
-        if n_bytes >= PIECE_BYTES or len(texts) == _RECORDS:
+        if n_bytes >= LINE_CHUNK_BYTES or len(texts) == _RECORDS:
             yield concatenate_texts()
             texts, lines, n_bytes = [], [], 0
     yield concatenate_texts()
@@ -239,9 +239,9 @@ def _split_csv_lines(data: bytes) -> io.StringIO:
 class _RecordLines:
     """Lines of pieces, as long as those of one record are not too many."""
 
-    def __init__(self, pieces: Iterable[Piece], longest: Longest) -> None:
+    def __init__(self, pieces: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
         self._lines = (line for piece in pieces for line in _split_csv_lines(piece.data))
-        self._longest = longest
+        self._longest = size_limit
         self._position = ""
         self._left = 0
 

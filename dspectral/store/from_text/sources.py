@@ -14,30 +14,30 @@ from typing import Any, NamedTuple, Self
 
 import fsspec
 
-from dspectral.engine.around.retries import retried
+from dspectral.engine.around.retries import retry
 from dspectral.paths import expand_path
-from dspectral.store.draft import changed_text
+from dspectral.store.draft import changed_sources_error
 from dspectral.store.from_text.lines import (
     BYTE_ORDER_MARK,
     DEFAULTS,
     FORMATS,
-    PIECE_BYTES,
+    LINE_CHUNK_BYTES,
     RECORD_BYTES,
-    Longest,
-    Reading,
-    as_utf8,
-    whole_lines,
+    DocumentSizeLimit,
+    ReadOptions,
+    decode_to_utf8,
+    read_line_chunks,
 )
-from dspectral.store.from_text.parquet import column_names, row_groups
-from dspectral.store.from_text.records import csv_records, is_blank
+from dspectral.store.from_text.parquet import count_row_groups, read_column_names
+from dspectral.store.from_text.records import is_blank, iter_csv_records
 from dspectral.store.from_text.streams import (
-    fresh_stamp,
-    in_utf8,
+    get_current_fingerprint,
+    get_fingerprint,
     is_wide,
-    known_encoding,
-    open_bytes,
-    refuse_if_there,
-    stamp_of,
+    normalize_encoding,
+    open_as_utf8,
+    open_decompressed,
+    raise_if_exists,
 )
 from dspectral.store.location import Location, is_local, without_secrets
 
@@ -47,7 +47,7 @@ ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", 
 _SHOWN = 5
 
 
-def files_of(
+def find_files(
     source: str, options: dict[str, Any], *, records: bool, any_ending: bool = False
 ) -> list[tuple[str, str, int | None, str]]:
     """Find the files that a source names: what opens each, its path, size and stamp.
@@ -64,7 +64,7 @@ def files_of(
             listed = {info["name"]: _follow_link(system, info) for info in system.ls(path, detail=True)}
             found = _select_in_folder(source, listed, records=records, any_ending=any_ending)
         else:
-            refuse_if_there(system, path)
+            raise_if_exists(system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # the names inside an archive do not say the archive
         raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
@@ -74,7 +74,7 @@ def files_of(
         if not found:
             raise FileNotFoundError(f"no file matches {source!s:.300}")
     return [
-        (_make_url(system, name, source), name, info["size"], stamp_of(system, name, info))
+        (_make_url(system, name, source), name, info["size"], get_fingerprint(system, name, info))
         for name, info in found.items()
     ]
 
@@ -100,10 +100,10 @@ def _follow_link(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dic
     return info
 
 
-def format_of(path: str) -> tuple[str | None, str | None]:
+def get_format(path: str) -> tuple[str | None, str | None]:
     """Return the format and compression that the ending of a name says.
 
-    >>> format_of("a.b.jsonl.gz"), format_of("gz")
+    >>> get_format("a.b.jsonl.gz"), get_format("gz")
     (('jsonl', 'gz'), (None, None))
     """
     # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
@@ -120,7 +120,7 @@ def _select_in_folder(
     """Return what is listed of the files of a folder that are read, in the order of their names."""
     files = {name: info for name, info in listed.items() if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
-    kinds = {name: FORMATS.get(format_of(name)[0] or "") for name in names}
+    kinds = {name: FORMATS.get(get_format(name)[0] or "") for name in names}
     wanted = [name for name in names if any_ending or kinds[name] == ("field" if records else "line")]
     # Beside files of records, .json is likely to say something about them.
     if wanted := wanted or [
@@ -152,22 +152,22 @@ def _make_url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
 
 DELIMITERS = (",", ";", "\t", "|")
 """Characters between the fields of csv files, in the order of trial."""
-LONGEST_HEADER = Longest(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
+HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
 
 
-def size_of(spans: Sequence[object]) -> int | None:
+def get_total_bytes(ranges: Sequence[object]) -> int | None:
     """Return the bytes of pieces of text as they are stored, or None where those of one are not known."""
-    sizes = [getattr(span, "n_bytes", None) for span in spans]
+    sizes = [getattr(file_range, "n_bytes", None) for file_range in ranges]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
-class Span(NamedTuple):
+class FileRange(NamedTuple):
     """A byte range of a file, or several small files, read by one task.
 
     `start, stop`: first bytes of its lines are in ``start <= byte < stop``; row groups of Parquet files. `column,
     n_columns, text_column`: column to read, their number, and the text column if it differs. `n_bytes`: stored size.
-    `also`: further whole files. `stamps`: fingerprint of each file at planning time.
+    `also`: further whole files. `fingerprints`: fingerprint of each file at planning time.
     """
 
     url: str
@@ -183,68 +183,84 @@ class Span(NamedTuple):
     also: tuple[str, ...] = ()
     encoding: str | None = None
     delimiter: str = ","
-    stamps: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
     text_column: int | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the span as JSON takes it."""
         return {key: value for key, value in self._asdict().items() if key not in ("stamps", "text_column")}
 
-    def stamped(self) -> Iterator[tuple[str, str]]:
+    def iter_fingerprints(self) -> Iterator[tuple[str, str]]:
         """Yield each of its files with its stamp."""
-        return zip((self.url, *self.also), self.stamps, strict=False)
+        return zip((self.url, *self.also), self.fingerprints, strict=False)
 
     def files(self) -> list[Self]:
         """Return a span for each of its files."""
-        return [self._replace(url=url, also=(), stamps=()) for url in (self.url, *self.also)]
+        return [self._replace(url=url, also=(), fingerprints=()) for url in (self.url, *self.also)]
 
 
-def stamps_of(spans: Sequence[Span]) -> dict[str, str]:
+def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
     """Return the stamp of each file of some spans, by its address without secrets."""
-    stamps = {url: stamp for span in spans for url, stamp in span.stamped()}
-    return {without_secrets(url): stamp for url, stamp in stamps.items()}
+    fingerprints = {
+        url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
+    }
+    return {without_secrets(url): fingerprint for url, fingerprint in fingerprints.items()}
 
 
-def refuse_changed(where: Location, spans: Sequence[Span], options: dict[str, Any]) -> None:
+def check_unchanged(where: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
     """Refuse to finish a store of files that have changed since they were planned."""
-    stamps = {url: stamp for span in spans for url, stamp in span.stamped()}
+    fingerprints = {
+        url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
+    }
     with ThreadPoolExecutor() as pool:
-        now = pool.map(lambda url: fresh_stamp(url, options), stamps)
-        changed = [url for (url, stamp), other in zip(stamps.items(), now, strict=True) if other != stamp]
+        now = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
+        changed = [
+            url
+            for (url, fingerprint), other in zip(fingerprints.items(), now, strict=True)
+            if other != fingerprint
+        ]
     if changed:
-        raise changed_text(where, changed)
+        raise changed_sources_error(where, changed)
 
 
-def plan_spans(
+def split_files(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
-    reading: Reading = DEFAULTS,
+    read_options: ReadOptions = DEFAULTS,
     *,
     ids: bool = False,
-) -> list[Span]:
+) -> list[FileRange]:
     r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
 
     >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)
-    >>> [(span.start, span.stop) for span in plan_spans("memory://lines.txt", Reading(block_bytes=300))]
+    >>> [(span.start, span.stop) for span in split_files("memory://lines.txt", Reading(block_bytes=300))]
     [(0, 300), (300, 400)]
     """
-    reading = reading.checked()
-    encoding, spans = known_encoding(reading.encoding), []
+    read_options = read_options.checked()
+    encoding, ranges = normalize_encoding(read_options.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
-        for url, path, size, stamp in _find_source_files(sources, expand_path(source), reading):
-            file = Span(url, "", None, "id" if ids else "", reading.field, encoding=encoding, stamps=(stamp,))
-            cut = partial(_split_file, file, path, size, reading)
-            spans += retried(cut, what=f"reading the header of {without_secrets(url)}")
-    return list(_coalesce_small_files(spans, reading.block_bytes))
+        for url, path, size, fingerprint in _find_source_files(sources, expand_path(source), read_options):
+            file = FileRange(
+                url,
+                "",
+                None,
+                "id" if ids else "",
+                read_options.field,
+                encoding=encoding,
+                fingerprints=(fingerprint,),
+            )
+            cut = partial(_split_file, file, path, size, read_options)
+            ranges += retry(cut, what=f"reading the header of {without_secrets(url)}")
+    return list(_coalesce_small_files(ranges, read_options.block_bytes))
 
 
-def _find_source_files(sources: Any, source: str, reading: Reading) -> list[Any]:
+def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> list[Any]:
     """Return the files of a source; a list whose strings name none may be meant as texts."""
     try:
-        records, any_ending = reading.field is not None, reading.format is not None
-        look = partial(files_of, source, reading.options, records=records, any_ending=any_ending)
-        return retried(look, what=f"looking for {without_secrets(source)}")
+        records, any_ending = read_options.field is not None, read_options.format is not None
+        look = partial(find_files, source, read_options.options, records=records, any_ending=any_ending)
+        return retry(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise
@@ -253,15 +269,17 @@ def _find_source_files(sources: Any, source: str, reading: Reading) -> list[Any]
         ) from error
 
 
-def _detect_format(file: Span, path: str, reading: Reading) -> Span:
+def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> FileRange:
     """Return the whole of a file as a span with its format, if unit and field fit that."""
-    url, unit, field = file.url, reading.unit, reading.field
-    named, compression = format_of(path)
+    url, unit, field = file.url, read_options.unit, read_options.field
+    named, compression = get_format(path)
     file = file._replace(compression=compression)
     # Where the ending says nothing of records, the content does; any file is text where a unit says so.
     is_open = named is None and unit is None
     looked = is_open or (named in (None, "txt") and field is not None)
-    file_format = reading.format or (_sniff_format(file, reading, named) if looked else None) or named
+    file_format = (
+        read_options.format or (_sniff_format(file, read_options, named) if looked else None) or named
+    )
     file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
         known = ", ".join(f".{name}" for name in ENDINGS)
@@ -274,25 +292,25 @@ def _detect_format(file: Span, path: str, reading: Reading) -> Span:
         raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
-        shown = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, reading)) else ""
+        shown = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
         raise ValueError(f"{url} holds records: field= must name the one with the text{shown}{more}")
-    if reading.delimiter is not None and file_format != "csv":
-        raise ValueError(f"delimiter is {reading.delimiter!r}, but {url} is no csv file")
+    if read_options.delimiter is not None and file_format != "csv":
+        raise ValueError(f"delimiter is {read_options.delimiter!r}, but {url} is no csv file")
     if file_format == "parquet" and compression:
         raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
     return file._replace(unit=file.unit or unit)
 
 
-def _sniff_format(file: Span, reading: Reading, named: str | None) -> str | None:
+def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None) -> str | None:
     """Return the format of a file by its first bytes, None where they are not those of records."""
     with (
-        open_bytes(file.url, file.compression, reading.options) as raw,
-        in_utf8(raw, file.url, file.encoding, "replace") as opened,
+        open_decompressed(file.url, file.compression, read_options.options) as raw,
+        open_as_utf8(raw, file.url, file.encoding, "replace") as opened,
     ):
-        head = opened.read(PIECE_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+        head = opened.read(LINE_CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
     line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
     if not head:
-        return "txt" if reading.field is None else "jsonl"  # of either kind an empty file holds nothing
+        return "txt" if read_options.field is None else "jsonl"  # of either kind an empty file holds nothing
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"{", b"[")):
@@ -303,12 +321,12 @@ def _sniff_format(file: Span, reading: Reading, named: str | None) -> str | None
             raise ValueError(
                 f"{file.url} is JSON, but not a record a line: write it as JSON lines, as `jq -c .[]` does"
             )
-    if reading.field is None:
+    if read_options.field is None:
         return None
     # Quotes stand for themselves in TSV: a file with tabs and quotes is CSV that is cut by tabs.
-    file_format = "tsv" if b"\t" in line and b'"' not in head and reading.delimiter is None else "csv"
+    file_format = "tsv" if b"\t" in line and b'"' not in head and read_options.delimiter is None else "csv"
     try:
-        _locate_columns(file._replace(format=file_format, delimiter=","), reading)
+        _locate_columns(file._replace(format=file_format, delimiter=","), read_options)
     except ValueError:
         if named is None:
             raise
@@ -316,66 +334,76 @@ def _sniff_format(file: Span, reading: Reading, named: str | None) -> str | None
     return file_format
 
 
-def _list_fields(file: Span, reading: Reading) -> list[Any]:
+def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
     """Return the names of the fields of a file for a message, none where they cannot be read."""
     with suppress(Exception):
         if file.format == "parquet":
-            return column_names(file.url, reading.options)
+            return read_column_names(file.url, read_options.options)
         if file.format != "jsonl":
-            return _read_header(file, reading.options)[0]
-        with open_bytes(file.url, file.compression, reading.options) as raw:
-            first = next(whole_lines(raw, file.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER))
+            return _read_header(file, read_options.options)[0]
+        with open_decompressed(file.url, file.compression, read_options.options) as raw:
+            first = next(
+                read_line_chunks(
+                    raw, file.url, chunk_bytes=LINE_CHUNK_BYTES >> 4, size_limit=HEADER_SIZE_LIMIT
+                )
+            )
             return list(json.loads(first.data.lstrip().partition(b"\n")[0]))
     return []
 
 
-def _split_file(file: Span, path: str, size: int | None, reading: Reading) -> list[Span]:
-    whole = _detect_format(file, path, reading)
+def _split_file(file: FileRange, path: str, size: int | None, read_options: ReadOptions) -> list[FileRange]:
+    whole = _detect_format(file, path, read_options)
     # A row group is the least that a reader of Parquet can decode: it is a span, however large.
     if whole.format == "parquet":
-        groups = range(row_groups(whole.url, reading.options, str(whole.field), numbers=whole.unit == "id"))
+        groups = range(
+            count_row_groups(whole.url, read_options.options, str(whole.field), numbers=whole.unit == "id")
+        )
         return [whole._replace(start=group, stop=group + 1) for group in groups]
     line = 1
     if whole.format in ("csv", "tsv"):
-        whole, line = _locate_columns(whole, reading)
+        whole, line = _locate_columns(whole, read_options)
     # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
     # that do not hold line ends, as those of CSV may.
     wide = is_wide(whole.encoding)
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide or line > 1
-    if streamed or size is None or size <= reading.block_bytes:
+    if streamed or size is None or size <= read_options.block_bytes:
         return [whole._replace(n_bytes=size)]
-    borders = pairwise([*range(0, size, reading.block_bytes), size])
+    borders = pairwise([*range(0, size, read_options.block_bytes), size])
     return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
 
 
-def _coalesce_small_files(spans: list[Span], span_bytes: int) -> Iterator[Span]:
+def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[FileRange]:
     """Yield spans, small files together: each would be a task and a block, however small."""
     # Neighbors of one format, unit and column, whole files of known sizes: `held` is the span so far, which the next
     # file joins if it fits.
-    for _, group in groupby(spans, key=lambda span: span._replace(url="", n_bytes=None, stamps=())):
+    for _, group in groupby(
+        ranges, key=lambda file_range: file_range._replace(url="", n_bytes=None, fingerprints=())
+    ):
         held, *others = group
-        for span in others:
-            n_bytes = size_of((held, span)) if held.stop < 0 else None
+        for file_range in others:
+            n_bytes = get_total_bytes((held, file_range)) if held.stop < 0 else None
             if n_bytes is not None and n_bytes <= span_bytes:
                 held = held._replace(
-                    n_bytes=n_bytes, also=(*held.also, span.url), stamps=(*held.stamps, *span.stamps)
+                    n_bytes=n_bytes,
+                    also=(*held.also, file_range.url),
+                    fingerprints=(*held.fingerprints, *file_range.fingerprints),
                 )
             else:
                 yield held
-                held = span
+                held = file_range
         yield held
 
 
-def _locate_columns(whole: Span, reading: Reading) -> tuple[Span, int]:
+def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
     """Return the span with its columns, cut by the delimiter under which the header has them, and the header's line."""
-    wanted = [str(whole.field), *([] if reading.text_field is None else [reading.text_field])]
-    given = reading.delimiter
+    wanted = [str(whole.field), *([] if read_options.text_field is None else [read_options.text_field])]
+    given = read_options.delimiter
     tried = DELIMITERS if given is None and whole.format == "csv" else (given or whole.delimiter,)
     headers: list[list[str]] = []
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names, line = _read_header(whole._replace(delimiter=cut), reading.options)
+            names, line = _read_header(whole._replace(delimiter=cut), read_options.options)
         except ValueError as error:  # quotes that stand where they may not under another delimiter
             errors.append(error)
             continue
@@ -399,20 +427,24 @@ def _locate_columns(whole: Span, reading: Reading) -> tuple[Span, int]:
     raise ValueError(f"{whole.url} has no column {lacking!r}, or several, but {', '.join(names)}{remedy}")
 
 
-def _read_header(whole: Span, options: dict[str, Any]) -> tuple[list[str], int]:
+def _read_header(whole: FileRange, options: dict[str, Any]) -> tuple[list[str], int]:
     """Return the names of the columns of a CSV or TSV file, none if it is empty, and the line where they are."""
     # Bytes that cannot be decoded are for the reader to refuse.
     with (
-        open_bytes(whole.url, whole.compression, options) as raw,
-        in_utf8(raw, whole.url, whole.encoding, "replace") as file,
+        open_decompressed(whole.url, whole.compression, options) as raw,
+        open_as_utf8(raw, whole.url, whole.encoding, "replace") as file,
     ):
         is_csv = whole.format == "csv"
-        pieces = whole_lines(
-            file, whole.url, piece_bytes=PIECE_BYTES >> 4, longest=LONGEST_HEADER, keep_returns=is_csv
+        pieces = read_line_chunks(
+            file,
+            whole.url,
+            chunk_bytes=LINE_CHUNK_BYTES >> 4,
+            size_limit=HEADER_SIZE_LIMIT,
+            keep_returns=is_csv,
         )
-        texts = (as_utf8(piece, whole.encoding, "replace") for piece in pieces)
+        texts = (decode_to_utf8(piece, whole.encoding, "replace") for piece in pieces)
         if is_csv:
-            records = csv_records(texts, whole.url, whole.delimiter, LONGEST_HEADER)
+            records = iter_csv_records(texts, whole.url, whole.delimiter, HEADER_SIZE_LIMIT)
             return next(((names, line) for line, names in records if not is_blank(names, 0)), ([], 1))
         lines = (line.rstrip("\r") for piece in texts for line in piece.data.decode().split("\n"))
         numbered = ((line.split("\t"), number) for number, line in enumerate(lines, start=1))

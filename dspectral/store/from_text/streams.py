@@ -14,8 +14,8 @@ from typing import IO, Any
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from dspectral.engine.around.retries import retried
-from dspectral.paths import refuse_endless
+from dspectral.engine.around.retries import retry
+from dspectral.paths import check_regular_file
 from dspectral.store.location import is_local, without_secrets
 
 # The first that is there: what follows may change without the content, as the ETag of Google's storage does.
@@ -25,7 +25,7 @@ TIME_KEYS = (
 )  # fmt: skip
 
 
-def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
+def get_fingerprint(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
     """Return the stamp of a file."""
     if is_local(system):
         # The time of any change (ctime) cannot be set by programs: tools that keep the time of the content (mtime)
@@ -43,22 +43,22 @@ def stamp_of(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] 
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
 
-def fresh_stamp(url: str, options: dict[str, Any]) -> str:
+def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     """Return the stamp that a file has now, whatever was listed before."""
-    return retried(_get_current_fingerprint, url, options, what=f"looking at {without_secrets(url)}")
+    return retry(_get_current_fingerprint, url, options, what=f"looking at {without_secrets(url)}")
 
 
 def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     system, path = fsspec.url_to_fs(url, **options)
     system.invalidate_cache()
     try:
-        return stamp_of(system, path)
+        return get_fingerprint(system, path)
     except FileNotFoundError as error:
-        refuse_if_there(system, path, error)
+        raise_if_exists(system, path, error)
         raise
 
 
-def refuse_if_there(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
+def raise_if_exists(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
     """Raise an error that may pass if a file is there after all, which was not found when it was asked for."""
     system.invalidate_cache()
     listed: set[str] = set()
@@ -75,14 +75,14 @@ ZSTD_MAX_WINDOW = 1 << 31
 
 
 @contextmanager
-def open_bytes(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
+def open_decompressed(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed."""
-    with open_raw(url, options) as raw, name_damage(url, compression):
+    with open_raw(url, options) as raw, annotate_decompression_errors(url, compression):
         yield _open_decompressor(raw, compression)
 
 
 @contextmanager
-def name_damage(url: str, compression: str | None) -> Iterator[None]:
+def annotate_decompression_errors(url: str, compression: str | None) -> Iterator[None]:
     """Turn the errors of decompression into a sentence that names the file."""
     try:
         yield
@@ -103,12 +103,12 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
     holder = fsspec.open(url, "rb", **options)  # held, as an archive closes what nobody holds
     try:
         if is_local(holder.fs):
-            refuse_endless(holder.path)
+            check_regular_file(holder.path)
         file: Any = holder.open()
     except FileNotFoundError as error:
         # It was there when it was planned: a storage over a network says at times that it is not.
         system, path = fsspec.url_to_fs(url, **options)
-        refuse_if_there(system, path, error)
+        raise_if_exists(system, path, error)
         raise
     # All who open a file in memory get one object, with one position: spans that are read at once would mix.
     with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
@@ -191,7 +191,7 @@ WIDE_ENCODINGS = ("utf-16", "utf-32")
 TRANSCODE_BYTES = 1 << 18
 
 
-def known_encoding(encoding: str | None) -> str | None:
+def normalize_encoding(encoding: str | None) -> str | None:
     """Return the name of an encoding, None for UTF-8."""
     if encoding is None:
         return None
@@ -217,7 +217,7 @@ def is_wide(encoding: str | None) -> bool:
     return encoding is not None and encoding.startswith(WIDE_ENCODINGS)
 
 
-def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
+def decode_error_message(encoding: str, error: UnicodeDecodeError) -> str:
     """Return the sentence of an undecodable byte, and which options help."""
     byte = error.object[error.start : error.start + 1].hex()
     return (
@@ -227,7 +227,7 @@ def not_decoded(encoding: str, error: UnicodeDecodeError) -> str:
 
 
 @contextmanager
-def in_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
+def open_as_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
     """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay."""
     if encoding is None or not is_wide(encoding):
         yield file
@@ -246,7 +246,7 @@ def _transcode(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterato
             yield decoder.decode(data, final=not data).encode("utf-8", "replace")
         except UnicodeDecodeError as error:
             position = at - waiting + error.start
-            raise ValueError(f"{url}, byte {position}: {not_decoded(encoding, error)}") from error
+            raise ValueError(f"{url}, byte {position}: {decode_error_message(encoding, error)}") from error
         except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
             raise ValueError(f"{url} is not {encoding}: {error}") from error
         at += len(data)

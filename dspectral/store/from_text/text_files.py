@@ -11,30 +11,30 @@ from scipy import sparse
 
 from dspectral.engine import run_tasks
 from dspectral.paths import expand_path
-from dspectral.store.arrays import digest_of
-from dspectral.store.columns import hashed_columns, mark_columns
-from dspectral.store.facts import text_files_card
+from dspectral.store.arrays import compute_digest
+from dspectral.store.columns import annotate_columns, columns_from_hashing
+from dspectral.store.facts import render_text_files
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
-    MOST_BYTES,
-    SHOWN,
-    Longest,
+    MAX_DOCUMENT_BYTES,
+    MAX_POSITIONS,
+    DocumentSizeLimit,
     ReadCounts,
-    Reading,
-    warn_of,
+    ReadOptions,
+    warn_long_documents,
 )
-from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import Span, plan_spans
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.store.from_text.sources import FileRange, split_files
 from dspectral.store.location import check_size
-from dspectral.store.rows import read_lazily
+from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
-from dspectral.text.term_sample import KeptTerms, TermSample, merged_samples
+from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
 
 
 class TextBlock(NamedTuple):
     """A block of documents: its span, its number in that from 0, its documents, and the digest of their text."""
 
-    span: Span
+    file_range: FileRange
     number: int
     n_documents: int
     digest: int
@@ -87,7 +87,7 @@ class TextFiles:
         delimiter: str | None = None,
         block_bytes: int = BLOCK_BYTES,
         errors: str = "strict",
-        max_document_bytes: int = MOST_BYTES,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
         long_documents: str = "error",
         missing: str | None = None,
         format: str | None = None,  # noqa: A002  as fsspec, Dask and Pandas call it
@@ -95,29 +95,33 @@ class TextFiles:
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
         self.sources = [expand_path(source) for source in every]
-        longest = Longest.checked(max_document_bytes, long_documents)
+        size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
-        given = Reading(*kind, block_bytes, errors, storage_options, longest, missing, format)
-        self.reading = given.checked()
+        given = ReadOptions(*kind, block_bytes, errors, storage_options, size_limit, missing, format)
+        self.read_options = given.checked()
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
 
     def _repr_html_(self) -> str:
-        return text_files_card(self)
+        return render_text_files(self)
 
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
         """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
-        spans = plan_spans(self.sources, self.reading)
-        counted = run_tasks(partial(_count_documents, reading=self.reading), spans, name="count-documents")
+        ranges = split_files(self.sources, self.read_options)
+        counted = run_tasks(
+            partial(_count_documents, read_options=self.read_options), ranges, name="count-documents"
+        )
         self._n_long = sum(found.count for _, found in counted)
         if self._n_long:
             positions = [position for _, found in counted for position in found.places]
-            warn_of(self.reading.longest, self._n_long, positions[:SHOWN], stacklevel=3)
+            warn_long_documents(
+                self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3
+            )
         return tuple(
-            TextBlock(span, number, *block)
-            for span, (of_span, _) in zip(spans, counted, strict=True)
+            TextBlock(file_range, number, *block)
+            for file_range, (of_span, _) in zip(ranges, counted, strict=True)
             for number, block in enumerate(of_span)
         )
 
@@ -147,10 +151,10 @@ class TextFiles:
         settings = as_settings(hashing)
         if not self.blocks:
             raise ValueError(f"no document at all in {', '.join(self.sources)}")
-        read = partial(_hash_block, reading=self.reading, hashing=settings)
+        read = partial(_hash_block, read_options=self.read_options, hashing=settings)
         sizes = [block.n_documents for block in self.blocks]
-        rows = read_lazily(read, self.blocks, sizes, settings.n_features)
-        return mark_columns(rows, hashed_columns(settings))
+        rows = dask_array_from_blocks(read, self.blocks, sizes, settings.n_features)
+        return annotate_columns(rows, columns_from_hashing(settings))
 
     def kept_terms(
         self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000
@@ -171,32 +175,39 @@ class TextFiles:
         """
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
         # A span has several blocks, and is read once: distinct ones, in the order of the files.
-        spans = list(dict.fromkeys(block.span for block in self.blocks))
-        sample = partial(_sample_range, reading=self.reading, hashing=settings, size=size)
-        of_spans = run_tasks(sample, spans, name="sample-terms")
-        return KeptTerms.of(merged_samples(part for parts in of_spans for part in parts), settings)
+        ranges = list(dict.fromkeys(block.file_range for block in self.blocks))
+        sample = partial(_sample_range, read_options=self.read_options, hashing=settings, size=size)
+        of_spans = run_tasks(sample, ranges, name="sample-terms")
+        return KeptTerms.from_sample(merge_samples(part for parts in of_spans for part in parts), settings)
 
 
-def _count_documents(span: Span, *, reading: Reading) -> tuple[list[tuple[int, int]], ReadCounts]:
+def _count_documents(
+    file_range: FileRange, *, read_options: ReadOptions
+) -> tuple[list[tuple[int, int]], ReadCounts]:
     """Return the number of documents of each block of a span with the digest of their text, and those too long."""
     found = ReadCounts()
     # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
-    blocks = read_span(span, reading.counting(found))
-    return [(documents.n_documents, digest_of(*documents)) for documents in blocks], found
+    blocks = read_file_range(file_range, read_options.counting(found))
+    return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], found
 
 
-def _sample_range(span: Span, *, reading: Reading, hashing: HashingSettings, size: int) -> list[TermSample]:
+def _sample_range(
+    file_range: FileRange, *, read_options: ReadOptions, hashing: HashingSettings, size: int
+) -> list[TermSample]:
     """Return the most frequent terms of each block of a span."""
-    return [TermSample.of(documents, hashing, size) for documents in read_span(span, reading)]
+    return [
+        TermSample.from_block(documents, hashing, size)
+        for documents in read_file_range(file_range, read_options)
+    ]
 
 
-def _hash_block(block: TextBlock, *, reading: Reading, hashing: HashingSettings) -> sparse.csr_array:
+def _hash_block(block: TextBlock, *, read_options: ReadOptions, hashing: HashingSettings) -> sparse.csr_array:
     """Read a span up to one block, and hash that."""
     # Text has no index: what is before the block in its span is read again. A span is about as long as a block, but for
     # a compressed file, which can only be read from its beginning.
-    documents = next(islice(read_span(block.span, reading), block.number, None), None)
-    if documents is None or digest_of(*documents) != block.digest:
+    documents = next(islice(read_file_range(block.file_range, read_options), block.number, None), None)
+    if documents is None or compute_digest(*documents) != block.digest:
         raise ValueError(
-            f"{block.span.url} has changed since its documents were counted: make TextFiles(...) again"
+            f"{block.file_range.url} has changed since its documents were counted: make TextFiles(...) again"
         )
     return hash_documents(documents, hashing)

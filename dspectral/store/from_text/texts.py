@@ -14,18 +14,24 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.store.arrays import digest_of
+from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import IDS, read_documents, write_documents
-from dspectral.store.draft import Draft, as_json, waiting_threads
-from dspectral.store.from_text.lines import MISSING, PIECE_BYTES, Longest, ReadCounts, Reading
-from dspectral.store.from_text.readers import pack
+from dspectral.store.draft import StoreWriter, thread_pool_options, to_json
+from dspectral.store.from_text.lines import (
+    LINE_CHUNK_BYTES,
+    MISSING,
+    DocumentSizeLimit,
+    ReadCounts,
+    ReadOptions,
+)
+from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location, StoreError
-from dspectral.text.packing import encoded_texts, text_blocks, values_of
+from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
 
 TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
-"""Files by their names, or texts: whatever :func:`texts_in` tells apart."""
+"""Files by their names, or texts: whatever :func:`as_texts` tells apart."""
 
 
 COUNTS = "long"
@@ -67,7 +73,7 @@ class Texts:
             raise TypeError(
                 f"{self!r} is lazy: build_store, build_corpus and NgramHashing read it by partitions"
             )
-        return (text.decode() for text in encoded_texts(column))
+        return (text.decode() for text in encode_texts(column))
 
     @property
     def column(self) -> Any:
@@ -83,12 +89,12 @@ class Texts:
         return self.texts if self.field is None else _select_column(self.texts, self.field)
 
 
-def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
+def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
     """Return the texts that sources are, or None where they name files.
 
-    >>> texts_in(["a.txt", "b.txt"], None) is None
+    >>> as_texts(["a.txt", "b.txt"], None) is None
     True
-    >>> texts_in((line for line in ["the cat", "the dog"]), None)
+    >>> as_texts((line for line in ["the cat", "the dog"]), None)
     Texts(generator)
     """
     if isinstance(sources, Texts):
@@ -104,7 +110,7 @@ def texts_in(sources: TextSources, field: str | None) -> "Texts | None":
     return Texts(sources, field)
 
 
-def named_files(sources: TextSources) -> Any:
+def as_file_list(sources: TextSources) -> Any:
     """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them."""
     if not isinstance(sources, Iterator) or hasattr(sources, "__arrow_c_stream__"):
         return sources
@@ -115,7 +121,7 @@ def named_files(sources: TextSources) -> Any:
     return chain(first, sources)
 
 
-def partitions_of(column: Any) -> "da.Array | None":
+def as_partitions(column: Any) -> "da.Array | None":
     """Return the partitions of a Dask collection of texts as a stream of blocks, or None for all else."""
     if not dask.is_dask_collection(column):
         return None
@@ -129,10 +135,10 @@ def partitions_of(column: Any) -> "da.Array | None":
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
         raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
-    return numbered_partitions(column)
+    return number_partitions(column)
 
 
-def numbered_partitions(collection: Any) -> da.Array:
+def number_partitions(collection: Any) -> da.Array:
     """Return the partitions of a Dask collection as a stream of blocks, each with its number."""
     # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
     # where it stands.
@@ -144,7 +150,7 @@ def numbered_partitions(collection: Any) -> da.Array:
     return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
 
 
-class OfPartitions(NamedTuple):
+class PartitionResults(NamedTuple):
     """Values that were found, one for each partition, in their order."""
 
     found: tuple[Any, ...]
@@ -154,18 +160,16 @@ class OfPartitions(NamedTuple):
         return type(self)(tuple(value for part in (self, *others) for value in part.found))
 
 
-def each_partition(
+def map_partitions(
     partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
 ) -> tuple[Any, ...]:
     """Call a function of the number and texts of each partition, one task each."""
     return summarize(partitions, of=partial(_apply_to_partition, function=function), name=name).found
 
 
-def hashed_partitions(
-    partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int
-) -> da.Array:
+def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int) -> da.Array:
     """Return the rows of each partition, made as they are read. Shapes: returns (n_documents, n_columns)."""
-    sizes = each_partition(partitions, _count_documents, name="count-documents")
+    sizes = map_partitions(partitions, _count_documents, name="count-documents")
     if not sum(sizes):
         raise ValueError("no document at all in the texts given")
     rows_of = partial(_hash_partition, hash_block=hash_block)
@@ -173,16 +177,16 @@ def hashed_partitions(
     return da.map_blocks(rows_of, partitions, dtype=np.float32, chunks=chunks, meta=meta)
 
 
-def _apply_to_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> OfPartitions:
-    return OfPartitions((function(*block),))
+def _apply_to_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> PartitionResults:
+    return PartitionResults((function(*block),))
 
 
 def _hash_partition(block: tuple[int, Any], *, hash_block: Callable[[Documents], Any]) -> Any:
-    return hash_block(next(text_blocks(block[1], block_bytes=sys.maxsize), Documents.of([])))
+    return hash_block(next(pack_texts(block[1], block_bytes=sys.maxsize), Documents.from_strings([])))
 
 
 def _count_documents(_number: int, texts: Iterable[Any]) -> int:
-    return sum(block.n_documents for block in text_blocks(texts))
+    return sum(block.n_documents for block in pack_texts(texts))
 
 
 def _number_partition(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[Any]]:
@@ -224,7 +228,7 @@ def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]
         yield from _iter_stream_rows(table, fields)
         return
     if _is_table(table):
-        yield from zip(*(values_of(_get_column(table, field)) for field in fields), strict=True)
+        yield from zip(*(iterate_texts(_get_column(table, field)) for field in fields), strict=True)
         return
     if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
         raise TypeError(f"field is {fields[0]!r}, but the texts are a {type(table).__name__} without columns")
@@ -258,7 +262,7 @@ def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any
             yield from zip(*(batch.column(field).to_pylist() for field in fields), strict=True)
 
 
-class KeptBlock(NamedTuple):
+class SavedTextBlock(NamedTuple):
     """A block of texts in the scratch of a store: group, digest, number of long texts, and the first of these."""
 
     name: str
@@ -272,25 +276,31 @@ class KeptBlock(NamedTuple):
         return "the texts given"
 
 
-def keep_texts(draft: Draft, texts: Texts, reading: Reading, id_field: str | None) -> list[KeptBlock]:
+def save_texts(
+    writer: StoreWriter, texts: Texts, read_options: ReadOptions, id_field: str | None
+) -> list[SavedTextBlock]:
     """Write texts and ids into the scratch of a store, block by block; a later call compares digests."""
-    where, path = draft.where, f"{draft.scratch}/texts"
+    where, path = writer.where, f"{writer.scratch}/texts"
     known = where.attributes(path)
     place = None if known else where
     try:
         save = partial(
-            _save_partition, where=place, path=path, reading=reading, fields=_get_fields(texts, id_field)
+            _save_partition,
+            where=place,
+            path=path,
+            read_options=read_options,
+            fields=_get_fields(texts, id_field),
         )
         # Threads that write have ended before an error goes on, as what they write into is removed.
-        with waiting_threads() as threads, dask.config.set(threads):
+        with thread_pool_options() as threads, dask.config.set(threads):
             blocks = _save_all(texts, save, id_field)
     except Exception:
         if not known:  # nothing that is of use to a later call: the next one may be of other text
             with suppress(OSError):  # workers of a cluster may still write; the reason is what counts
-                draft.forget()
+                writer.abort()
         raise
     # As JSON gives them back, for the comparison.
-    listed = as_json(blocks)
+    listed = to_json(blocks)
     if not known:
         where.mark(path, {"blocks": listed})
     elif known["blocks"] != listed:
@@ -314,35 +324,37 @@ def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
 
 
 def _save_all(
-    texts: Texts, save: Callable[[int, Any], list[KeptBlock]], id_field: str | None
-) -> list[KeptBlock]:
+    texts: Texts, save: Callable[[int, Any], list[SavedTextBlock]], id_field: str | None
+) -> list[SavedTextBlock]:
     column: Any = texts.column
-    partitions = partitions_of(column)
+    partitions = as_partitions(column)
     if id_field is not None:
         column = texts.texts
         if partitions is not None:
             if _is_table(column):
                 _get_column(column, id_field)
                 column = column[[texts.field, id_field]]
-            partitions = numbered_partitions(column)
+            partitions = number_partitions(column)
     if partitions is None:
         blocks = save(0, column)
     else:
-        blocks = [block for found in each_partition(partitions, save, name="keep-texts") for block in found]
+        blocks = [block for found in map_partitions(partitions, save, name="keep-texts") for block in found]
     if not blocks:
         raise ValueError(f"no document at all in {texts!r}")
     return blocks
 
 
-def read_kept(block: KeptBlock, reading: Reading, *, where: Location) -> Iterator[Documents]:
+def read_saved_texts(
+    block: SavedTextBlock, read_options: ReadOptions, *, where: Location
+) -> Iterator[Documents]:
     """Yield the documents of a block that was kept."""
-    if (found := reading.longest.found) is not None:
+    if (found := read_options.size_limit.found) is not None:
         found.count += block.n_long
         found.places += block.long_at
     yield read_documents(where, block.name)
 
 
-def read_kept_ids(block: KeptBlock, *, where: Location) -> Iterator[Documents]:
+def read_saved_ids(block: SavedTextBlock, *, where: Location) -> Iterator[Documents]:
     """Yield the ids of a block that was kept."""
     yield read_documents(where, f"{block.name}/{IDS}")
 
@@ -353,30 +365,32 @@ def _save_partition(
     *,
     where: Location | None,
     path: str,
-    reading: Reading,
+    read_options: ReadOptions,
     fields: tuple[str, ...],
-) -> list[KeptBlock]:
+) -> list[SavedTextBlock]:
     """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
     blocks = []
     # Packed as pieces of files are: the cuts follow from the texts alone, so that a build that goes on finds the
     # blocks that it began with.
     found = ReadCounts()
-    reading = reading.counting(found)
+    read_options = read_options.counting(found)
     named = f"partition {number}, document" if number else "document"
     # `ids` are those of the texts that were read and are in no block yet.
     ids: list[str] = []
-    rows = _collect_ids(_iter_rows(texts, fields), ids, reading) if fields else texts
-    stand_in = partial(_replace_missing, reading=reading)
-    piece_bytes = min(reading.block_bytes, PIECE_BYTES)
-    whole = text_blocks(rows, block_bytes=piece_bytes, named=named, stand_in=stand_in)
+    rows = _collect_ids(_iter_rows(texts, fields), ids, read_options) if fields else texts
+    replace_missing = partial(_replace_missing, read_options=read_options)
+    chunk_bytes = min(read_options.block_bytes, LINE_CHUNK_BYTES)
+    whole = pack_texts(rows, block_bytes=chunk_bytes, item_name=named, replace_missing=replace_missing)
     n_before = 0
-    for part, documents in enumerate(pack(_limit_sizes(whole, named, reading.longest), reading.block_bytes)):
+    for part, documents in enumerate(
+        pack_blocks(_limit_sizes(whole, named, read_options.size_limit), read_options.block_bytes)
+    ):
         name = f"{path}/{number:06d}-{part:06d}"
-        own = Documents.of(ids[: documents.n_documents])
+        own = Documents.from_strings(ids[: documents.n_documents])
         del ids[: documents.n_documents]
-        digest = digest_of(*documents, *own) if fields else digest_of(*documents)
+        digest = compute_digest(*documents, *own) if fields else compute_digest(*documents)
         # What was found since the block before: perhaps in this one, perhaps a few documents ahead.
-        blocks.append(KeptBlock(name, digest, found.count - n_before, tuple(found.places)))
+        blocks.append(SavedTextBlock(name, digest, found.count - n_before, tuple(found.places)))
         n_before, found.places = found.count, []
         if where is not None:
             write_documents(where, name, documents)
@@ -388,17 +402,17 @@ def _save_partition(
     return blocks
 
 
-def _replace_missing(place: str, *, reading: Reading) -> bytes | None:
+def _replace_missing(place: str, *, read_options: ReadOptions) -> bytes | None:
     """Return what a missing text is read as, None where it is left out."""
-    if reading.if_missing == "error":
+    if read_options.if_missing == "error":
         raise TypeError(f"{place}, but it must be a string; {MISSING}")
-    return reading.count_missing()
+    return read_options.count_missing()
 
 
-def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Reading) -> Iterator[Any]:
+def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: ReadOptions) -> Iterator[Any]:
     """Yield the text of each row, and note the id of each that is not left out."""
     for number, (text, own) in enumerate(rows):
-        if reading.if_missing != "skip" or not is_missing(text):
+        if read_options.if_missing != "skip" or not is_missing(text):
             if is_missing(own):
                 raise ValueError(
                     f"the id of row {number} is missing, but it must be a string or a whole number"
@@ -407,12 +421,14 @@ def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], reading: Readi
         yield text
 
 
-def _limit_sizes(parts: Iterable[Documents], named: str, longest: Longest) -> Iterator[Documents]:
+def _limit_sizes(
+    parts: Iterable[Documents], named: str, size_limit: DocumentSizeLimit
+) -> Iterator[Documents]:
     first = 0
 
     def describe_position(i: int) -> str:
         return f"{named} {first + i}"
 
     for part in parts:
-        yield longest.apply(part, describe_position)
+        yield size_limit.apply(part, describe_position)
         first += part.n_documents

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from dspectral.methods.brown.agglomeration import merge_by_information, merge_window
-from dspectral.methods.brown.exchange import TypeFeatures, bigrams_of, exchange_sweep
-from dspectral.methods.brown.pair_counts import PairCounts
+from dspectral.methods.brown.exchange import TypeFeatures, exchange_sweep, to_bigram_counts
+from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.metrics import average_mutual_information
 
 
@@ -32,7 +32,7 @@ def slow_window(points, weights, n_active):
 
 
 def bigrams(counts):
-    return bigrams_of(PairCounts.of(sparse.csr_array(counts)))
+    return to_bigram_counts(AdjacentCounts.from_matrix(sparse.csr_array(counts)))
 
 
 def random_counts(seed, n=25):

@@ -7,10 +7,10 @@ from scipy import sparse
 
 from dspectral import AnchorHMM, SpectralBrownClustering, build_corpus
 from dspectral.methods.brown import adjacent_pairs
-from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.brown.exchange import bigrams_of, cluster_table
+from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
+from dspectral.methods.brown.exchange import cluster_table, to_bigram_counts
 from dspectral.methods.brown.pair_counts import _longest_rising_subsequence
-from dspectral.methods.hmm.decoding import renumber
+from dspectral.methods.hmm.decoding import renumber_blocks
 from dspectral.metrics import cluster_counts
 
 
@@ -37,14 +37,14 @@ def limited(limit):
 
 def stored(corpus, limit):
     with limited(limit):
-        pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts), where=corpus.where)
+        pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts), where=corpus.where)
     assert not pairs.in_memory
     return pairs
 
 
 @pytest.mark.parametrize("limit", [1, 30_000])
 def test_pairs_in_a_store_are_those_in_memory(corpus, limit):
-    whole, pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
+    whole, pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
     assert len(pairs.items) > 3
     counts = whole.whole()
     assert pairs.nnz == whole.nnz == counts.nnz
@@ -56,13 +56,13 @@ def test_pairs_in_a_store_are_those_in_memory(corpus, limit):
     np.testing.assert_array_equal(after, counts @ factor)
     np.testing.assert_array_equal(before, counts.T.tocsr() @ factor)
     labels = np.random.default_rng(2).integers(4, size=len(corpus.words), dtype=np.int32)
-    table = cluster_table(bigrams_of(pairs), labels, 4)
+    table = cluster_table(to_bigram_counts(pairs), labels, 4)
     np.testing.assert_array_equal(table, cluster_counts(counts, labels).toarray())
 
 
 @pytest.mark.parametrize("limit", [8000, 30_000])
 def test_another_order_has_the_same_entries_in_the_same_places_of_memory(corpus, limit):
-    whole, pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
+    whole, pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
     rng = np.random.default_rng(3)
     n = len(corpus.words)
     rotated = np.concatenate([np.arange(1, 9), [0], np.arange(9, n)])
@@ -111,7 +111,7 @@ def test_clusters_are_the_same_bits_whatever_the_memory(corpus, start, monkeypat
             assert found.score(corpus) == whole.score(corpus)
     # The limit leaves room for the pairs that there are, if not for as many as tokens: they are taken from the store.
     monkeypatch.setattr(adjacent_pairs, "PAIR_BYTES", 1)
-    n_pairs = adjacent_counts(corpus.sentences, np.asarray(corpus.counts)).nnz
+    n_pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)).nnz
     assert n_pairs < np.minimum(corpus.counts, len(corpus.words)).sum()
     found = fitted(n_pairs)
     np.testing.assert_array_equal(found.labels_, whole.labels_)
@@ -138,8 +138,8 @@ def test_pairs_of_types_are_not_taken_for_those_of_as_many_words(corpus):
     tokens = np.empty_like(counts)
     tokens[numbers] = counts
     with limited(30_000):
-        sentences = renumber(corpus.sentences, numbers)
-        types = adjacent_counts(sentences, tokens, where=corpus.where, numbers=numbers)
+        sentences = renumber_blocks(corpus.sentences, numbers)
+        types = count_adjacent_pairs(sentences, tokens, where=corpus.where, numbers=numbers)
     assert not types.in_memory
     expected = words.whole().toarray()
     np.testing.assert_array_equal(types.whole().toarray()[np.ix_(numbers, numbers)], expected)

@@ -68,7 +68,9 @@ def dense(counts, transform, scaling, smoothing):
 def test_counts_are_scaled_as_the_template_says(transform, scaling):
     counts = np.random.default_rng(0).poisson(0.7, size=(20, 15)).astype(float)
     counts[3] = counts[:, 4] = 0
-    how = ContextScaling.of(counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75)
+    how = ContextScaling.from_column_sums(
+        counts.sum(axis=0), transform=transform, scaling=scaling, smoothing=0.75
+    )
     rows = sparse.csr_array(counts)
     before = rows.data.copy()
     expected = dense(counts, transform, scaling, 0.75)
@@ -168,7 +170,7 @@ def test_counts_cut_short_by_a_full_disk_go_on_where_they_were(n_written, corpus
         return wrapped
 
     written, model = [], WordEmbedding(3, window=3)
-    names = ("write_pieces", "write_block")
+    names = ("write_spill_file", "write_block")
     with monkeypatch.context() as patched, memory(1), dask.config.set(scheduler="sync"):
         for name in names:
             patched.setattr(contexts, name, full(getattr(contexts, name)))

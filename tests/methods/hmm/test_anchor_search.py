@@ -6,22 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral.datasets.hidden_markov import anchor_model
-from dspectral.methods.brown.pair_counts import PairCounts
+from dspectral.datasets.hidden_markov import draw_anchor_model
+from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.methods.hmm.anchor import points
 from dspectral.methods.hmm.anchor.points import (
     AnchorRecipe,
     NeighborCounts,
-    context_points,
+    compute_context_points,
+    compute_spelling_points,
     feature_table,
     join_points,
-    spelling_points,
 )
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
-    emissions,
+    emission_from_membership,
     find_anchors,
-    nearest_in_simplex,
+    project_to_simplex,
 )
 
 
@@ -30,7 +30,7 @@ from dspectral.methods.hmm.anchor.search import (
 def test_coefficients_meet_the_conditions_of_a_minimum(seed, k, d):
     rng = np.random.default_rng(seed)
     vertices, points = rng.standard_normal((k, d)), 2.0 * rng.standard_normal((20, d))
-    p = nearest_in_simplex(points, vertices)
+    p = project_to_simplex(points, vertices)
     assert (p >= 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     slopes = (p @ vertices - points) @ vertices.T
@@ -42,10 +42,10 @@ def test_coefficients_meet_the_conditions_of_a_minimum(seed, k, d):
 def test_points_inside_have_their_own_coefficients_and_equal_vertices_do_no_harm():
     rng = np.random.default_rng(0)
     vertices, weights = rng.standard_normal((6, 7)), rng.dirichlet(np.full(6, 0.3), 50)
-    np.testing.assert_allclose(nearest_in_simplex(weights @ vertices, vertices), weights, atol=1e-9)
-    twice = nearest_in_simplex(weights @ vertices, np.concatenate([vertices, vertices]))
+    np.testing.assert_allclose(project_to_simplex(weights @ vertices, vertices), weights, atol=1e-9)
+    twice = project_to_simplex(weights @ vertices, np.concatenate([vertices, vertices]))
     np.testing.assert_allclose(twice[:, :6] + twice[:, 6:], weights, atol=1e-9)
-    np.testing.assert_allclose(nearest_in_simplex(np.ones((3, 2)), np.ones((4, 2))).sum(axis=1), 1.0)
+    np.testing.assert_allclose(project_to_simplex(np.ones((3, 2)), np.ones((4, 2))).sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,15 +83,17 @@ def expectations(model):
 
 @pytest.mark.parametrize(("seed", "n_states"), [(0, 2), (1, 3), (2, 5)])
 def test_population_moments_give_the_model_back_but_for_rounding(seed, n_states):
-    model = anchor_model(n_states, 30, 8.0, 0.2, seed)
+    model = draw_anchor_model(n_states, 30, 8.0, 0.2, seed)
     first, pairs, counts = expectations(model)
     rows = np.concatenate([pairs.T, pairs, first[:, None]], axis=1)[1:] / counts[1:, None]
     anchors = find_anchors(rows, np.arange(30), n_states)
     assert sorted(anchors) == list(range(n_states))
     membership = np.zeros((31, n_states))
-    membership[1:] = nearest_in_simplex(rows, rows[anchors])
-    emission, marginal = emissions(membership, counts)
-    found = chain_from_moments(membership, emission, PairCounts.of(sparse.csr_array(pairs)), first)
+    membership[1:] = project_to_simplex(rows, rows[anchors])
+    emission, marginal = emission_from_membership(membership, counts)
+    found = chain_from_moments(
+        membership, emission, AdjacentCounts.from_matrix(sparse.csr_array(pairs)), first
+    )
     order = np.argsort(anchors)
     occupancy = np.linalg.solve(np.eye(n_states) - model.transition.T, model.initial)
     np.testing.assert_allclose(marginal[order], occupancy / occupancy.sum(), atol=1e-8)
@@ -106,7 +108,7 @@ def near():
     rng = np.random.default_rng(0)
     pairs = rng.poisson(2.0, (12, 12)).astype(float)
     counts = np.maximum(pairs.sum(axis=0), pairs.sum(axis=1)) + rng.integers(0, 3, 12)
-    return NeighborCounts(PairCounts.of(sparse.csr_array(pairs)), counts.astype(np.int64))
+    return NeighborCounts(AdjacentCounts.from_matrix(sparse.csr_array(pairs)), counts.astype(np.int64))
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +117,7 @@ def few_clusters(monkeypatch):
 
 
 def reduced(near, reduction, *, transform="sqrt", k=4):
-    return context_points(near, AnchorRecipe(reduction, transform), k, 0)
+    return compute_context_points(near, AnchorRecipe(reduction, transform), k, 0)
 
 
 def distances(rows):
@@ -163,7 +165,7 @@ def test_parts_weigh_as_much_as_is_said_whatever_their_units():
 
 def test_words_with_the_same_spelling_features_are_the_same_point():
     table = feature_table([None, ("a", "ed"), ("A", "ing"), ("a", "ed"), ("0", "")])
-    found = spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
+    found = compute_spelling_points(table, np.array([0, 3, 2, 1, 1]), 4, 0)
     np.testing.assert_allclose(found[1], found[3], atol=1e-12)
     np.testing.assert_allclose(found[0], 0.0, atol=1e-12)
     assert distances(found)[1, 2] > 0.1

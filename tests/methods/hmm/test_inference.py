@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dspectral.methods.hmm.chain import HiddenMarkov, m_step
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.methods.hmm.inference import log_likelihoods, smooth, viterbi
-from dspectral.types import LabelledSentences, Sentences
+from dspectral.methods.hmm.inference import compute_posteriors, log_likelihoods, viterbi
+from dspectral.types import LabeledSentences, Sentences
 
 
 def a_model(seed, n_states=3, n_types=4, zeros=False, lengths=True):
@@ -42,7 +42,7 @@ def marginal(table, *axes):
 
 def some_sentences(seed, n=6, n_types=4):
     rng = np.random.default_rng(seed)
-    return Sentences.of([rng.integers(n_types, size=rng.integers(1, 6)).tolist() for _ in range(n)])
+    return Sentences.from_ids([rng.integers(n_types, size=rng.integers(1, 6)).tolist() for _ in range(n)])
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -50,7 +50,7 @@ def some_sentences(seed, n=6, n_types=4):
 def test_posteriors_paths_and_likelihoods_are_those_of_the_joint_table(seed, zeros, lengths):
     model, sentences = a_model(seed, zeros=zeros, lengths=lengths), some_sentences(seed)
     smoothed, path, forward = (
-        smooth(sentences, model),
+        compute_posteriors(sentences, model),
         viterbi(sentences, model),
         log_likelihoods(sentences, model),
     )
@@ -72,7 +72,7 @@ def test_posteriors_paths_and_likelihoods_are_those_of_the_joint_table(seed, zer
 def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_allow(bounds):
     model, sentences = a_model(2, n_states=5), some_sentences(2)
     labels = np.random.default_rng(0).integers(len(bounds) - 1, size=len(sentences.ids)).astype(np.int32)
-    block = LabelledSentences(sentences.ids, labels, sentences.offsets)
+    block = LabeledSentences(sentences.ids, labels, sentences.offsets)
     label_of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     total, counts = 0.0, HiddenMarkov(*(np.zeros(part.shape) for part in model))
     for i in range(sentences.n_sentences):
@@ -90,7 +90,7 @@ def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_
             counts.emission[word] += marginal(table, t)
             if t:
                 counts.transition[:] += marginal(table, t - 1, t)
-    found = ExpectedCounts.of(block, model=model, bounds=np.array(bounds))
+    found = ExpectedCounts.from_block(block, model=model, bounds=np.array(bounds))
     assert found.log_likelihood == pytest.approx(total)
     assert found.n_sentences == sentences.n_sentences
     for ours, expected in zip(found.counts, counts, strict=True):
@@ -99,8 +99,8 @@ def test_expected_counts_are_those_of_the_joint_table_of_the_states_that_labels_
 
 def test_a_long_sentence_does_not_underflow():
     model = a_model(0, n_types=1000)
-    sentences = Sentences.of([np.random.default_rng(0).integers(1000, size=20000).tolist()])
-    smoothed = smooth(sentences, model)
+    sentences = Sentences.from_ids([np.random.default_rng(0).integers(1000, size=20000).tolist()])
+    smoothed = compute_posteriors(sentences, model)
     assert np.isfinite(smoothed.log_likelihood[0])
     assert smoothed.log_likelihood[0] < -1e5
     assert np.isfinite(viterbi(sentences, model).log_joint[0])
@@ -110,29 +110,29 @@ def test_an_impossible_sentence_is_read_as_if_its_impossible_token_said_nothing(
     model = HiddenMarkov.from_arrays(
         [1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1.0, 1.0]
     )
-    sentences = Sentences.of([[0, 2, 1], [1, 1], [1, 0], [0]])
-    smoothed, path = smooth(sentences, model), viterbi(sentences, model)
+    sentences = Sentences.from_ids([[0, 2, 1], [1, 1], [1, 0], [0]])
+    smoothed, path = compute_posteriors(sentences, model), viterbi(sentences, model)
     assert smoothed.log_likelihood.tolist() == [-np.inf] * 3 + [0.0]
     assert path.log_joint.tolist() == [-np.inf] * 3 + [0.0]
     np.testing.assert_allclose(smoothed.posterior.sum(axis=1), 1.0)
     assert path.states[2] == 1
     assert smoothed.posterior[2].argmax() == 1
-    found = ExpectedCounts.of(sentences, model=model)
+    found = ExpectedCounts.from_block(sentences, model=model)
     assert (found.n_sentences, found.n_impossible) == (1, 3)
     assert found.counts.emission.sum() == 1.0
 
 
 def test_of_equal_paths_the_one_through_the_first_states_is_taken():
     even = HiddenMarkov.from_arrays(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), np.full((2, 3), 1 / 2))
-    assert viterbi(Sentences.of([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
+    assert viterbi(Sentences.from_ids([[0, 1, 1, 0], [1]]), even).states.tolist() == [0, 0, 0, 0, 0]
 
 
 def test_sentences_without_tokens_leave_nothing():
-    model, sentences = a_model(0), Sentences.of([[], [1], []])
-    assert len(smooth(sentences, model).posterior) == len(viterbi(sentences, model).states) == 1
-    assert ExpectedCounts.of(sentences, model=model).n_sentences == 1
-    nothing = Sentences.of([])
-    assert ExpectedCounts.of(nothing, model=model).log_likelihood == 0.0
+    model, sentences = a_model(0), Sentences.from_ids([[], [1], []])
+    assert len(compute_posteriors(sentences, model).posterior) == len(viterbi(sentences, model).states) == 1
+    assert ExpectedCounts.from_block(sentences, model=model).n_sentences == 1
+    nothing = Sentences.from_ids([])
+    assert ExpectedCounts.from_block(nothing, model=model).log_likelihood == 0.0
     assert len(viterbi(nothing, model).states) == 0
 
 
@@ -147,16 +147,21 @@ def test_states_without_counts_are_followed_by_everything_alike():
 
 @pytest.mark.parametrize("bad", [-1, 4])
 def test_ids_out_of_range_are_named(bad):
-    sentences = Sentences.of([[0, bad]])
-    for function in (smooth, viterbi, log_likelihoods, lambda s, m: ExpectedCounts.of(s, model=m)):
+    sentences = Sentences.from_ids([[0, bad]])
+    for function in (
+        compute_posteriors,
+        viterbi,
+        log_likelihoods,
+        lambda s, m: ExpectedCounts.from_block(s, model=m),
+    ):
         with pytest.raises(ValueError, match=f"token 1.*{bad}"):
             function(sentences, a_model(0))
 
 
 def test_labels_out_of_range_are_named():
-    labelled = LabelledSentences(*(np.array(a, dtype=np.int32) for a in ([0, 1], [0, 2])), np.array([0, 2]))
+    labelled = LabeledSentences(*(np.array(a, dtype=np.int32) for a in ([0, 1], [0, 2])), np.array([0, 2]))
     with pytest.raises(ValueError, match=r"token 1.*label 2"):
-        ExpectedCounts.of(labelled, model=a_model(0), bounds=np.array([0, 1, 3]))
+        ExpectedCounts.from_block(labelled, model=a_model(0), bounds=np.array([0, 1, 3]))
 
 
 def test_models_of_wrong_shape_or_sign_are_refused():

@@ -3,7 +3,7 @@ import pytest
 
 from dspectral import RefinementHMM, RefinementRecipe, VectorQuantizer
 from dspectral.datasets import refinement_sequences
-from dspectral.methods.hmm.inference import smooth
+from dspectral.methods.hmm.inference import compute_posteriors
 from dspectral.types import Sentences
 
 BY_OPERATORS = RefinementRecipe(decoding="operators")
@@ -57,7 +57,7 @@ def test_one_refinement_is_the_supervised_model_exactly(data, smoothing):
 def error(stream, held_out, **options):
     """Mean distance of the label shares of held-out tokens from those under the true model."""
     model = RefinementHMM(2, n_em_iter=0, smoothing=0.0, **options).fit(stream)
-    true = smooth(held_out, stream.model).posterior
+    true = compute_posteriors(held_out, stream.model).posterior
     true = np.add.reduceat(true, stream.bounds[:-1], axis=1)
     return float(np.abs(model.label_shares(held_out) - true).mean())
 
@@ -68,7 +68,7 @@ def test_the_error_falls_as_one_over_the_root_of_the_data(decoding):
     sizes = np.array([2000, 8000, 32000])
     options = {"recipe": RefinementRecipe(run_memory=(), memory=(0.3,), decoding=decoding)}
     rng = np.random.default_rng(0)
-    held_out = Sentences.of([rng.integers(1, 13, size=10).tolist() for _ in range(200)])
+    held_out = Sentences.from_ids([rng.integers(1, 13, size=10).tolist() for _ in range(200)])
     errors = [
         [error(refinement_sequences(int(n), mean_length=8.0, seed=s), held_out, **options) for n in sizes]
         for s in (1, 2, 3)

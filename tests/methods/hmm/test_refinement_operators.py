@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dspectral._compiled import read_only
-from dspectral.datasets.hidden_markov import refinement_model
+from dspectral.datasets.hidden_markov import draw_refinement_model
 from dspectral.methods.hmm.chain import m_step
-from dspectral.methods.hmm.inference import smooth
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover
+from dspectral.methods.hmm.inference import compute_posteriors
+from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover_counts
 from dspectral.methods.hmm.refinement.recursions import decode_block
 from dspectral.types import Sentences
 
@@ -61,8 +61,8 @@ def matched(found, model, m):
 
 @pytest.mark.parametrize(("n_labels", "m", "seed"), [(2, 1, 0), (2, 2, 1), (3, 2, 2), (2, 3, 3), (2, 4, 4)])
 def test_population_moments_give_the_model_back(n_labels, m, seed):
-    model = refinement_model(n_labels * m, 15, 10.0, seed)
-    found = recover(*population(model, n_labels, m))
+    model = draw_refinement_model(n_labels * m, 15, 10.0, seed)
+    found = recover_counts(*population(model, n_labels, m))
     again = m_step(found.counts)
     order = matched(again, model, m)
     assert sorted(order) == list(range(model.n_states))
@@ -96,7 +96,7 @@ def joint_probability(ids, labels, model, m):
 
 @pytest.mark.parametrize(("n_labels", "m"), [(2, 2), (3, 3)])
 def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
-    model, rng = refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
+    model, rng = draw_refinement_model(n_labels * m, 12, 10.0, 7), np.random.default_rng(0)
     found = operators(*population(model, n_labels, m))
     for length in (1, 1, 2, 3, 4):
         ids, labels = rng.integers(1, 13, size=length), rng.integers(n_labels, size=length)
@@ -106,10 +106,10 @@ def test_operators_of_population_moments_give_joint_probabilities(n_labels, m):
 
 def test_decoding_by_operators_is_that_of_the_joint_table():
     n_labels, m = 2, 2
-    model = refinement_model(n_labels * m, 6, 5.0, 3)
+    model = draw_refinement_model(n_labels * m, 6, 5.0, 3)
     found = Operators(*(read_only(p) for p in operators(*population(model, n_labels, m))))
-    sentences = Sentences.of([[1, 4, 2], [3], [2, 2, 5, 6], []])
+    sentences = Sentences.from_ids([[1, 4, 2], [3], [2, 2, 5, 6], []])
     out = np.empty((len(sentences.ids), n_labels))
     assert decode_block(read_only(sentences.ids), read_only(sentences.offsets), found, out) == 0
-    expected = smooth(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
+    expected = compute_posteriors(sentences, model).posterior.reshape(-1, n_labels, m).sum(axis=2)
     np.testing.assert_allclose(out, expected, atol=1e-7)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from dspectral import HybridLSI, TruncatedSVD, VocabularySettings, build_store, term_similarity
 from dspectral.methods.lsi import hybrid as module
 from dspectral.methods.lsi import similarities
-from dspectral.methods.lsi.similarities import checked_similarity, eigenvalue_range, factor
+from dspectral.methods.lsi.similarities import as_similarity_matrix, eigenvalue_range, factor
 from tests.strategies import zipf_counts
 
 N, D, K = 60, 25, 4
@@ -76,7 +76,10 @@ def test_classes_and_terms_give_the_dense_formula():
 def test_both_factors_are_roots_of_the_same_matrix(monkeypatch):
     n = 80  # more than the vectors that ARPACK keeps
     terms = symmetric(n, 1, share=0.1) / 3.0
-    similarity, exact = checked_similarity(terms, n, "terms", "terms"), np.eye(n) + 0.5 * off_diagonal(terms)
+    similarity, exact = (
+        as_similarity_matrix(terms, n, "terms", "terms"),
+        np.eye(n) + 0.5 * off_diagonal(terms),
+    )
     ends = []
     for most in (n, 0):
         monkeypatch.setattr(similarities, "DENSE_COLUMNS", most)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
-from dspectral.methods.lsi.linear_svm import AskTellLBFGS, Relevancy, SquaredHinge, TopScores
+from dspectral.methods.lsi.linear_svm import Relevancy, SquaredHinge, SteppedLBFGS, TopScores
 from tests.strategies import cuts, split
 
 N, D, L = 25, 6, 3
@@ -29,7 +29,9 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 
     theta = RNG.standard_normal(D * L + L)
     axes, offsets = theta[: D * L].reshape(D, L), theta[D * L :]
-    found = SquaredHinge.of(sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy)
+    found = SquaredHinge.from_block(
+        sparse.csr_array(ROWS), MEMBERS, axes=axes, offsets=offsets, relevancy=relevancy
+    )
     assert found.loss.sum() == pytest.approx(loss(theta))
     gradient = np.concatenate([found.axes.ravel(), found.offsets])
     np.testing.assert_allclose(gradient, approx_fprime(theta, loss), atol=1e-3)
@@ -40,7 +42,9 @@ def test_the_gradient_is_that_of_the_loss(relevancy):
 def test_the_highest_rows_are_those_of_a_stable_sort_however_it_is_cut(borders, limit):
     whole = RELEVANCY._replace(axes=np.round(RELEVANCY.axes))  # counts and whole axes: many scores are equal
     limits = np.array([limit, 1, N])
-    first, *others = [TopScores.of(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)]
+    first, *others = [
+        TopScores.from_block(block, relevancy=whole, limits=limits) for block in split(ROWS, borders)
+    ]
     found = first.merge(*others)
     scores = whole.scores(ROWS)
     for j in range(L):
@@ -60,7 +64,7 @@ def squared_hinge(x, C=30.0):
 
 def test_it_finds_the_least_value_as_scipy_does():
     value, gradient = squared_hinge(np.zeros(12))
-    descent = AskTellLBFGS(np.zeros(12), value, gradient, step=1 / (1 + 60 * np.sum(A**2)))
+    descent = SteppedLBFGS(np.zeros(12), value, gradient, step=1 / (1 + 60 * np.sum(A**2)))
     values = []
     while descent.gradient_norm > 1e-8:
         descent.update(*squared_hinge(descent.trial))
@@ -72,7 +76,7 @@ def test_it_finds_the_least_value_as_scipy_does():
 
 
 def test_a_step_too_far_is_taken_back():
-    descent = AskTellLBFGS(np.array([1.0]), 0.5, np.array([1.0]), step=10.0)
+    descent = SteppedLBFGS(np.array([1.0]), 0.5, np.array([1.0]), step=10.0)
     assert descent.trial == pytest.approx([-9.0])
     descent.update(40.5, np.array([-9.0]))
     assert descent.x == [1.0]

@@ -7,21 +7,21 @@ import pytest
 from scipy import sparse
 
 from dspectral import MomentMultiLabelClassifier
-from dspectral.datasets import labelled_counts, sample_labelled_documents
+from dspectral.datasets import labeled_counts, sample_labeled_documents
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
-    hashes_of,
+    hash_rows,
     linear_features,
     unit_rows,
     word_rows,
 )
 from dspectral.methods.multilabel.held_out import LeaveOneOut, add_gains, add_scales, one_standard_error_rule
-from dspectral.methods.multilabel.latent_states import Linear, Turned
-from dspectral.methods.multilabel.passes import wider_directions
-from dspectral.methods.multilabel.summaries import FirstMoments, Regression, label_range
+from dspectral.methods.multilabel.latent_states import EigenbasisRegression, ScoringWeights
+from dspectral.methods.multilabel.passes import extend_directions
+from dspectral.methods.multilabel.summaries import FirstMoments, RegressionSums, label_range
 from dspectral.metrics import document_auc, precision_at
 from dspectral.text.weighting import Weighting
 
@@ -31,7 +31,7 @@ K = 4
 @pytest.fixture(scope="module")
 def dependent():
     """Words that come three at a time, so that a state's posterior is far too sure of itself, as on real text."""
-    words, labels, _ = sample_labelled_documents(
+    words, labels, _ = sample_labeled_documents(
         1200, n_words=60, n_labels=15, n_states=8, length=12.0, seed=3
     )
     return sparse.csr_array(sparse.hstack([words] * 3, format="csr")), labels
@@ -39,7 +39,7 @@ def dependent():
 
 def sampled(words, labels, order, borders, bounds):
     words, labels = words[order], labels[order]
-    parts = [DocumentSample.of(words[a:b], labels[a:b], bounds=bounds) for a, b in pairwise(borders)]
+    parts = [DocumentSample.from_block(words[a:b], labels[a:b], bounds=bounds) for a, b in pairwise(borders)]
     return parts[0].merge(*parts[1:])
 
 
@@ -58,20 +58,20 @@ def test_the_sample_is_the_same_in_every_order_and_whatever_the_cuts_and_counts(
 
 
 def test_the_default_is_near_the_best_of_a_grid_and_above_the_states_alone():
-    words, labels, _ = sample_labelled_documents(
+    words, labels, _ = sample_labeled_documents(
         1200, n_words=60, n_labels=60, n_states=20, length=12.0, seed=3
     )
     train, test = np.arange(900), np.arange(900, 1200)
 
-    def reached(alpha, rank=None):
+    def gram_directions(alpha, rank=None):
         model = MomentMultiLabelClassifier(8, correction_rank=rank, recipe=MultiLabelRecipe(alpha=alpha))
         scores = model.fit(words[train], labels[train]).decision_function(words[test])
         area, first = document_auc(scores, labels[test]), precision_at(scores, labels[test], 1)
         return np.nanmean(area) + np.nanmean(first)
 
-    best = max(reached(alpha) for alpha in (0.01, 0.1, 1.0, 1000.0))
-    assert reached("auto") > 0.98 * best
-    assert reached("auto", 0) < 0.9 * best
+    best = max(gram_directions(alpha) for alpha in (0.01, 0.1, 1.0, 1000.0))
+    assert gram_directions("auto") > 0.98 * best
+    assert gram_directions("auto", 0) < 0.9 * best
 
 
 def test_what_is_given_is_kept_and_without_a_linear_part_nothing_is_chosen(dependent):
@@ -113,12 +113,12 @@ def test_a_candidate_must_win_by_more_than_chance():
     assert one_standard_error_rule(gains) == 2
 
 
-N_WORDS, N_LABELS, FEW = 50, 6, 12
+N_WORDS, N_LABELS, MAX_CALIBRATED_LABELS = 50, 6, 12
 
 
 @pytest.fixture(scope="module")
 def documents():
-    words, labels, _ = sample_labelled_documents(400, n_words=N_WORDS, n_labels=N_LABELS, n_states=8, seed=4)
+    words, labels, _ = sample_labeled_documents(400, n_words=N_WORDS, n_labels=N_LABELS, n_states=8, seed=4)
     return word_rows(words, counts=False, dtype=np.float64), sparse.csr_array(labels)
 
 
@@ -129,19 +129,21 @@ def part(documents):
     directions, own = np.linalg.qr(rng.standard_normal((N_WORDS, 5)))[0], np.arange(0, N_WORDS, 4)
     words, Y = documents
     wide, single = linear_features(words, 1.0 + rng.random(N_WORDS), own, directions, np.float64)
-    cuts = (slice(None), slice(1, None), slice(FEW))
-    sums = [Regression.of(wide[cut], single[cut], Y[cut].astype(np.float64)) for cut in cuts]
+    cuts = (slice(None), slice(1, None), slice(MAX_CALIBRATED_LABELS))
+    sums = [RegressionSums.from_block(wide[cut], single[cut], Y[cut].astype(np.float64)) for cut in cuts]
     return np.column_stack([wide.toarray(), single[:, :-1]]), Y.toarray().astype(np.float64), sums
 
 
-@pytest.mark.parametrize("n", [None, FEW])  # with fewer documents than features these are turned otherwise
+@pytest.mark.parametrize(
+    "n", [None, MAX_CALIBRATED_LABELS]
+)  # with fewer documents than features these are turned otherwise
 def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_regressions(part, n):
     F, Y, (sums, _, few) = part
     F, Y, sums = F[:n], Y[:n], few if n else sums
     centered, p = F - F.mean(axis=0), (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
     scales = np.column_stack([np.linspace(-1, 1, N_LABELS), np.linspace(0.5, 2, N_LABELS)])
     gram = centered.T @ centered
-    found = Turned.from_sums(sums).coefficients(Linear(0.3, 4.0, 2.0), scales)
+    found = EigenbasisRegression.from_sums(sums).coefficients(ScoringWeights(0.3, 4.0, 2.0), scales)
     ridge = Y.mean(axis=0) + centered @ np.linalg.solve(gram + 2 * np.eye(len(gram)), centered.T @ Y)
     for label, (shift, scale) in enumerate(scales):
         v = p[label] * (1 - p[label])
@@ -153,13 +155,13 @@ def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_reg
 
 def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
     F, Y, sums = part
-    turned, without = (Turned.from_sums(each) for each in sums[:2])
+    turned, without = (EigenbasisRegression.from_sums(each) for each in sums[:2])
     Z = (F - turned.mean) @ turned.turn
     out = LeaveOneOut(Z, Z * Z, Y, None, None, turned)
-    found = without.coefficients(Linear(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
+    found = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
     np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)
     # Log-odds without a document lie further from what it says of its labels.
-    with_it = turned.coefficients(Linear(0.3, 0.0, 1.0), np.tile([0.0, 1.0], (N_LABELS, 1)))
+    with_it = turned.coefficients(ScoringWeights(0.3, 0.0, 1.0), np.tile([0.0, 1.0], (N_LABELS, 1)))
     seen, alone = F @ with_it[:, :-1].T + with_it[:, -1], out.odds(0.3)
     assert (alone[Y > 0] < seen[Y > 0]).mean() > 0.9
     assert np.corrcoef(seen.ravel(), alone.ravel())[0, 1] > 0.9
@@ -197,7 +199,7 @@ def test_what_a_linear_model_leaves_of_the_labels_has_its_gradient_among_the_dir
     weights = np.ones(N_WORDS)  # others make directions of labels those of rows of nearly the same length
     first = np.linalg.qr(label_range(words, labels, N_LABELS, seed=0).astype(np.float64))[0]
     rows = unit_rows(words, weights)
-    both = wider_directions(first, rows.T @ (rows @ first))
+    both = extend_directions(first, rows.T @ (rows @ first))
     np.testing.assert_allclose(both.T @ both, np.eye(2 * N_LABELS), atol=1e-5)
     features = rows @ first
     left = labels - features @ np.linalg.solve(features.T @ features + np.eye(N_LABELS), features.T @ labels)
@@ -211,15 +213,15 @@ def test_directions_that_hold_all_words_get_none_of_rounding_beside_them(documen
     words, _ = documents
     every = np.linalg.qr(np.random.default_rng(0).standard_normal((N_WORDS, N_WORDS)))[0].astype(np.float32)
     rows = unit_rows(words, np.ones(N_WORDS)).astype(np.float32)
-    reached = rows.T @ (rows @ every)
-    np.testing.assert_array_equal(wider_directions(every, reached), every)
+    gram_directions = rows.T @ (rows @ every)
+    np.testing.assert_array_equal(extend_directions(every, gram_directions), every)
 
 
 def test_all_words_are_features_or_the_most_telling_ones_beside_directions(documents, monkeypatch):
     words, labels = documents
     absent = sparse.csr_array(words.toarray() * (np.arange(N_WORDS) != 7))
     assert MomentMultiLabelClassifier(3).fit(absent, labels).own_words_.tolist() == [*range(7), *range(8, 50)]
-    monkeypatch.setattr(passes, "OWN_WORDS", 20)
+    monkeypatch.setattr(passes, "MAX_OWN_WORDS", 20)
     every = labels.toarray()
     every[:, 0] = words.toarray()[:, 11] > 0  # a label that hangs on one word
     for rank, n_words, n_directions in (
@@ -237,7 +239,7 @@ def test_all_words_are_features_or_the_most_telling_ones_beside_directions(docum
 
 
 def test_states_score_the_labels_of_documents_that_were_drawn_from_states(dependent):
-    words, labels = (part.compute() for part in labelled_counts(1500, 300, 60, 6, noise=0.3, seed=2))
+    words, labels = (part.compute() for part in labeled_counts(1500, 300, 60, 6, noise=0.3, seed=2))
     model = MomentMultiLabelClassifier(6).fit(words[:1000], labels[:1000])
     scores, P = model.decision_function(words[1000:]), model.state_probabilities(words[1000:])
     assert model.state_share_ == 1.0
@@ -253,14 +255,14 @@ def test_states_score_the_labels_of_documents_that_were_drawn_from_states(depend
 def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents):
     words, Y = documents
     given = {
-        "sketch": lambda rows: RandomRange.of(rows, size=5, seed=0),
+        "sketch": lambda rows: RandomRange.from_block(rows, size=5, seed=0),
         "counts": False,
         "distinct": False,
         "rank": 3,
     }
-    found = FirstMoments.of(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
-    rest = ~np.isin(hashes_of(words), found.sample.hashes)
+    found = FirstMoments.from_block(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
+    rest = ~np.isin(hash_rows(words), found.sample.hashes)
     assert 200 < rest.sum() < 350
-    alone = FirstMoments.of(words[rest], Y[rest], **given)
+    alone = FirstMoments.from_block(words[rest], Y[rest], **given)
     np.testing.assert_allclose(found.label_range, alone.label_range, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found.unit_total, alone.unit_total)

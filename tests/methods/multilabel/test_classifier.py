@@ -9,8 +9,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from dspectral import MomentMultiLabelClassifier, write_counts
-from dspectral.datasets import sample_labelled_documents, state_parameters
-from dspectral.inputs.labels import labelled_streams
+from dspectral.datasets import sample_labeled_documents, state_parameters
+from dspectral.inputs.labels import pair_with_labels
 from dspectral.methods.multilabel import MultiLabelRecipe, passes
 from dspectral.methods.multilabel.passes import first_pass, label_pass, second_pass
 from dspectral.methods.multilabel.recipe import Settings
@@ -24,7 +24,7 @@ COUNTS = MultiLabelRecipe(counts=True)
 
 
 def sampled(n, seed=0, length=30.0):
-    words, labels, _ = sample_labelled_documents(
+    words, labels, _ = sample_labeled_documents(
         n, parameters=TRUTH, length=length, n_labels_each=1, seed=seed
     )
     return words, labels
@@ -107,7 +107,7 @@ def test_a_state_that_no_document_is_in_stays_out_of_the_way(small):
     settings = Settings.from_estimator(
         MomentMultiLabelClassifier(K, smoothing=0.01, n_em_iter=0, correction_rank=0)
     )
-    data = labelled_streams(*small)
+    data = pair_with_labels(*small)
     leading, states = second_pass(data, first_pass(data, settings), settings)
     model = label_pass(data, leading, states, settings)
     log_words = model.log_words.copy()

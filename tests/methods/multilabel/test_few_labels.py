@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from dspectral import MomentMultiLabelClassifier
-from dspectral.methods.multilabel.held_out import FEW
+from dspectral.methods.multilabel.held_out import MAX_CALIBRATED_LABELS
 
 
 def documents(n_labels, n=700, seed=3, rate=0.25):
@@ -20,7 +20,7 @@ def documents(n_labels, n=700, seed=3, rate=0.25):
     return X[: n // 2], y[: n // 2], X[n // 2 :], y[n // 2 :]
 
 
-@pytest.mark.parametrize("n_labels", [1, 2, 3, FEW])
+@pytest.mark.parametrize("n_labels", [1, 2, 3, MAX_CALIBRATED_LABELS])
 def test_each_of_few_labels_has_a_probability_of_its_own(n_labels):
     X, y, new, truth = documents(n_labels)
     model = MomentMultiLabelClassifier().fit(X, y)
@@ -58,7 +58,7 @@ def test_classes_that_exclude_each_other_are_predicted_one_a_document():
 
 
 def test_more_labels_have_shares_of_a_row():
-    X, y, new, _ = documents(FEW + 1)
+    X, y, new, _ = documents(MAX_CALIBRATED_LABELS + 1)
     model = MomentMultiLabelClassifier().fit(X, y)
     np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1, rtol=1e-5)
     assert model.label_scales_ is None

@@ -8,12 +8,12 @@ import pytest
 from scipy import sparse
 
 from dspectral import summarize, write_counts
-from dspectral.datasets import labelled_counts
+from dspectral.datasets import labeled_counts
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
-from dspectral.engine.summary import BlockSize, need_of
-from dspectral.linalg.tensors import unfolded_symmetric
+from dspectral.engine.summary import BlockSize, get_memory_estimate
+from dspectral.linalg.tensors import symmetric_tensor_from_pairs
 from dspectral.methods.multilabel.summaries import FirstMoments, SecondMoments
 
 
@@ -45,10 +45,10 @@ def test_the_unbiased_moments_are_sums_over_distinct_positions(kind):
     rng = np.random.default_rng(0)
     X, _ = documents(rng, 12)
     W = rng.standard_normal((7, 3))
-    found = SecondMoments.of(kind(X), whitening=W, counts=True, distinct=True, **beside(7))
+    found = SecondMoments.from_block(kind(X), whitening=W, counts=True, distinct=True, **beside(7))
     second, third = brute_force(X, W)
     np.testing.assert_allclose(found.second, second, atol=1e-9)
-    np.testing.assert_allclose(unfolded_symmetric(found.third), third, atol=1e-9)
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), third, atol=1e-9)
     n = X.sum(axis=1)
     assert found.pairs == (n * (n - 1)).sum()
     assert found.triples == (n * (n - 1) * (n - 2)).sum()
@@ -58,22 +58,28 @@ def test_the_printed_moments_pair_each_word_with_itself():
     rng = np.random.default_rng(1)
     X, _ = documents(rng, 20)
     W, A = rng.standard_normal((7, 3)), (X > 0).astype(float)
-    found = SecondMoments.of(X, whitening=W, counts=False, distinct=False, **beside(7))
+    found = SecondMoments.from_block(X, whitening=W, counts=False, distinct=False, **beside(7))
     np.testing.assert_allclose(found.second, W.T @ A.T @ A @ W)
     Y = A @ W
-    np.testing.assert_allclose(unfolded_symmetric(found.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
     assert found.triples == (A.sum(axis=1) ** 3).sum()
 
 
 def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
-    words, labels = labelled_counts(600, 3000, 400, 5, block_rows=60, seed=3)
+    words, labels = labeled_counts(600, 3000, 400, 5, block_rows=60, seed=3)
     store = write_counts(words, str(tmp_path / "store"), labels=labels)
-    of = partial(FirstMoments.of, sketch=partial(RandomRange.of, size=12), counts=True, distinct=True, rank=8)
-    need = need_of(of, BlockSize(60, 3000, 4, True))
+    of = partial(
+        FirstMoments.from_block,
+        sketch=partial(RandomRange.from_block, size=12),
+        counts=True,
+        distinct=True,
+        rank=8,
+    )
+    need = get_memory_estimate(of, BlockSize(60, 3000, 4, True))
     alone = of(store.counts.blocks[0].compute(), store.labels.blocks[0].compute())
     assert need[:3] == (0, 0, 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes))
     heard = []
-    with listening(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
+    with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
         joined = summarize(store, store.labels, of=of)
         each = summarize(store.counts.blocks[:], store.labels.blocks[:], of=of)
     (few, _) = heard
@@ -88,11 +94,11 @@ def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_round
     rng = np.random.default_rng(4)
     rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
     wide, narrow = (
-        SecondMoments.of(
+        SecondMoments.from_block(
             rows.astype(dtype), whitening=W.astype(dtype), counts=False, distinct=False, **beside(8)
         )
         for dtype in (np.float64, np.float32)
     )
-    T = unfolded_symmetric(wide.third)
+    T = symmetric_tensor_from_pairs(wide.third)
     assert narrow.third.dtype == np.float64
-    np.testing.assert_allclose(unfolded_symmetric(narrow.third), T, atol=3e-6 * np.abs(T).max())
+    np.testing.assert_allclose(symmetric_tensor_from_pairs(narrow.third), T, atol=3e-6 * np.abs(T).max())

@@ -52,7 +52,7 @@ def test_what_is_no_list_of_texts_is_one_sentence(X, sentence):
 
 
 def test_counts_of_words_come_dense_or_sparse_in_memory_or_lazily(tmp_path):
-    counts = hash_documents(Documents.of(TEXTS), SENT.word_hashing)
+    counts = hash_documents(Documents.from_strings(TEXTS), SENT.word_hashing)
     lazy = da.from_array(counts.toarray(), chunks=(-1, -1))
     (tmp_path / "text.txt").write_text("\n".join(TEXTS))
     for X in (counts, counts.toarray(), sparse.csc_array(counts), lazy, TextFiles(tmp_path / "text.txt")):
@@ -66,7 +66,7 @@ def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_c
     words = 680 * topics[:, None] + (680 * rng.random((300, 60)) ** 2).astype(int)
     counts = sparse.csr_array(np.array([np.bincount(row, minlength=4096) for row in words], dtype=np.float32))
     order = np.argsort(topics, kind="stable")
-    model = SentenceRepresentation(6, n_features=4096, min_document_frequency=1)
+    model = SentenceRepresentation(6, n_features=4096, min_df=1)
     with dask.config.set({"dspectral.in-memory-bytes": 10**8}):
         exact = model.fit(counts)
     assert (exact.solver_, exact.n_passes_) == ("in_memory", 2)
@@ -85,7 +85,7 @@ def test_small_text_is_decomposed_at_once_and_more_in_passes_that_know_neither_c
 def test_few_words_and_few_sentences_give_zeros_and_say_how_many_directions_there_are():
     for texts, k in ((TEXTS[:4], 6), (["one two", "one two"], 2)):
         with pytest.warns(UserWarning, match="independent") as said:
-            sent = SentenceRepresentation(k, n_features=256, min_document_frequency=1).fit(texts)
+            sent = SentenceRepresentation(k, n_features=256, min_df=1).fit(texts)
         assert len(said) == 1
         assert sent.projection_.shape == (len(sent.words_), k)
         rank = np.count_nonzero(sent.singular_values_ > 1e-4)
@@ -166,7 +166,7 @@ def test_an_intent_with_one_sentence_takes_part_in_tiny_sets(n, plus):
 
 def test_word_vectors_are_taken_with_words_as_strings_or_packed():
     strings = WordVectorRepresentation(WORDS, VECTORS, n_features=64)
-    packed = WordVectorRepresentation(Documents.of(WORDS), VECTORS, n_features=64)
+    packed = WordVectorRepresentation(Documents.from_strings(WORDS), VECTORS, n_features=64)
     np.testing.assert_array_equal(strings.embed(TEXTS), packed.embed(TEXTS))
     other = clone(strings)
     assert other.words is WORDS

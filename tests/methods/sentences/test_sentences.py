@@ -25,7 +25,7 @@ from dspectral.methods.sentences.cross_validation import (
     score_classes,
     score_held_out,
 )
-from dspectral.methods.sentences.representation import HALVES
+from dspectral.methods.sentences.representation import HALF_KINDS
 from dspectral.text.hashing import hash_documents
 from dspectral.types import Documents
 
@@ -63,7 +63,7 @@ def test_first_half_is_scikit_learns_normalised_hashing():
 
 def test_second_half_follows_equation_two_written_out(monkeypatch):
     texts, _ = sentences(10, seed=2)
-    rows = (hash_documents(Documents.of(UNLABELLED), SENT.word_hashing).toarray() > 0).astype(float)
+    rows = (hash_documents(Documents.from_strings(UNLABELLED), SENT.word_hashing).toarray() > 0).astype(float)
     frequency = rows.sum(axis=0)
     words = np.flatnonzero(frequency >= 2)
     weighted = rows[:, words] / np.sqrt(frequency[words])
@@ -73,7 +73,7 @@ def test_second_half_follows_equation_two_written_out(monkeypatch):
     vectors *= (np.log(len(rows) / frequency[words]) + 1)[:, None] / np.linalg.norm(
         vectors, axis=1, keepdims=True
     )
-    present = hash_documents(Documents.of(texts), SENT.word_hashing).toarray()[:, words] > 0
+    present = hash_documents(Documents.from_strings(texts), SENT.word_hashing).toarray()[:, words] > 0
     expected = present @ vectors
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     monkeypatch.setattr("dspectral.methods.sentences.representation.SOLVER", "gram")
@@ -86,7 +86,7 @@ def test_second_half_follows_equation_two_written_out(monkeypatch):
 
 
 def test_text_counts_and_store_give_the_same_representation(tmp_path):
-    counts = hash_documents(Documents.of(UNLABELLED), SENT.word_hashing)
+    counts = hash_documents(Documents.from_strings(UNLABELLED), SENT.word_hashing)
     (tmp_path / "text.txt").write_text("\n".join(UNLABELLED))
     hashed = build_store(str(tmp_path / "text.txt"), str(tmp_path / "a.zarr"), hashing=SENT.word_hashing)
     written = write_counts(counts, str(tmp_path / "b.zarr"))
@@ -177,7 +177,7 @@ def test_folds_hold_out_every_kind_of_row_once_and_never_train_on_it(n):
 
 
 def test_averaged_word_vectors_are_those_of_the_words():
-    words = Documents.of(["jazz", "rock"])
+    words = Documents.from_strings(["jazz", "rock"])
     vectors = np.array([[3.0, 0.0], [0.0, 4.0]], dtype=np.float32)
     model = WordVectorRepresentation(words, vectors, n_features=2**10)
     np.testing.assert_allclose(
@@ -185,14 +185,14 @@ def test_averaged_word_vectors_are_those_of_the_words():
     )
 
 
-CHOSEN_AMONG = (*HALVES, "none")
+CHOSEN_AMONG = (*HALF_KINDS, "none")
 
 
 def test_the_rarity_alone_is_the_unit_row_of_inverse_document_frequencies():
     texts = ["please show jazz", "the band the band", "qwertz"]
-    counts = hash_documents(Documents.of(UNLABELLED), SENT.word_hashing).toarray() > 0
+    counts = hash_documents(Documents.from_strings(UNLABELLED), SENT.word_hashing).toarray() > 0
     rarity = np.log(len(UNLABELLED) / np.maximum(counts.sum(axis=0), 1))[SENT.words_] + 1.0
-    present = hash_documents(Documents.of(texts), SENT.word_hashing).toarray()[:, SENT.words_] > 0
+    present = hash_documents(Documents.from_strings(texts), SENT.word_hashing).toarray()[:, SENT.words_] > 0
     expected = present * rarity
     expected /= np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-300)
     np.testing.assert_allclose(SENT.second_half(texts, "idf").toarray(), expected, atol=1e-6)
@@ -210,7 +210,8 @@ def test_the_half_of_the_best_cross_validation_is_chosen_and_its_model_kept():
     texts, labels = sentences(24, seed=6)
     among = {"C": (0.3, 1.0, 3.0), "weights": (0.5, 1.0)}
     alone = {
-        half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels) for half in HALVES
+        half: IntentClassifier(SENT, recipe=IntentRecipe(half), **among).fit(texts, labels)
+        for half in HALF_KINDS
     }
     alone["none"] = IntentClassifier(C=among["C"]).fit(texts, labels)
     auto = IntentClassifier(SENT, recipe=IntentRecipe("auto"), **among).fit(texts, labels)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dspectral.decomposition.moments import Moments
 from dspectral.methods.tmpca import nodes as kernel
-from dspectral.methods.tmpca.levels import PairCounts, level_moments
-from dspectral.methods.tmpca.nodes import Trees, roots
+from dspectral.methods.tmpca.levels import TokenPairCounts, level_moments
+from dspectral.methods.tmpca.nodes import Trees, encode_roots
 from dspectral.types import Sentences
 
 N_TYPES, D = 7, 3
@@ -60,11 +60,11 @@ def test_moments_of_any_cut_are_those_of_the_padded_array(arity, length, below, 
     sentences, blocks = cut
     table, axes = table_of(), bases(below, arity)
     of = partial(level_moments, trees=Trees(length, arity, D, table), axes=axes)
-    first, *others = [of(Sentences.of(block)) for block in blocks]
+    first, *others = [of(Sentences.from_ids(block)) for block in blocks]
     merged = first.merge(*others)
     rows = climbed_by_hand(padded(sentences, length, table), axes, arity)
     rows = rows.reshape(-1, arity * rows.shape[2])
-    expected = Moments.of(rows)
+    expected = Moments.from_block(rows)
     assert merged.n_rows == expected.n_rows == len(sentences) * length // arity ** (below + 1)
     np.testing.assert_allclose(merged.total, expected.total, atol=1e-9)
     np.testing.assert_allclose(merged.gram, expected.gram, atol=1e-8)
@@ -73,8 +73,8 @@ def test_moments_of_any_cut_are_those_of_the_padded_array(arity, length, below, 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(cut=texts())
 def test_counts_of_pairs_are_the_first_level(cut):
-    block, table = Sentences.of(cut[0]), table_of()
-    ours = PairCounts.of(block, n_types=N_TYPES, length=8).moments(table)
+    block, table = Sentences.from_ids(cut[0]), table_of()
+    ours = TokenPairCounts.from_block(block, n_types=N_TYPES, length=8).moments(table)
     theirs = level_moments(block, trees=Trees(8, 2, D, table), axes=())
     assert ours.n_rows == theirs.n_rows
     np.testing.assert_allclose(ours.total, theirs.total, atol=1e-10)
@@ -88,13 +88,13 @@ def test_pieces_of_any_size_give_the_same_roots_of_texts_and_arrays(cut, most):
     table, axes = table_of(), bases(3, 2)
     array = padded(sentences, 8, table)
     expected = climbed_by_hand(array, axes, 2)[:, 0]
-    before = kernel.PIECE
-    kernel.PIECE = most
+    before = kernel.PANEL_NUMBERS
+    kernel.PANEL_NUMBERS = most
     try:
-        ours = roots(Sentences.of(sentences), trees=Trees(8, 2, D, table), axes=axes)
-        dense = roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
+        ours = encode_roots(Sentences.from_ids(sentences), trees=Trees(8, 2, D, table), axes=axes)
+        dense = encode_roots(array.reshape(len(array), 8 * D), trees=Trees(8, 2, D), axes=axes)
     finally:
-        kernel.PIECE = before
+        kernel.PANEL_NUMBERS = before
     np.testing.assert_allclose(ours, expected, atol=1e-9)
     np.testing.assert_allclose(dense, expected, atol=1e-9)
     empty = [not sentence for sentence in sentences]
@@ -110,8 +110,8 @@ def test_a_number_that_is_not_finite_is_named():
 
 @pytest.mark.parametrize(("wrong", "named"), [(7, 7), (-1, -1)])
 def test_a_word_type_out_of_range_is_named(wrong, named):
-    block = Sentences.of([[0], [1, wrong]])
+    block = Sentences.from_ids([[0], [1, wrong]])
     with pytest.raises(ValueError, match=f"word type {named}.*6"):
         level_moments(block, trees=Trees(4, 2, D, table_of()), axes=())
     with pytest.raises(ValueError, match=f"word type {named}.*6"):
-        PairCounts.of(block, n_types=N_TYPES, length=4)
+        TokenPairCounts.from_block(block, n_types=N_TYPES, length=4)

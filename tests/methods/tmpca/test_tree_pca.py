@@ -40,9 +40,9 @@ class Counted:
     def __init__(self, sentences, n_blocks):
         self.words = WORDS
         ids = [[WORDS.index(word) for word in sentence] for sentence in sentences]
-        self.counts = np.bincount(Sentences.of(ids).ids, minlength=len(WORDS))
+        self.counts = np.bincount(Sentences.from_ids(ids).ids, minlength=len(WORDS))
         size = -(-len(ids) // n_blocks)
-        self.parts = [Sentences.of(ids[i : i + size]) for i in range(0, len(ids), size)]
+        self.parts = [Sentences.from_ids(ids[i : i + size]) for i in range(0, len(ids), size)]
         self.reads = [0] * len(self.parts)
 
     @property

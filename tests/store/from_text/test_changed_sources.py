@@ -15,7 +15,7 @@ from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text import planned_text, sources
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
-from dspectral.store.from_text.streams import stamp_of
+from dspectral.store.from_text.streams import get_fingerprint
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.location import StoreError
 from dspectral.store.vocabulary import VocabularySettings
@@ -110,10 +110,10 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 ):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
     put(source, OLD)
-    before, original = source.stat(), planned_text.read_span
+    before, original = source.stat(), planned_text.read_file_range
 
-    def read_span(span, reading):
-        yield from original(span, reading)
+    def read_file_range(span, read_options):
+        yield from original(span, read_options)
         if span.start == 400 and source.read_text(encoding="utf-8") == OLD:
             put(source, NEW)
             if keeps_time:
@@ -121,7 +121,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 
     build = builder(kind, str(source), store)
     with monkeypatch.context() as patch:
-        patch.setattr(planned_text, "read_span", read_span)
+        patch.setattr(planned_text, "read_file_range", read_file_range)
         with pytest.raises(StoreError, match=r"a\.txt changed"):
             build()
     with pytest.raises(StoreError, match=r"a\.txt"):
@@ -133,8 +133,8 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 
 def test_a_build_goes_on_from_its_beginning_where_sizes_alone_are_known(tmp_path, monkeypatch):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
-    monkeypatch.setattr(sources, "stamp_of", lambda *_: f"size {source.stat().st_size}")
-    monkeypatch.setattr(sources, "fresh_stamp", lambda *_: f"size {source.stat().st_size}")
+    monkeypatch.setattr(sources, "get_fingerprint", lambda *_: f"size {source.stat().st_size}")
+    monkeypatch.setattr(sources, "get_current_fingerprint", lambda *_: f"size {source.stat().st_size}")
     put(source, OLD)
     build = builder("hashing", str(source), store)
     stopped_at("blocks/0000-000002", build)
@@ -200,4 +200,4 @@ class Listed:
     ],
 )
 def test_an_etag_is_taken_before_times_and_times_before_nothing(info, stamp):
-    assert stamp_of(Listed(), "a", info) == stamp
+    assert get_fingerprint(Listed(), "a", info) == stamp

@@ -28,15 +28,15 @@ def built(text, place, **more):
     return build_store(str(text), str(place), hashing=SETTINGS, block_bytes=2000, **more)
 
 
-def counts_of(text, settings=SETTINGS):
-    table = TermTable.of(Documents.of(text.read_text().splitlines()), settings.ngram_range)
+def to_csr_counts(text, settings=SETTINGS):
+    table = TermTable.from_block(Documents.from_strings(text.read_text().splitlines()), settings.ngram_range)
     return {table.term(i): int(count) for i, count in enumerate(table.counts)}
 
 
 def test_each_kept_count_is_within_the_error_and_what_is_not_kept_occurs_no_more_often(text, tmp_path):
     store = built(text, tmp_path / "store", keep_terms=50)
     assert store.n_blocks > 3
-    kept, truth = store.kept_terms, counts_of(text)
+    kept, truth = store.kept_terms, to_csr_counts(text)
     found = {kept.table.term(i): int(count) for i, count in enumerate(kept.table.counts)}
     assert len(found) == 50
     assert all(0 <= truth[term] - count <= kept.error for term, count in found.items())
@@ -51,7 +51,7 @@ def test_columns_and_signs_are_those_that_the_text_is_hashed_to(text, tmp_path):
     unigrams = [i for i in range(50) if " " not in kept.table.term(i)]
     assert len(unigrams) > 10
     for i in unigrams:
-        row = hash_documents(Documents.of([kept.table.term(i)]), SETTINGS)
+        row = hash_documents(Documents.from_strings([kept.table.term(i)]), SETTINGS)
         assert row.indices.tolist() == [kept.columns[i]]
         assert row.data.tolist() == [kept.signs[i]]
 
@@ -74,7 +74,7 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
     assert any("zebra" in name.split("/") for name in store.kept_terms.names().values())
     found = {store.kept_terms.table.term(i): int(c) for i, c in enumerate(store.kept_terms.table.counts)}
     assert found["zebra"] == 1000
-    assert found["word0"] <= counts_of(text)["word0"]
+    assert found["word0"] <= to_csr_counts(text)["word0"]
     with pytest.raises(StoreError, match=r"keep_terms.*9.*50"):
         built(more, tmp_path / "store", append=True, keep_terms=9)
     built(text, tmp_path / "plain")
@@ -84,9 +84,9 @@ def test_rows_that_are_appended_add_their_terms(text, tmp_path):
 
 
 def test_samples_that_are_cut_say_what_they_may_miss():
-    documents = [Documents.of([text]) for text in ("aa aa bb cc", "bb bb cc dd", "cc cc cc")]
+    documents = [Documents.from_strings([text]) for text in ("aa aa bb cc", "bb bb cc dd", "cc cc cc")]
     settings = HashingSettings(ngram_range=(1, 1))
-    parts = [TermSample.of(document, settings, 2) for document in documents]
+    parts = [TermSample.from_block(document, settings, 2) for document in documents]
     assert [part.error for part in parts] == [1, 1, 0]
     merged = parts[0].merge(*parts[1:])
     found = {merged.table.term(i): int(count) for i, count in enumerate(merged.table.counts)}
@@ -103,8 +103,8 @@ def test_texts_files_and_a_tokenizer_of_the_users_own_keep_the_same_terms(text, 
     hashing = NgramHashing(64, (1, 2))
     for texts in (TextFiles(str(text), block_bytes=2000), text.read_text().splitlines()):
         assert hashing.kept_terms(texts, n_terms=10**6).names() == names
-    settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).checked()
-    table = TermSample.of(Documents.of(["aba"]), settings, 9).table
+    settings = HashingSettings(ngram_range=(1, 1))._replace(tokenizer=letters).validate()
+    table = TermSample.from_block(Documents.from_strings(["aba"]), settings, 9).table
     assert {table.term(i): int(count) for i, count in enumerate(table.counts)} == {"a": 2, "b": 1}
 
 

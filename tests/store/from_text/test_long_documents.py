@@ -14,10 +14,10 @@ import pytest
 from dspectral import TextFiles, Texts, build_corpus, build_store, explore
 from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
-from dspectral.store.from_text.lines import Longest, ReadCounts, Reading, whole_lines
-from dspectral.store.from_text.readers import read_span
-from dspectral.text.ngrams import sorted_words
-from dspectral.text.words import cut_words
+from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions, read_line_chunks
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.text.ngrams import sort_words
+from dspectral.text.words import tokenize_sentences
 from dspectral.types import Documents
 from tests.store.from_text.texts import COMPRESS, put, spans_of
 
@@ -38,11 +38,11 @@ def small_records(monkeypatch):
 
 def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
     found = ReadCounts()
-    spans, reading = (
+    spans, read_options = (
         spans_of(url, span_bytes=span_bytes, **options),
-        Reading(block_bytes=block_bytes, longest=longest),
+        ReadOptions(block_bytes=block_bytes, size_limit=longest),
     )
-    blocks = [b for span in spans for b in read_span(span, reading.counting(found))]
+    blocks = [b for span in spans for b in read_file_range(span, read_options.counting(found))]
     return [b.text(i).decode() for b in blocks for i in range(b.n_documents)], found
 
 
@@ -57,46 +57,46 @@ def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, 
     content, options = FORMATS[kind]
     url = put(f"long.{kind}{ending}", COMPRESS[ending](content.encode())).replace("//", "///")
     line = {"txt": 2, "jsonl": 2, "csv": 3, "tsv": 3}[kind]
-    assert read(url, Longest(30, "error"), **options)[0] == LINES
-    skipped, found = read(url, Longest(20, "skip"), **options)
+    assert read(url, DocumentSizeLimit(30, "error"), **options)[0] == LINES
+    skipped, found = read(url, DocumentSizeLimit(20, "skip"), **options)
     assert skipped == ["short", "", "", "", "end"]
     assert (found.count, found.places) == (
         2,
         [f"{url}, line {line}", f"{url}, line {line + 2}"],
     )
-    cut, found = read(url, Longest(10, "truncate"), **options)
+    cut, found = read(url, DocumentSizeLimit(10, "truncate"), **options)
     assert cut == ["short", "x" * 10, "", "häuser h", "end"]  # the tenth byte would be the first of two
     assert found.count == 2
     with pytest.raises(ValueError, match=rf"line {line}.* 29 bytes.*max_document_bytes"):
-        read(url, Longest(29, "error"), **options)
+        read(url, DocumentSizeLimit(29, "error"), **options)
 
 
 def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     path = parquet(LINES, tmp_path / "a.parquet")
-    skipped, found = read(path, Longest(20, "skip"), field="text")
+    skipped, found = read(path, DocumentSizeLimit(20, "skip"), field="text")
     assert skipped == ["short", "", "", "", "end"]
     assert found.places == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
     with pytest.raises(ValueError, match=r"row group 0, row 1.*29 bytes"):
-        read(path, Longest(29), field="text")
+        read(path, DocumentSizeLimit(29), field="text")
     path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
     with pytest.raises(ValueError, match=r"row group 0.*of 2"):
-        read(path, Longest(1 << 10), field="text")  # and is not read
+        read(path, DocumentSizeLimit(1 << 10), field="text")  # and is not read
     names = [
         put(f"whole-{i}.txt", text).replace("//", "///")
         for i, text in enumerate(["\ufeffto be", "or\nnot to be", ""])
     ]
-    assert read(names, Longest(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
-    skipped, found = read(names, Longest(5, "skip"), unit="file")
+    assert read(names, DocumentSizeLimit(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
+    skipped, found = read(names, DocumentSizeLimit(5, "skip"), unit="file")
     assert (skipped, found.places) == (["to be", "", ""], [names[1]])
     with pytest.raises(ValueError, match=r"whole-1.txt.*5 bytes"):
-        read(names, Longest(5), unit="file")
+        read(names, DocumentSizeLimit(5), unit="file")
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 3, 64])
+@pytest.mark.parametrize("chunk_bytes", [1, 3, 64])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("span_bytes", [7, 1 << 20])
-def test_cuts_change_nothing_of_what_is_skipped(tmp_path, piece_bytes, end, span_bytes):
-    generator = np.random.default_rng(piece_bytes)
+def test_cuts_change_nothing_of_what_is_skipped(tmp_path, chunk_bytes, end, span_bytes):
+    generator = np.random.default_rng(chunk_bytes)
     lines = ["".join(generator.choice(list("abé"), size=n)) for n in generator.integers(0, 14, 60)]
     path = tmp_path / "a.txt"
     path.write_bytes(end.join(lines).encode())
@@ -106,7 +106,9 @@ def test_cuts_change_nothing_of_what_is_skipped(tmp_path, piece_bytes, end, span
     ):
         expected = [line if len(line.encode()) <= 8 else of_long(line) for line in lines]
         expected = expected[:-1] if not lines[-1] else expected
-        found = read(str(path), Longest(8, treatment), block_bytes=piece_bytes, span_bytes=span_bytes)
+        found = read(
+            str(path), DocumentSizeLimit(8, treatment), block_bytes=chunk_bytes, span_bytes=span_bytes
+        )
         assert found[0] == expected
         assert found[1].count == sum(len(line.encode()) > 8 for line in lines)
 
@@ -116,17 +118,17 @@ def test_places_behind_a_long_line_stay_those_of_the_file(tmp_path):
     path.write_bytes(b"ok\n" + b"x" * 100 + b"\nok\nbad \xff\n")
     for block_bytes in (4, 1 << 20):
         with pytest.raises(ValueError, match=r"a.txt, line 4.*UTF-8"):
-            read(str(path), Longest(10, "skip"), block_bytes=block_bytes)
+            read(str(path), DocumentSizeLimit(10, "skip"), block_bytes=block_bytes)
     (_, second) = spans_of(str(path), span_bytes=100)
     with pytest.raises(ValueError, match=r"a.txt, byte 111.*UTF-8"):
-        list(read_span(second, Reading(block_bytes=64, longest=Longest(10, "skip"))))
+        list(read_file_range(second, ReadOptions(block_bytes=64, size_limit=DocumentSizeLimit(10, "skip"))))
 
 
 def test_texts_of_other_encodings_are_cut_between_characters():
     for encoding in ("utf-16", "shift_jis", "gb18030", "latin-1"):
         text = "né" * 20 if encoding == "latin-1" else "日本" * 20
         url = put("coded.txt", (text + "\nok").encode(encoding))
-        (cut, short), found = read(url, Longest(13, "truncate"), encoding=encoding)
+        (cut, short), found = read(url, DocumentSizeLimit(13, "truncate"), encoding=encoding)
         assert (short, found.count) == ("ok", 1)
         assert text.startswith(cut)
         assert cut
@@ -136,9 +138,9 @@ def test_texts_of_other_encodings_are_cut_between_characters():
 def test_records_that_are_too_long_cannot_be_truncated():
     content = json.dumps({"id": "y" * 60, "text": "short"}) + '\n{"text": "ok"}\n'
     url = put("record.jsonl", content)
-    assert read(url, Longest(20, "skip"), field="text")[0] == ["", "ok"]
+    assert read(url, DocumentSizeLimit(20, "skip"), field="text")[0] == ["", "ok"]
     with pytest.raises(ValueError, match=r"line 1.*48 bytes.*'skip'"):
-        read(url, Longest(20, "truncate"), field="text")
+        read(url, DocumentSizeLimit(20, "truncate"), field="text")
 
 
 @pytest.mark.usefixtures("small_records")
@@ -146,7 +148,7 @@ def test_records_that_are_too_long_cannot_be_truncated():
 def test_a_quote_that_is_never_closed_is_an_error_before_the_file_is_in_memory(treatment):
     url = put("open.csv", 'id,text\n1,ok\n2,"never closed\n' + "3,more\n" * 1000)
     with pytest.raises(ValueError, match=r"open.csv, line 3"):
-        read(url, Longest(20, treatment), field="text")
+        read(url, DocumentSizeLimit(20, treatment), field="text")
     url = put("header.csv", '"id,text\n' + "3,more\n" * (1 << 20))
     with pytest.raises(ValueError, match=r"header.csv, line 1"):
         spans_of(url, field="text")
@@ -217,7 +219,7 @@ def test_spans_inside_one_long_line_do_not_read_on(tmp_path):
             return data
 
     file = Counted()
-    assert not list(whole_lines(file, "long.txt", start=1_000_000, stop=1_100_000))
+    assert not list(read_line_chunks(file, "long.txt", start=1_000_000, stop=1_100_000))
     assert file.n < 200_000
 
 
@@ -230,8 +232,8 @@ def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
         key=str.encode,
     )
     shuffled = [words[i] for i in generator.permutation(len(words))]
-    tokens = cut_words(Documents.of([" ".join(shuffled)]))
-    order = sorted_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
+    tokens = tokenize_sentences(Documents.from_strings([" ".join(shuffled)]))
+    order = sort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
     assert [shuffled[i] for i in order] == words
 
 
@@ -240,7 +242,7 @@ def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path)
     path.write_bytes(COMPRESS[".gz"](bytes(32 << 20)))
     tracemalloc.start()
     try:
-        assert read(str(path), Longest(1 << 18, "skip"))[0] == [""]
+        assert read(str(path), DocumentSizeLimit(1 << 18, "skip"))[0] == [""]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

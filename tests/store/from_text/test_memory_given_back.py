@@ -20,7 +20,7 @@ from dspectral.engine.around.memory import resident_bytes
 from dspectral.store.from_text import corpus_build
 
 room, folder = int(sys.argv[1]), sys.argv[2]
-pins, kept, cut_words = [], [], corpus_build.cut_words
+pins, kept, tokenize_sentences = [], [], corpus_build.tokenize_sentences
 
 
 def leave_room():
@@ -32,7 +32,7 @@ def leave_room():
 
 def seeing(*arguments, **keywords):
     kept[-1] -= resident_bytes()
-    found = cut_words(*arguments, **keywords)
+    found = tokenize_sentences(*arguments, **keywords)
     leave_room()
     return found
 
@@ -41,7 +41,7 @@ with open(f"{folder}/text.txt", "w") as file:
     file.write("the cat sat on the mat\\n" * 600)
 with dask.config.set(scheduler="sync"):
     corpus_build.build_corpus(f"{folder}/text.txt", f"{folder}/first", block_bytes=1 << 13)  # loads machine code
-    corpus_build.cut_words = seeing
+    corpus_build.tokenize_sentences = seeing
     leave_room()
     corpus_build.build_corpus(f"{folder}/text.txt", f"{folder}/second", block_bytes=1 << 13)
 print(*kept[:-1])

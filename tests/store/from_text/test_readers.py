@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dspectral.store.from_text.lines import Piece, Reading, split_lines, whole_lines
+from dspectral.store.from_text.lines import LineChunk, ReadOptions, read_line_chunks, split_lines
 from dspectral.store.from_text.parquet import _wrap_buffers
-from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.records import csv_texts
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.store.from_text.records import parse_csv
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t"), max_size=12)
@@ -124,12 +124,14 @@ def test_bytes_that_are_no_text_are_mended_alike_whatever_the_cut(content, span_
 @given(
     content=st.binary(max_size=60) | st.text("a\r\n").map(str.encode),
     cuts=st.lists(st.integers(1, 60), max_size=3),
-    piece_bytes=SIZES,
+    chunk_bytes=SIZES,
 )
-def test_each_line_is_in_the_span_where_it_begins(content, cuts, piece_bytes):
+def test_each_line_is_in_the_span_where_it_begins(content, cuts, chunk_bytes):
     bounds = [0, *sorted(cuts), -1]
     for start, stop in pairwise(bounds):
-        pieces = list(whole_lines(io.BytesIO(content), "", start=start, stop=stop, piece_bytes=piece_bytes))
+        pieces = list(
+            read_line_chunks(io.BytesIO(content), "", start=start, stop=stop, chunk_bytes=chunk_bytes)
+        )
         begin = 0
         expected = b""
         for line in re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content):
@@ -187,7 +189,7 @@ def test_memory_follows_the_block_and_not_the_file(tmp_path, ending):
     (span,) = spans_of(str(path))
     tracemalloc.start()
     try:
-        n_bytes = sum(len(block.data) for block in read_span(span, Reading(block_bytes=1 << 20)))
+        n_bytes = sum(len(block.data) for block in read_file_range(span, ReadOptions(block_bytes=1 << 20)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -201,6 +203,6 @@ def test_buffers_of_columns_lines_and_csv_parts_are_what_they_say():
         "",
     ]
     assert split_lines(b"").n_documents == 0
-    piece = Piece(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
-    parts = [part.n_documents for part in csv_texts([piece], "a.csv", 0, ",")]
+    piece = LineChunk(b"text\n" + b"a\n" * 5000, "a.csv", 0, 1)
+    parts = [part.n_documents for part in parse_csv([piece], "a.csv", 0, ",")]
     assert parts == [4096, 904]

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dspectral import TextFiles
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.readers import read_file_range
 from tests.store.from_text.texts import blocks, put, spans_of, texts
 
 
@@ -62,7 +62,7 @@ def test_a_file_url_and_storage_options_reach_the_file_system(tmp_path):
     path = written(tmp_path / "a.txt", "a\nb")
     options = {"auto_mkdir": False}
     (span,) = spans_of(f"file://{path}", storage_options=options)
-    (block,) = read_span(span, Reading(block_bytes=64, storage_options=options))
+    (block,) = read_file_range(span, ReadOptions(block_bytes=64, storage_options=options))
     assert block.data.tobytes() == b"ab"
     with pytest.raises(ValueError, match="nowhere"):
         spans_of("nowhere://a.txt")

@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from dspectral import build_corpus, build_store
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.readers import read_span
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.readers import read_file_range
 from tests.store.from_text.texts import COMPRESS, blocks, parquet_of, put, spans_of, texts
 
 TEXT = {"field": "text"}
@@ -192,4 +192,4 @@ def test_what_is_missing_is_named(tmp_path):
     (span,) = spans_of(str(path))
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.txt"):
-        next(read_span(span, Reading(block_bytes=64)))
+        next(read_file_range(span, ReadOptions(block_bytes=64)))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from dspectral.store.from_text.lines import Reading
-from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
+from dspectral.store.from_text.lines import ReadOptions
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.store.from_text.sources import split_files
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
 
@@ -25,13 +25,15 @@ def put(name, content):
 
 
 def spans_of(sources, *, span_bytes=16 << 20, **options):
-    return plan_spans(sources, Reading(block_bytes=span_bytes, **options))
+    return split_files(sources, ReadOptions(block_bytes=span_bytes, **options))
 
 
 def blocks(url, *, span_bytes=16 << 20, block_bytes=1 << 20, errors="strict", **options):
     """The blocks of each span of a file."""
-    reading = Reading(block_bytes=block_bytes, errors=errors, missing=options.get("missing"))
-    return [list(read_span(span, reading)) for span in spans_of(url, span_bytes=span_bytes, **options)]
+    read_options = ReadOptions(block_bytes=block_bytes, errors=errors, missing=options.get("missing"))
+    return [
+        list(read_file_range(span, read_options)) for span in spans_of(url, span_bytes=span_bytes, **options)
+    ]
 
 
 def texts(of_spans):

@@ -30,7 +30,7 @@ from dspectral import (
     TruncatedSVD,
     WordEmbedding,
 )
-from dspectral.inputs import as_labelled, labelled_streams
+from dspectral.inputs import as_labeled_corpus, pair_with_labels
 from dspectral.methods.lsi import Training, train_linear_svms
 from dspectral.methods.multilabel import MultiLabelRecipe
 from dspectral.metrics import (
@@ -136,7 +136,7 @@ class Spaces:
         k = self.model.n_components
         self.model.set_params(n_components=k if isinstance(k, str) else min(k, *rows.shape)).fit(rows, own)
         if self.C is not None:
-            streams = labelled_streams(self._folded(rows), own)
+            streams = pair_with_labels(self._folded(rows), own)
             self.machines = train_linear_svms(streams, Training(self.C, 1e-4, 2000))
         return self
 
@@ -194,7 +194,7 @@ def refinements(way: str, settings: Settings, seed: int) -> Any:
 
 def learn_sequences(model: Any, part: Part) -> Any:
     """Fit sequences with their labels."""
-    return model.fit(as_labelled(part.X, part.y))
+    return model.fit(as_labeled_corpus(part.X, part.y))
 
 
 def tokens_right(model: Any, part: Part) -> dict[str, float]:

@@ -288,7 +288,7 @@ def make_labelled(folder: Path, s: Settings) -> str:
         return f"{n:,} documents and {test.n_rows:,} others, {words:,} words, {n_labels:,} labels"
     places = {"learned.zarr": s["documents"], "others.zarr": min(MOST_SCORED, s["documents"])}
     for seed, (place, n) in enumerate(places.items(), start=s["seed"]):
-        words, labels = dspectral.datasets.labelled_counts(
+        words, labels = dspectral.datasets.labeled_counts(
             n, s["words"], s["labels"], s["states"], block_rows=max(1, min(20_000, n // 4)), seed=seed
         )
         store = dspectral.write_counts(words, str(folder / place), labels=labels)

@@ -6,10 +6,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from dspectral.engine import Blocks, emits_events, expect_passes, summarize
+from dspectral.engine import Blocks, expect_passes, summarize, tracked_fit
 from dspectral.inputs.parameters import (
+    MAX_READS,
     MAX_REAL,
-    MOST_READS,
     RandomState,
     check_integer,
     check_real,
@@ -17,21 +17,21 @@ from dspectral.inputs.parameters import (
 )
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus
 from dspectral.linalg.blas import blas_in_one_thread
-from dspectral.methods.brown.adjacent_pairs import adjacent_counts
-from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, word_points
+from dspectral.methods.brown.adjacent_pairs import count_adjacent_pairs
+from dspectral.methods.hmm.anchor.points import AnchorRecipe, NeighborCounts, WordTypes, compute_word_points
 from dspectral.methods.hmm.anchor.search import (
     chain_from_moments,
-    emissions,
+    emission_from_membership,
     find_anchors,
-    mixed_emissions,
-    nearest_in_simplex,
+    project_to_simplex,
+    smooth_emissions,
     sweep_types,
 )
 from dspectral.methods.hmm.chain import m_step
-from dspectral.methods.hmm.decoding import StateDecoder, renumber
+from dspectral.methods.hmm.decoding import StateDecoder, renumber_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s, Int64s, KeepPath
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
 """Anchors are chosen among so many of the most frequent words."""
@@ -39,14 +39,14 @@ N_DIMENSIONS: int | None = None
 """Coordinates of a point; None for as many as there are states."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "membership_": Array("words_+spelling_classes_ anchors_", at_least=0, sums=1),
         "model_.emission": Array("words_+spelling_classes_ anchors_", sums=0),
         "model_.transition": Array("k k", sums=1),
     }
 )
-@saved
+@register_class
 class AnchorHMM(StateDecoder):
     """Hidden Markov model each of whose states has an anchor: a word that no other state emits.
 
@@ -180,8 +180,8 @@ class AnchorHMM(StateDecoder):
             n_states, **{"spelling": 0.0, "min_count": 1, "n_sweeps": 0, "recipe": recipe, **parameters}
         )
 
-    @emits_events
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: KeepPath = None) -> Self:
+    @tracked_fit
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
         """Count neighbors, find anchors, and make the model.
 
         Parameters
@@ -213,9 +213,9 @@ class AnchorHMM(StateDecoder):
         self.words_, self.spelling_classes_ = types.words, types.classes
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
         numbers, counts = types.numbers(corpus.words), types.counts(corpus)
-        sentences = renumber(corpus.sentences, numbers)
+        sentences = renumber_blocks(corpus.sentences, numbers)
         where = getattr(corpus, "where", None)
-        near = NeighborCounts(adjacent_counts(sentences, counts, where=where, numbers=numbers), counts)
+        near = NeighborCounts(count_adjacent_pairs(sentences, counts, where=where, numbers=numbers), counts)
         self.n_passes_ = 1
         if not near.pairs.nnz:
             raise ValueError("no word has a neighbor: every sentence is one word, or none")
@@ -224,13 +224,13 @@ class AnchorHMM(StateDecoder):
         # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
         with blas_in_one_thread():
             n_dimensions = N_DIMENSIONS or self.n_states
-            points = word_points(
+            points = compute_word_points(
                 near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
             )
             anchors = find_anchors(
                 points, candidates, self.n_states, given=given, reselect=self._recipe.reselect
             )
-            membership = nearest_in_simplex(points, points[anchors])
+            membership = project_to_simplex(points, points[anchors])
         if self.n_sweeps:
             weights = self.spelling * near.counts
             labels = sweep_types(near.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps)
@@ -244,13 +244,13 @@ class AnchorHMM(StateDecoder):
     def _recipe(self) -> AnchorRecipe:
         return AnchorRecipe() if self.recipe is None else self.recipe
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
+    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
         """Return the types that may be anchors, and those that are given."""
-        candidates = types.by_frequency(counts)[:N_CANDIDATES]
-        given = [types.own(word) for word in self.anchors or ()]
+        candidates = types.sort_by_frequency(counts)[:N_CANDIDATES]
+        given = [types.get_own_type(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
                 f"n_states is {self.n_states}, but there are {len(candidates)} candidates for their anchors "
@@ -261,7 +261,7 @@ class AnchorHMM(StateDecoder):
     def _set_model(self, near: NeighborCounts, membership: Doubles) -> None:
         """Set the model from moments."""
         counts = near.counts.astype(np.float64)
-        emission, marginal = emissions(membership, counts)
+        emission, marginal = emission_from_membership(membership, counts)
         # A type without tokens ("<?>" of a corpus without rare words) has no contexts: it is as probable as the states.
         self.membership_ = np.where(counts[:, None] > 0, membership, marginal)
         self.model_ = chain_from_moments(self.membership_, emission, near.pairs, near.first, prior=1.0)
@@ -272,9 +272,9 @@ class AnchorHMM(StateDecoder):
         n_fixed = self._recipe.n_transition_em_iter
         for step in range(n_fixed + self.n_em_iter):
             if step == n_fixed:
-                emission = mixed_emissions(self.membership_, near.counts.astype(np.float64))
+                emission = smooth_emissions(self.membership_, near.counts.astype(np.float64))
                 self.model_ = self.model_._replace(emission=emission)
-            of = partial(ExpectedCounts.of, model=self.model_)
+            of = partial(ExpectedCounts.from_block, model=self.model_)
             found = summarize(sentences, of=of, name="expect")
             # Emissions come from contexts and anchors, transitions from inverted moments: the first passes mend these.
             after = m_step(found.counts, lengths=False)
@@ -286,7 +286,7 @@ class AnchorHMM(StateDecoder):
         check_integer("n_states", self.n_states, at_least=1)
         check_integer("min_count", self.min_count, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)
-        check_integer("n_em_iter", self.n_em_iter, at_least=0, at_most=MOST_READS)
+        check_integer("n_em_iter", self.n_em_iter, at_least=0, at_most=MAX_READS)
         check_real("spelling", self.spelling, at_least=0.0, at_most=MAX_REAL)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
             raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words, or None")

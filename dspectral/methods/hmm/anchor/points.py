@@ -8,12 +8,12 @@ import numpy as np
 from scipy import sparse
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform, check_transform
-from dspectral.inputs.parameters import MOST_READS, check_integer, check_option
+from dspectral.inputs.parameters import MAX_READS, check_integer, check_option
 from dspectral.inputs.sequences import HoldsSentences
-from dspectral.linalg.dense import eigh_descending, fixed_signs, leading_left
+from dspectral.linalg.dense import eigh_descending, fix_signs, leading_left_vectors
 from dspectral.methods.brown.clustering import SpectralBrownClustering
-from dspectral.methods.brown.pair_counts import PairCounts
-from dspectral.registry import saved
+from dspectral.methods.brown.pair_counts import AdjacentCounts
+from dspectral.registry import register_class
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
@@ -23,13 +23,13 @@ CONTEXT: Literal["list", "bag"] = "list"
 """Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag")."""
 SMOOTHING = 0.0
 """Tokens with average contexts that are added to each word's."""
-LONGEST_ENDING = 3
+MAX_ENDING = 3
 """Largest number of letters of an ending."""
 ROUNDING = 1e-20
 """Fraction of the mean square below which a variance is rounding: all points are then the same."""
 
 
-@saved
+@register_class
 class AnchorRecipe(NamedTuple):
     """Settings of an anchor HMM that ablations and papers change, and users rarely.
 
@@ -56,7 +56,7 @@ class AnchorRecipe(NamedTuple):
         check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
         check_transform(self.count_transform)
         check_integer("reselect", self.reselect, at_least=0)
-        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0, at_most=MOST_READS)
+        check_integer("n_transition_em_iter", self.n_transition_em_iter, at_least=0, at_most=MAX_READS)
 
 
 class WordTypes(NamedTuple):
@@ -81,7 +81,7 @@ class WordTypes(NamedTuple):
         """Number of words and classes."""
         return len(self.words) + len(self.classes)
 
-    def own(self, word: str) -> int:
+    def get_own_type(self, word: str) -> int:
         """Return the number of a word that is a type of its own."""
         if word not in self.words[1:]:
             raise ValueError(
@@ -102,7 +102,7 @@ class WordTypes(NamedTuple):
         np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
         return tokens
 
-    def by_frequency(self, counts: Int64s) -> Int64s:
+    def sort_by_frequency(self, counts: Int64s) -> Int64s:
         """Return the types that have tokens: words in order of falling count, then classes and ``"<?>"``."""
         # Words come first, as an anchor should be a word that can be read; classes serve where words are few.
         rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
@@ -123,7 +123,7 @@ def _lookup_type(word: str, known: dict[str, int], classes: dict[str, int]) -> i
     # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
     found = known.get(word)
     if found is None:
-        found = classes.get(class_of(*spelling(word), classes), 0) if classes and word else 0
+        found = classes.get(match_class(*spelling(word), classes), 0) if classes and word else 0
     return found
 
 
@@ -140,7 +140,7 @@ def spelling(word: str) -> tuple[str, str]:
     capitals = word.isupper() and len(word) > 1
     shape = "AA" if capitals else "A" if word[0].isupper() else "a"
     # The first letter is no part of the ending, so that short words share it with longer ones.
-    ending = word.lower()[max(1, len(word) - LONGEST_ENDING) :]
+    ending = word.lower()[max(1, len(word) - MAX_ENDING) :]
     return shape + ("-" if "-" in word[1:-1] else ""), ending
 
 
@@ -173,10 +173,10 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
             tokens[shape, ending[-n:]] += count
     # An ending is a class of its own only if it has the tokens that its contexts need to be estimated from.
     enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
-    return [class_of(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
+    return [match_class(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
 
 
-def class_of(shape: str, ending: str, known: Mapping[str, int]) -> str:
+def match_class(shape: str, ending: str, known: Mapping[str, int]) -> str:
     """Return the known class of the longest ending, or that of the shape, or nothing."""
     # The longest known ending says most; the bare shape, at n = 0, comes last.
     for n in range(len(ending), -1, -1):
@@ -209,7 +209,7 @@ def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
 class NeighborCounts(NamedTuple):
     """How often types are adjacent, and the number of tokens of each, shape (n_types,)."""
 
-    pairs: PairCounts
+    pairs: AdjacentCounts
     counts: Int64s
 
     @property
@@ -222,7 +222,7 @@ class NeighborCounts(NamedTuple):
         """Number of sentences that end with each type."""
         return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
-    def contexts(self, groups: CSRRows) -> CSRRows:
+    def count_contexts(self, groups: CSRRows) -> CSRRows:
         """Count neighbors by group, ends of sentences as one more, (n_types, n_groups + 1) a side."""
         # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
@@ -235,7 +235,7 @@ class NeighborCounts(NamedTuple):
         return counts
 
 
-def word_points(
+def compute_word_points(
     near: NeighborCounts,
     features: "CSRRows | None",
     recipe: AnchorRecipe,
@@ -244,9 +244,11 @@ def word_points(
     random_state: int,
 ) -> Doubles:
     """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
-    parts = [(context_points(near, recipe, n_dimensions, random_state), 1.0)]
+    parts = [(compute_context_points(near, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
-        parts.append((spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling))
+        parts.append(
+            (compute_spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling)
+        )
     points = join_points(parts, near.counts, n_dimensions)
     # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The floor
     # of 1 keeps a type without tokens from dividing 0 by 0.
@@ -254,7 +256,7 @@ def word_points(
     return np.asarray(points * shrunk[:, None])
 
 
-def context_points(
+def compute_context_points(
     near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
 ) -> Doubles:
     """Return a point for each type from the types beside it, shape (n_types, n_coordinates)."""
@@ -263,24 +265,26 @@ def context_points(
     # Contexts are counted by cluster or by type. Clusters are few, so their rows are dense and need no further
     # reduction; types are as many as words.
     groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
-    counts = near.contexts(sparse.csr_array(groups))
+    counts = near.count_contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
     # "reg" divides each row by its own transformed sum: a row is an estimate of the distribution of contexts.
-    rows = ContextScaling.of(columns, transform=recipe.count_transform, scaling="reg").apply(counts)
+    rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(
+        counts
+    )
     if clustered:
         return np.asarray(rows.toarray(), dtype=np.float64)
     if recipe.reduction == "random":
         rng = np.random.default_rng(random_state)
         return np.asarray(rows @ rng.standard_normal((rows.shape[1], n_dimensions)))
     if recipe.reduction == "svd":
-        return leading_points(rows, near.counts, n_dimensions, random_state)
+        return project_leading(rows, near.counts, n_dimensions, random_state)
     # CCA: the left singular vectors of T(counts) scaled by the roots of both sums, times the singular values, are
     # the projected rows times the root of their own sum, which is divided out.
-    scaling = ContextScaling.of(columns, transform=recipe.count_transform, scaling="cca")
+    scaling = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
-    sizes = np.sqrt(scaling.transformed(np.asarray(counts.sum(axis=1))))
+    sizes = np.sqrt(scaling.transform_counts(np.asarray(counts.sum(axis=1))))
     k = min(n_dimensions, *scaled.shape)
-    vectors, values = leading_left(scaled, k, random_state=random_state)
+    vectors, values = leading_left_vectors(scaled, k, random_state=random_state)
     return vectors * values / np.where(sizes > 0, sizes, 1.0)[:, None]
 
 
@@ -297,21 +301,21 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     return sparse.csr_array((ones, labels, np.arange(n_types + 1)), shape=(n_types, int(labels.max()) + 1))
 
 
-def leading_points(rows: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
+def project_leading(rows: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
     """Project rows on their leading right singular vectors, each row weighted by its count."""
     # Rows times the roots of their counts: least squares then weigh a type by its tokens, not as one of many types.
     weights = np.sqrt(counts)
     scaled = sparse.csr_array(sparse.diags_array(weights) @ rows)
-    vectors, values = leading_left(scaled, min(k, *scaled.shape), random_state=random_state)
+    vectors, values = leading_left_vectors(scaled, min(k, *scaled.shape), random_state=random_state)
     return vectors * values / np.where(weights > 0, weights, 1.0)[:, None]
 
 
-def spelling_points(features: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
+def compute_spelling_points(features: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
     """Return a point for each type from its spelling: rows of unit length, in their leading directions."""
     # The features are ones, so a row's length is the root of their number.
     sizes = np.sqrt(np.diff(features.indptr))
     rows = sparse.csr_array(sparse.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ features)
-    return leading_points(rows, counts, k, random_state)
+    return project_leading(rows, counts, k, random_state)
 
 
 def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions: int) -> Doubles:
@@ -326,4 +330,4 @@ def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions
     whole = np.concatenate(columns, axis=1)
     # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
-    return np.asarray(whole @ fixed_signs(axes[:, :n_dimensions].T).T)
+    return np.asarray(whole @ fix_signs(axes[:, :n_dimensions].T).T)

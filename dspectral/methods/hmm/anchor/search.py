@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dspectral._compiled import compiled, read_only
-from dspectral.methods.brown.exchange import TypeFeatures, bigrams_of, exchange_sweep
-from dspectral.methods.brown.pair_counts import PairCounts
+from dspectral.methods.brown.exchange import TypeFeatures, exchange_sweep, to_bigram_counts
+from dspectral.methods.brown.pair_counts import AdjacentCounts
 from dspectral.methods.hmm.chain import HiddenMarkov, normalize
 from dspectral.types import CSRRows, Doubles, FloatArray, Int32s, Int64s
 
@@ -79,13 +79,13 @@ def _squared_distances_from_span(rows: Doubles, picked: list[int]) -> Doubles:
     return np.asarray(np.einsum("ij,ij->i", offset, offset))
 
 
-def nearest_in_simplex(points: Doubles, vertices: Doubles) -> Doubles:
+def project_to_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     """Return the convex coefficients of the point of the vertices' hull that is nearest to each row.
 
     Lawson and Hanson's active sets (1974), the sum of the coefficients bound to 1; ``O(k**3)`` for each vertex that
     enters. Shapes: `points` (n, d), `vertices` (k, d); returns (n, k).
 
-    >>> nearest_in_simplex(np.array([[0.25, 0.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> project_to_simplex(np.array([[0.25, 0.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     array([[0.75, 0.25, 0.  ],
            [0.  , 1.  , 0.  ]])
     """
@@ -255,7 +255,7 @@ def _substitute(factor: Doubles, x: Doubles, n: int) -> float:
 
 
 def sweep_types(
-    pairs: PairCounts,
+    pairs: AdjacentCounts,
     membership: Doubles,
     anchors: Int64s,
     features: "CSRRows | None",
@@ -269,7 +269,7 @@ def sweep_types(
     labels: Int32s = np.argmax(membership, axis=1).astype(np.int32)
     # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
     labels[anchors] = np.arange(n_states)
-    adjacent = bigrams_of(pairs)
+    adjacent = to_bigram_counts(pairs)
     marks = None if features is None else weigh_features(features, weights)
     # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end; the
     # last ones move next to nothing, and stop where fewer than one type in a thousand moves.
@@ -291,20 +291,22 @@ def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
     )
 
 
-def emissions(membership: Doubles, counts: Doubles) -> tuple[Doubles, Doubles]:
+def emission_from_membership(membership: Doubles, counts: Doubles) -> tuple[Doubles, Doubles]:
     """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule."""
     joint = membership * counts[:, None]
     return normalize(joint, axis=0), normalize(joint.sum(axis=0), axis=0)
 
 
-def mixed_emissions(membership: Doubles, counts: Doubles) -> Doubles:
+def smooth_emissions(membership: Doubles, counts: Doubles) -> Doubles:
     """Return emissions to begin EM with, after the marginal of the states is mixed into what each type is."""
-    marginal = emissions(membership, counts)[1]
-    return emissions((1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts)[0]
+    marginal = emission_from_membership(membership, counts)[1]
+    return emission_from_membership(
+        (1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts
+    )[0]
 
 
 def chain_from_moments(
-    membership: Doubles, emission: Doubles, pairs: PairCounts, first: Doubles, *, prior: float = 0.0
+    membership: Doubles, emission: Doubles, pairs: AdjacentCounts, first: Doubles, *, prior: float = 0.0
 ) -> HiddenMarkov:
     """Return the chain whose adjacent types are expected as often as they were counted.
 

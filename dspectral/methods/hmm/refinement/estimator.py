@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
-from dspectral.engine import emits_events, expect_passes, summarize
+from dspectral.engine import expect_passes, summarize, tracked_fit
 from dspectral.inputs.parameters import (
+    MAX_READS,
     MAX_REAL,
-    MOST_READS,
     RandomState,
     check_integer,
     check_option,
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.sequences import HoldsLabelledSentences, TokenLists, as_labelled, encode
-from dspectral.methods.hmm.chain import check_numbers, m_step
-from dspectral.methods.hmm.decoding import ChainDecoder, HoldsBlocks, map_blocks
+from dspectral.inputs.sequences import HoldsLabeledSentences, TokenLists, as_labeled_corpus, encode_sentences
+from dspectral.methods.hmm.chain import check_ids, m_step
+from dspectral.methods.hmm.decoding import ChainDecoder, CorpusLike, apply_to_blocks
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, has_converged
-from dspectral.methods.hmm.inference import smooth
+from dspectral.methods.hmm.inference import compute_posteriors
 from dspectral.methods.hmm.refinement.operators import Operators
 from dspectral.methods.hmm.refinement.recursions import decode_block
 from dspectral.methods.hmm.refinement.starts import (
@@ -32,8 +32,8 @@ from dspectral.methods.hmm.refinement.starts import (
     start_at_random,
     start_with_moments,
 )
-from dspectral.registry import Array, has_arrays, saved
-from dspectral.types import Doubles, Int32s, Int64s, KeepPath, LabelledSentences, Sentences
+from dspectral.registry import Array, register_arrays, register_class
+from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences
 
 MAX_REFINEMENTS = 512
 """Each label has as many states, and every pair of them a number for each pair of labels."""
@@ -42,7 +42,7 @@ N_EM_AFTER_MOMENTS = 3
 """Passes of EM after the moments, where their number is not given."""
 
 
-@has_arrays(
+@register_arrays(
     {
         "words_": Array("t", ""),
         "n_refinements_": Array("labels_", "i", at_least=1),
@@ -51,7 +51,7 @@ N_EM_AFTER_MOMENTS = 3
         "correlations_": Array("labels_ *", optional=True),
     }
 )
-@saved
+@register_class
 class RefinementHMM(ChainDecoder):
     """Label each token of a sequence; within a label, the model has hidden refinements that it learns.
 
@@ -147,9 +147,13 @@ class RefinementHMM(ChainDecoder):
         self.recipe = recipe
         self.random_state = random_state
 
-    @emits_events
+    @tracked_fit
     def fit(
-        self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None, *, keep: KeepPath = None
+        self,
+        X: HoldsLabeledSentences | TokenLists,
+        y: TokenLists | None = None,
+        *,
+        keep: CheckpointPath = None,
     ) -> Self:
         """Learn from labeled sequences.
 
@@ -174,7 +178,7 @@ class RefinementHMM(ChainDecoder):
         """
         recipe, n_em_iter = self._check_parameters()
         seed = self.random_state_ = resolve_seed(self.random_state)
-        corpus = as_labelled(X, y)
+        corpus = as_labeled_corpus(X, y)
         self.words_, self.labels_ = corpus.words, corpus.labels
         n_first = (1 if self.n_refinements == 1 else 2) if self.start == "spectral" else 0
         expect_passes(n_first + n_em_iter)  # at most: EM may converge before
@@ -193,7 +197,7 @@ class RefinementHMM(ChainDecoder):
             self.model_ = mix_refinements(self.model_, self.bounds_)
         # EM with the labels known: each token is in one of the refinements of its label.
         for _ in range(n_em_iter):
-            of = partial(ExpectedCounts.of, model=self.model_, bounds=self.bounds_)
+            of = partial(ExpectedCounts.from_block, model=self.model_, bounds=self.bounds_)
             found = summarize(corpus.sentences, of=of, name="expect")
             self.model_ = m_step(found.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
@@ -213,7 +217,7 @@ class RefinementHMM(ChainDecoder):
         recipe.check()
         if n_em_iter == "auto":
             n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else N_EM_AFTER_MOMENTS
-        n_em_iter = check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MOST_READS)
+        n_em_iter = check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MAX_READS)
         if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
             raise ValueError(
                 "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
@@ -236,7 +240,7 @@ class RefinementHMM(ChainDecoder):
         names[:] = self.labels_
         return names
 
-    def predict(self, X: HoldsBlocks | TokenLists) -> list[list[Hashable]]:
+    def predict(self, X: CorpusLike | TokenLists) -> list[list[Hashable]]:
         """Return the most probable label of each token, each by itself, in lists like X.
 
         Parameters
@@ -251,7 +255,7 @@ class RefinementHMM(ChainDecoder):
         """
         return [[self.labels_[a] for a in share.argmax(axis=1)] for share in self.predict_proba(X)]
 
-    def predict_proba(self, X: HoldsBlocks | TokenLists) -> list[Doubles]:
+    def predict_proba(self, X: CorpusLike | TokenLists) -> list[Doubles]:
         """Return the probability of each label at each token of each sequence, ``p(a_i = a | x)``.
 
         Parameters
@@ -264,9 +268,9 @@ class RefinementHMM(ChainDecoder):
         list of ndarray of float64, shape (n_tokens_i, n_labels)
             One array for each sequence, its columns in the order of ``classes_``; rows sum to 1.
         """
-        return self._each_sentence(X, self.label_shares)
+        return self._map_sentences(X, self.label_shares)
 
-    def decode(self, X: HoldsBlocks | TokenLists) -> tuple[Doubles, list[list[Hashable]]]:
+    def decode(self, X: CorpusLike | TokenLists) -> tuple[Doubles, list[list[Hashable]]]:
         """Return the labels on the most probable path of refinements through each sequence.
 
         Parameters
@@ -286,7 +290,7 @@ class RefinementHMM(ChainDecoder):
         owners = np.repeat(np.arange(len(self.labels_)), self.n_refinements_)
         return log_prob, [[self.labels_[a] for a in owners[path]] for path in paths]
 
-    def score(self, X: HoldsLabelledSentences | TokenLists, y: TokenLists | None = None) -> float:
+    def score(self, X: HoldsLabeledSentences | TokenLists, y: TokenLists | None = None) -> float:
         """Return the accuracy: the fraction of tokens whose label is right.
 
         Parameters
@@ -307,15 +311,15 @@ class RefinementHMM(ChainDecoder):
             If there is no token, lengths differ or labels are missing.
         """
         check_is_fitted(self)
-        corpus = as_labelled(X, y)
+        corpus = as_labeled_corpus(X, y)
         # Labels that were never seen in training are -1, which no prediction is.
         known = {label: a for a, label in enumerate(self.labels_)}
         labels = np.array([known.get(label, -1) for label in corpus.labels])
-        count = partial(self._count_correct, types=self._type_numbers(corpus.words), labels=labels)
-        n_correct, n_tokens = np.sum(map_blocks(corpus.sentences, count), axis=0).tolist()
+        count = partial(self._count_correct, types=self._lookup_types(corpus.words), labels=labels)
+        n_correct, n_tokens = np.sum(apply_to_blocks(corpus.sentences, count), axis=0).tolist()
         return float(n_correct / n_tokens)
 
-    def _count_correct(self, block: LabelledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
+    def _count_correct(self, block: LabeledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
         found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
         return int(np.sum(found == labels[block.labels])), len(block.ids)
 
@@ -325,7 +329,7 @@ class RefinementHMM(ChainDecoder):
         Parameters
         ----------
         sentences : Sentences
-            A block of ids, places in ``words_``, as :meth:`encode` gives it.
+            A block of ids, places in ``words_``, as :meth:`encode_sentences` gives it.
 
         Returns
         -------
@@ -334,15 +338,15 @@ class RefinementHMM(ChainDecoder):
         """
         check_is_fitted(self)
         if self._recipe.decoding == "parameters":
-            posterior = smooth(sentences, self.model_).posterior
+            posterior = compute_posteriors(sentences, self.model_).posterior
             # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
             # run is empty, as every label has at least one refinement.
             return np.add.reduceat(posterior, self.bounds_[:-1], axis=1)
-        check_numbers(sentences.ids, len(self.words_))
+        check_ids(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))
         chain = Operators(*(read_only(part) for part in self.operators_ or ()))
         decode_block(read_only(sentences.ids), read_only(sentences.offsets), chain, out)
         return out
 
-    def _type_numbers(self, tokens: Sequence[Hashable]) -> Int32s:
-        return encode([tokens], self.words_).ids
+    def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
+        return encode_sentences([tokens], self.words_).ids

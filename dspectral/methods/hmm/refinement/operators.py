@@ -8,7 +8,7 @@ import scipy.linalg
 
 from dspectral.linalg.tensors import joint_diagonalize
 from dspectral.methods.hmm.chain import HiddenMarkov
-from dspectral.registry import Array, has_arrays, saved
+from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, Int64s
 
 
@@ -21,7 +21,7 @@ class Projections(NamedTuple):
     n_refinements: Int64s
 
 
-@has_arrays(
+@register_arrays(
     {
         "emission": Array("n_labels n_types m m"),
         "transition": Array("n_labels n_labels m m"),
@@ -29,7 +29,7 @@ class Projections(NamedTuple):
         "last": Array("n_labels m"),
     }
 )
-@saved
+@register_class
 class Operators(NamedTuple):
     """Observable operators: chain products of them give probabilities, without any hidden state.
 
@@ -43,7 +43,7 @@ class Operators(NamedTuple):
     last: Doubles
 
 
-class Recovered(NamedTuple):
+class RecoveredCounts(NamedTuple):
     """Expected counts of all labels' refinements, one label's after the other's, and how many came out negative."""
 
     counts: HiddenMarkov
@@ -122,9 +122,9 @@ def operators(
     )
 
 
-def recover(
+def recover_counts(
     joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
-) -> Recovered:
+) -> RecoveredCounts:
     """Find each refinement's own tokens, steps, starts and ends by the method of moments.
 
     Past, token and future are three independent views of a refinement: the third moment, symmetrized and whitened, is
@@ -154,7 +154,7 @@ def recover(
             moment = steps[a, b, : n_refinements[b], :m]
             counts.transition[own, others] = (there.future @ moment @ here.past.T).T
     n_negative = sum(int(np.sum(part < 0)) for part in counts)
-    return Recovered(HiddenMarkov(*(np.maximum(part, 0.0) for part in counts)), n_negative)
+    return RecoveredCounts(HiddenMarkov(*(np.maximum(part, 0.0) for part in counts)), n_negative)
 
 
 class Mixture(NamedTuple):

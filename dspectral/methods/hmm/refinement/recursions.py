@@ -4,12 +4,12 @@ import numpy as np
 
 from dspectral._compiled import compiled
 from dspectral.methods.hmm.refinement.operators import Operators
-from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences
 
 
 @compiled
 def write_views(
-    block: LabelledSentences,
+    block: LabeledSentences,
     vectors: Doubles,
     memory: Doubles,
     run_memory: Doubles,
@@ -51,7 +51,7 @@ def write_views(
 
 @compiled
 def add_products(
-    block: LabelledSentences,
+    block: LabeledSentences,
     past: Doubles,
     future: Doubles,
     joint: Doubles,

@@ -11,12 +11,12 @@ from dspectral._compiled import read_only
 from dspectral.engine import summarize
 from dspectral.engine.summary import add_fields
 from dspectral.inputs.parameters import MAX_REAL, check_option, check_real
-from dspectral.inputs.sequences import LabelledCorpus
-from dspectral.methods.hmm.chain import HiddenMarkov, check_numbers, m_step
-from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover
+from dspectral.inputs.sequences import LabeledCorpus
+from dspectral.methods.hmm.chain import HiddenMarkov, check_ids, m_step
+from dspectral.methods.hmm.refinement.operators import Operators, operators, projections, recover_counts
 from dspectral.methods.hmm.refinement.recursions import add_products, write_views
-from dspectral.registry import saved
-from dspectral.types import Doubles, Int32s, Int64s, LabelledSentences, format_value
+from dspectral.registry import register_class
+from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, format_value
 
 PANEL_TOKENS = 1 << 12
 """Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
@@ -26,7 +26,7 @@ N_DIMENSIONS = 12
 """Length of the random vectors that stand for types of tokens in the views, if there are more types."""
 
 
-@saved
+@register_class
 class RefinementRecipe(NamedTuple):
     """Settings of :class:`~dspectral.RefinementHMM` that studies compare and users leave as they are.
 
@@ -80,7 +80,7 @@ class Views(NamedTuple):
         k = int(self.vectors.shape[1])
         return len(self.memory) * (k + self.n_labels + 1) + len(self.run_memory) * (k + 1)
 
-    def compute(self, block: LabelledSentences) -> Doubles:
+    def compute(self, block: LabeledSentences) -> Doubles:
         """Return ``[past, future, 1]`` of all tokens, shape (n_tokens, 2 width + 1)."""
         width = self.width
         rows = np.empty((len(block.ids), 2 * width + 1))
@@ -96,15 +96,15 @@ class ViewMoments(NamedTuple):
 
     >>> views = Views(np.eye(2), np.array([0.0]), np.array([]), 1)
     >>> one = np.zeros(3, dtype=np.int32)
-    >>> block = LabelledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
-    >>> ViewMoments.of(block, views=views).gram[0, -1]
+    >>> block = LabeledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
+    >>> ViewMoments.from_block(block, views=views).gram[0, -1]
     array([1., 1., 2., 2., 0., 2., 2., 2., 3.])
     """
 
     gram: Doubles
 
     @classmethod
-    def of(cls, block: LabelledSentences, *, views: Views) -> Self:
+    def from_block(cls, block: LabeledSentences, *, views: Views) -> Self:
         """Summarize one block."""
         _check(block, views)
         # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
@@ -136,7 +136,7 @@ class OperatorMoments(NamedTuple):
     last: Doubles
 
     @classmethod
-    def of(cls, block: LabelledSentences, *, views: Views, past: Doubles, future: Doubles) -> Self:
+    def from_block(cls, block: LabeledSentences, *, views: Views, past: Doubles, future: Doubles) -> Self:
         """Summarize one block, given projections, shape (n_labels, width + 1, m) each."""
         n_types, n_labels, m = len(views.vectors), views.n_labels, past.shape[2]
         _check(block, views)
@@ -178,12 +178,12 @@ def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles
     return out
 
 
-def _check(block: LabelledSentences, views: Views) -> None:
-    check_numbers(block.ids, len(views.vectors), "id")
-    check_numbers(block.labels, views.n_labels, "label")
+def _check(block: LabeledSentences, views: Views) -> None:
+    check_ids(block.ids, len(views.vectors), "id")
+    check_ids(block.labels, views.n_labels, "label")
 
 
-def split_into_panels(block: LabelledSentences) -> Iterator[LabelledSentences]:
+def split_into_panels(block: LabeledSentences) -> Iterator[LabeledSentences]:
     """Yield pieces of whole sentences with about ``PANEL_TOKENS`` tokens each."""
     # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
     start, n = 0, len(block.offsets) - 1
@@ -191,7 +191,7 @@ def split_into_panels(block: LabelledSentences) -> Iterator[LabelledSentences]:
         stop = int(np.searchsorted(block.offsets, block.offsets[start] + PANEL_TOKENS, side="right")) - 1
         stop = min(n, max(start + 1, stop))
         low, high = block.offsets[start], block.offsets[stop]
-        yield LabelledSentences(
+        yield LabeledSentences(
             read_only(block.ids[low:high]),
             read_only(block.labels[low:high]),
             read_only(block.offsets[start : stop + 1] - low),
@@ -211,7 +211,7 @@ class Start(NamedTuple):
 
 
 def start_with_moments(
-    corpus: LabelledCorpus, m: int, *, recipe: RefinementRecipe, smoothing: float, random_state: int
+    corpus: LabeledCorpus, m: int, *, recipe: RefinementRecipe, smoothing: float, random_state: int
 ) -> Start:
     """Find the parameters from moments."""
     views = _make_views(len(corpus.words), len(corpus.labels), recipe, random_state)
@@ -221,14 +221,14 @@ def start_with_moments(
         views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
         found = projections(np.zeros((views.n_labels, 1, 1)), m)
     else:
-        gram = summarize(corpus.sentences, of=partial(ViewMoments.of, views=views), name="views").gram
+        gram = summarize(corpus.sentences, of=partial(ViewMoments.from_block, views=views), name="views").gram
         found = projections(gram, m)
-    of = partial(OperatorMoments.of, views=views, past=found.past, future=found.future)
+    of = partial(OperatorMoments.from_block, views=views, past=found.past, future=found.future)
     moments = summarize(corpus.sentences, of=of, name="moments")
     # A label with fewer types than refinements cannot tell more refinements apart than types.
     n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
     n_refinements = np.clip(n_types, 1, found.n_refinements)
-    recovered = recover(*moments, n_refinements)
+    recovered = recover_counts(*moments, n_refinements)
     return Start(
         m_step(recovered.counts, smoothing=smoothing),
         n_refinements,
@@ -239,7 +239,7 @@ def start_with_moments(
     )
 
 
-def start_at_random(corpus: LabelledCorpus, m: int, *, random_state: int) -> Start:
+def start_at_random(corpus: LabeledCorpus, m: int, *, random_state: int) -> Start:
     """Draw all parameters of a model with m refinements for each label."""
     rng = np.random.default_rng(random_state)
     n_refinements = np.full(len(corpus.labels), m)

@@ -12,19 +12,19 @@ from typing import Any, Literal, NamedTuple
 import fsspec
 import numpy as np
 
-from dspectral.paths import expand_path, refuse_endless
+from dspectral.paths import check_regular_file, expand_path
 from dspectral.store.from_text.lines import MISSING
 from dspectral.store.from_text.readers import read_records
-from dspectral.store.location import check_name, is_local
+from dspectral.store.location import check_option, is_local
 from dspectral.types import is_missing
 
-LONGEST_FILE = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """Maximum size of a file, in bytes."""
 _ARTICLE = re.compile(r"<REUTERS\b([^>]*)>(.*?)(</REUTERS>|(?=<REUTERS\b)|\Z)", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
 
-class LabelledText(NamedTuple):
+class LabeledText(NamedTuple):
     """A document and its labels.
 
     Attributes
@@ -39,14 +39,14 @@ class LabelledText(NamedTuple):
     labels: tuple[str, ...]
 
 
-def read_labelled_records(
+def read_labeled_records(
     path: str | PathLike[str],
     *,
     text: Sequence[str] = ("text",),
     label: str = "label",
     missing: Literal["error", "empty", "skip"] = "empty",
     storage_options: dict[str, Any] | None = None,
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     r"""Yield labeled texts from the records of JSON Lines, CSV, TSV or Parquet files.
 
     Parameters
@@ -66,7 +66,7 @@ def read_labelled_records(
 
     Yields
     ------
-    LabelledText
+    LabeledText
         Document and labels of each record, in file order.
 
     Raises
@@ -78,10 +78,10 @@ def read_labelled_records(
     --------
     >>> with fsspec.open("memory://two.jsonl", "w") as file:
     ...     _ = file.write('{"text": "hot tea", "label": ["tea", "food"]}\n{"text": "ice", "label": "food"}\n')
-    >>> [document.labels for document in read_labelled_records("memory://two.jsonl")]
+    >>> [document.labels for document in read_labeled_records("memory://two.jsonl")]
     [('tea', 'food'), ('food',)]
     """
-    check_name("missing", missing, ("error", "empty", "skip"))
+    check_option("missing", missing, ("error", "empty", "skip"))
     text = (text,) if isinstance(text, str) else tuple(text)
     for location, record in read_records(path, (*text, label), storage_options or {}):
         try:
@@ -93,7 +93,7 @@ def read_labelled_records(
             labels = _get_labels(record, label)
         except ValueError as error:
             raise ValueError(f"{location}: {error}") from error
-        yield LabelledText("\n".join(part or "" for part in parts), labels)
+        yield LabeledText("\n".join(part or "" for part in parts), labels)
 
 
 def label_name(value: Any) -> str | None:
@@ -135,7 +135,7 @@ def _get_labels(record: dict[str, Any], field: str) -> tuple[str, ...]:
 
 def read_newsgroups(
     folder: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """Yield the posts of 20 Newsgroups from one folder per group, sorted by path.
 
     Parameters
@@ -147,7 +147,7 @@ def read_newsgroups(
 
     Yields
     ------
-    LabelledText
+    LabeledText
         Post, with its group as the label.
 
     Raises
@@ -160,7 +160,7 @@ def read_newsgroups(
     >>> with fsspec.open("memory://posts/sci.space/1", "w") as file:
     ...     _ = file.write("Subject: orbits")
     >>> list(read_newsgroups("memory://posts"))
-    [LabelledText(text='Subject: orbits', labels=('sci.space',))]
+    [LabeledText(text='Subject: orbits', labels=('sci.space',))]
     """
     file_system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
     paths = sorted(file_system.find(root))
@@ -173,7 +173,7 @@ def read_newsgroups(
         relative_parts = PurePosixPath(path).parts[len(PurePosixPath(root).parts) :]
         if len(relative_parts) != 2:
             raise ValueError(f"{path} must be {folder}/GROUP/POST: move other files out of the folder")
-        yield LabelledText(_read_latin1(file_system, path), (relative_parts[0],))
+        yield LabeledText(_read_latin1(file_system, path), (relative_parts[0],))
 
 
 def read_reuters(
@@ -181,7 +181,7 @@ def read_reuters(
     split: Literal["train", "test"],
     *,
     storage_options: dict[str, Any] | None = None,
-) -> Iterator[LabelledText]:
+) -> Iterator[LabeledText]:
     """Yield the training or test articles of the ModApte split of Reuters-21578 from ``.sgm`` files.
 
     Parameters
@@ -195,7 +195,7 @@ def read_reuters(
 
     Yields
     ------
-    LabelledText
+    LabeledText
         Title and body, or all text of an article without these, with its topics as labels, possibly none.
 
     Raises
@@ -209,7 +209,7 @@ def read_reuters(
     >>> with fsspec.open("memory://reut2-000.sgm", "w") as file:
     ...     _ = file.write(article)
     >>> list(read_reuters("memory://reut2-000.sgm", "train"))
-    [LabelledText(text='A <B>', labels=('tea',))]
+    [LabeledText(text='A <B>', labels=('tea',))]
     """
     if split not in ("train", "test"):
         raise ValueError(f"split={split!r} must be 'train' or 'test'")
@@ -227,15 +227,15 @@ def read_reuters(
 def _read_latin1(file_system: fsspec.AbstractFileSystem, path: str) -> str:
     """Return the content of a file as Latin-1; raise a ValueError if it is too large."""
     if is_local(file_system):
-        refuse_endless(path)
+        check_regular_file(path)
     with file_system.open(path, "rb") as file:
-        data: bytes = file.read(LONGEST_FILE + 1)
-    if len(data) > LONGEST_FILE:
-        raise ValueError(f"{path} must have at most {LONGEST_FILE:,} bytes: split the file")
+        data: bytes = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"{path} must have at most {MAX_FILE_BYTES:,} bytes: split the file")
     return data.decode("latin-1")
 
 
-def _parse_articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
+def _parse_articles(data: str, path: str, split: str) -> Iterator[LabeledText]:
     """Yield the articles of a file that belong to one part of the split."""
     n_articles = 0
     for match in _ARTICLE.finditer(data):
@@ -250,7 +250,7 @@ def _parse_articles(data: str, path: str, split: str) -> Iterator[LabelledText]:
             )
         if attributes["LEWISSPLIT"] == split and attributes["TOPICS"] == "YES":
             topics = re.findall(r"<D>(.*?)</D>", _get_tag_content("TOPICS", match[2]))
-            yield LabelledText(
+            yield LabeledText(
                 _extract_text(_get_tag_content("TEXT", match[2])), tuple(map(html.unescape, topics))
             )
     # Articles of both parts are counted: a file without any is of another format.

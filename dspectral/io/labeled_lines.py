@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dspectral._compiled import compiled
-from dspectral.store.blocks import stored_entries
-from dspectral.store.from_text.lines import Piece
+from dspectral.store.blocks import to_stored_dtype
+from dspectral.store.from_text.lines import LineChunk
 from dspectral.types import CSRRows, FloatArray
 
 TAB, NEWLINE, RETURN, SPACE, PLUS, MINUS, POINT = b"\t\n\r +-."
@@ -17,7 +17,7 @@ Text: TypeAlias = NDArray[np.uint8]
 
 
 @compiled
-def whole_number(text: Text, at: int) -> tuple[int, int]:
+def read_integer(text: Text, at: int) -> tuple[int, int]:
     """Read a nonnegative integer; return it, capped above 2**40, and the next position."""
     number = 0
     while is_digit(text[at]):
@@ -28,7 +28,7 @@ def whole_number(text: Text, at: int) -> tuple[int, int]:
 
 
 @compiled
-def real_number(text: Text, at: int) -> tuple[float, int]:
+def read_decimal(text: Text, at: int) -> tuple[float, int]:
     """Read a decimal number to 1 ulp of float32; return it, or NaN if there is none, and the next position."""
     sign = -1.0 if text[at] == MINUS else 1.0
     at += int(text[at] == MINUS or text[at] == PLUS)
@@ -48,7 +48,7 @@ def real_number(text: Text, at: int) -> tuple[float, int]:
         at += 1 + int(text[at + 1] == MINUS or text[at + 1] == PLUS)
         if not is_digit(text[at]):
             return np.nan, at
-        exponent, at = whole_number(text, at)
+        exponent, at = read_integer(text, at)
         scale += -exponent if negative else exponent
     if scale < 0:
         return sign * (number / 10.0 ** min(-scale, 400)), at
@@ -68,7 +68,7 @@ def ends_word(byte: np.uint8) -> bool:
     return byte in (TAB, NEWLINE, RETURN, SPACE)
 
 
-MOST_COLUMNS = 2**31 - 1
+MAX_COLUMNS = 2**31 - 1
 """Maximum number of columns and labels, whose indices are int32."""
 ERRORS = {
     1: "a label must be an integer of at least 0, or -1 and +1 in svmlight",
@@ -76,8 +76,8 @@ ERRORS = {
     3: "a column has no value, but must be written as 'column:value'",
     4: "a value must be a finite number",
     5: "a column is smaller than the first one: check zero_based",
-    6: f"a label must be at most {MOST_COLUMNS - 1}",
-    7: f"a column must be at most {MOST_COLUMNS - 1}",
+    6: f"a label must be at most {MAX_COLUMNS - 1}",
+    7: f"a column must be at most {MAX_COLUMNS - 1}",
     8: "a value must be within the range of float32, 3.4e38",
 }
 """Messages of the error codes of the kernels below; 0 means no error."""
@@ -95,7 +95,12 @@ class ParsedLines(NamedTuple):
 
 
 def parse_lines(
-    piece: Piece, *, n_columns: int = 0, n_labels: int = 0, first_column: int = 0, skip_empty: bool = False
+    piece: LineChunk,
+    *,
+    n_columns: int = 0,
+    n_labels: int = 0,
+    first_column: int = 0,
+    skip_empty: bool = False,
 ) -> ParsedLines:
     r"""Parse lines of ``label,label,... column:value column:value ...``; errors name the line.
 
@@ -121,14 +126,14 @@ def parse_lines(
         text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty
     )
     if code:
-        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[code]}")
+        raise ValueError(f"{piece.describe_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
     columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
     _map_classes(piece, names, lines, label_indptr, allowed=skip_empty)
     _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
     _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
     rows = _build_csr(values, columns, indptr, n_columns)
-    rows.data = stored_entries(rows.data, piece.place(0))
+    rows.data = to_stored_dtype(rows.data, piece.describe_position(0))
     rows.eliminate_zeros()  # a zero entry only marks a document without entries
     labels = _build_csr(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
     # Duplicate labels were summed; the indicator is 1.
@@ -136,7 +141,7 @@ def parse_lines(
     return ParsedLines(rows, labels)
 
 
-def _map_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
+def _map_classes(piece: LineChunk, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
     """Map the classes -1 and +1 to the labels 0 and 1; raise a ValueError for -1 with other labels."""
     if names.min(initial=0) == 0:
         return
@@ -144,19 +149,19 @@ def _map_classes(piece: Piece, names: Numbers, lines: Numbers, indptr: Numbers, 
     if len(wrong):
         line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
         detail = f": label {names[wrong[0]]} in a file with labels of -1" if allowed else ""
-        raise ValueError(f"{piece.place_of_line(line)}: {ERRORS[1]}{detail}")
+        raise ValueError(f"{piece.describe_line(line)}: {ERRORS[1]}{detail}")
     names[names < 0] = 0
 
 
 def _check_width(
-    piece: Piece, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
+    piece: LineChunk, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
     raise ValueError(
-        f"{piece.place_of_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
+        f"{piece.describe_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
     )
 
 
@@ -217,7 +222,7 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
         at += int(negative or text[at] == PLUS)
         if not is_digit(text[at]):
             return (0, start, first) if text[start] == SMALL_Q else (1, start, first)
-        number, at = whole_number(text, at)
+        number, at = read_integer(text, at)
         if negative and number != 1:
             return 1, start, first
         if text[at] == COLON:
@@ -226,7 +231,7 @@ def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int
             at += 1
             while text[at] == 48:
                 at += 1
-        if number >= MOST_COLUMNS:
+        if number >= MAX_COLUMNS:
             return 6, start, first
         names[n_names] = -1 if negative else number
         n_names += 1
@@ -248,15 +253,15 @@ def _pairs(
             return 0, at + 1, n_pairs
         if not is_digit(text[at]):
             return 2, at, n_pairs
-        number, at = whole_number(text, at)
+        number, at = read_integer(text, at)
         if text[at] != COLON:
             return (3 if ends_word(text[at]) else 2), at, n_pairs
-        value, at = real_number(text, at + 1)
+        value, at = read_decimal(text, at + 1)
         if np.isnan(value) or not (ends_word(text[at]) or text[at] == HASH):
             return 4, at, n_pairs
         number -= first_column
-        if number < 0 or number >= MOST_COLUMNS or abs(value) >= INFINITE:
-            return (5 if number < 0 else 7 if number >= MOST_COLUMNS else 8), at, n_pairs
+        if number < 0 or number >= MAX_COLUMNS or abs(value) >= INFINITE:
+            return (5 if number < 0 else 7 if number >= MAX_COLUMNS else 8), at, n_pairs
         columns[n_pairs], values[n_pairs] = number, value
         n_pairs += 1
 

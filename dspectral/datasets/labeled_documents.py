@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspectral.datasets.counts import count_cells, popularity, zipf_rank
-from dspectral.datasets.random_blocks import block_generator, checked_seed, random_rows
+from dspectral.datasets.counts import count_cells, draw_zipf_ranks, topic_popularity
+from dspectral.datasets.random_blocks import block_generator, check_seed, random_rows
 from dspectral.inputs.parameters import RandomState
 from dspectral.types import CSRRows
 
@@ -51,7 +51,7 @@ def state_parameters(
         raise ValueError(
             f"n_labels={n_labels} must be at least 1, and concentration={concentration} greater than 0"
         )
-    generator = np.random.default_rng(checked_seed(seed))
+    generator = np.random.default_rng(check_seed(seed))
     weights = generator.uniform(1.0, 2.0, n_states)
     words, labels = (generator.gamma(concentration, size=(size, n_states)) for size in (n_words, n_labels))
     # Gamma numbers of small shape may underflow to 0, and a column of zeros cannot be normalized.
@@ -59,7 +59,7 @@ def state_parameters(
     return StateParameters(weights / weights.sum(), words / words.sum(axis=0), labels / labels.sum(axis=0))
 
 
-def sample_labelled_documents(
+def sample_labeled_documents(
     n_documents: int,
     *,
     n_words: int = 1000,
@@ -104,11 +104,11 @@ def sample_labelled_documents(
 
     Examples
     --------
-    >>> words, labels, parameters = sample_labelled_documents(100, seed=1)
+    >>> words, labels, parameters = sample_labeled_documents(100, seed=1)
     >>> words.shape, labels.shape, parameters.weights.shape
     ((100, 1000), (100, 100), (10,))
     """
-    seed = checked_seed(seed)  # once, since parameters and documents share the seed
+    seed = check_seed(seed)  # once, since parameters and documents share the seed
     if parameters is None:
         parameters = state_parameters(n_words, n_labels, n_states, seed=seed)
     generator = block_generator(seed, 0)
@@ -143,7 +143,7 @@ def _draw_columns(
     return counts
 
 
-def labelled_counts(
+def labeled_counts(
     n_rows: int,
     n_columns: int,
     n_labels: int,
@@ -190,7 +190,7 @@ def labelled_counts(
 
     Examples
     --------
-    >>> counts, labels = labelled_counts(1000, 500, 60, 10, block_rows=250)
+    >>> counts, labels = labeled_counts(1000, 500, 60, 10, block_rows=250)
     >>> counts.numblocks, labels.shape, float(labels.blocks[0].compute().data.max())
     ((4, 1), (1000, 60), 1.0)
     """
@@ -198,7 +198,7 @@ def labelled_counts(
         raise ValueError(f"n_states={n_states} must be from 1 to {min(n_columns, n_labels)}")
     if not 0 <= noise <= 1:
         raise ValueError(f"noise={noise} must be from 0 to 1")
-    arrays, seed = [], checked_seed(seed)  # once, since words and labels share their states
+    arrays, seed = [], check_seed(seed)  # once, since words and labels share their states
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         if mean < 1:
             raise ValueError(f"the mean number of {name}, {mean}, must be at least 1")
@@ -230,7 +230,9 @@ def _draw(
     present: bool,
 ) -> CSRRows:
     # Words and labels draw the states first, so they are the same.
-    states = np.searchsorted(np.cumsum(popularity(n_states))[:-1], generator.random(n_rows), side="right")
+    states = np.searchsorted(
+        np.cumsum(topic_popularity(n_states))[:-1], generator.random(n_rows), side="right"
+    )
     if present:
         # After the states, labels continue with an independent random stream.
         generator = np.random.Generator(cast("np.random.Philox", generator.bit_generator).jumped())
@@ -240,10 +242,10 @@ def _draw(
     uniform = generator.random(len(rows))
     columns = np.empty(len(rows), dtype=np.int64)
     # Rank r of state j is column j + n_states r, as in low_rank_counts; noise has ranks over all columns.
-    columns[from_state] = states[rows[from_state]] + n_states * zipf_rank(
+    columns[from_state] = states[rows[from_state]] + n_states * draw_zipf_ranks(
         uniform[from_state], width // n_states, 1.0
     )
-    columns[~from_state] = zipf_rank(uniform[~from_state], width, 1.0)
+    columns[~from_state] = draw_zipf_ranks(uniform[~from_state], width, 1.0)
     counts = count_cells(rows, columns, (n_rows, width))
     if present:
         counts.data[:] = 1

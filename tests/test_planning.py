@@ -12,7 +12,7 @@ from scipy import sparse
 
 import dspectral
 from dspectral import SketchedPCA, TextFiles, Texts, TfidfWeighting, Topics, TruncatedSVD, plan
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around import events
 from dspectral.engine.around.context import ProcessMemory, override_context
 from dspectral.engine.around.memory import LIBRARIES
@@ -45,7 +45,7 @@ def test_a_plan_says_the_passes_tasks_and_bytes_that_its_fit_then_takes(name):
 
 def fit_is_refused(model, given, memory):
     heard, said = [], ""
-    with override_context(memory=memory), listening(heard.append):
+    with override_context(memory=memory), event_listener(heard.append):
         try:
             model.fit(*given)
         except MemoryError as error:

@@ -21,17 +21,17 @@ from dspectral.text.tokens import (
     PADDING,
     SPACE,
     Tokens,
-    are,
-    case_table,
-    checked_offsets,
+    check_offsets,
     decode,
     encode,
-    not_utf8,
+    get_case_table,
+    match_code_points,
     prepare_in_python,
+    utf8_error_message,
 )
 from dspectral.types import Documents, Int
 
-Cut: TypeAlias = Literal["blanks", "words", "language", "characters"]
+TokenRule: TypeAlias = Literal["blanks", "words", "language", "characters"]
 CODE = "\u241a"
 """Token that replaces a string of encoded data."""
 _LONG_RUN = re.compile(rb"[!-~]{40,}")
@@ -57,7 +57,7 @@ LEADING_VOWELS, FOLLOWING_VOWELS = (
 """Vowels of Thai and Lao before and after their consonant that are separate letters."""
 STACKERS = "\u1039\u17d2\u1a60"
 """Marks of Burmese, Khmer and Tai Tham that stack the next consonant under the previous one."""
-MAX_LETTERS = 4
+MAX_MEAN_LETTERS = 4
 """Maximum mean length of words in scripts without spaces; segmented Japanese, Chinese or Thai has two or three."""
 SAMPLE_BYTES, MIN_LETTERS = 1 << 15, 500
 """Bytes of a block that are checked for its scripts, and the minimum number of letters in them."""
@@ -76,9 +76,9 @@ ASAT, DOT_BELOW = 0x103A, 0x1037
 """Burmese marks: the syllable-final mark, and a tone mark that may precede it."""
 
 
-def cut_by_rule(
+def tokenize_by_rule(
     documents: Documents,
-    rule: Cut,
+    rule: TokenRule,
     *,
     lowercase: bool = False,
     normalize: bool = False,
@@ -87,23 +87,23 @@ def cut_by_rule(
     r"""Tokenize documents by a named rule; with ``keep_signs`` other characters become single-character tokens.
 
     ``"blanks"`` splits like ``text.split()``. ``"words"`` splits at the word boundaries of UAX #29 and keeps
-    contractions. ``"language"`` also replaces strings by :func:`without_codes`. ``"characters"`` follows ``"words"``
+    contractions. ``"language"`` also replaces strings by :func:`mask_codes`. ``"characters"`` follows ``"words"``
     except in scripts without spaces: sequences of hiragana and of katakana are tokens, and other text becomes pairs of
     adjacent units. A unit is a letter with its marks, dependent vowels and final consonants. ``normalize`` applies NFC
     first. Memory: at most four times the bytes of the text, and 8 bytes per token.
     """
-    documents = checked_offsets(documents)
+    documents = check_offsets(documents)
     if rule == "language":
-        documents, rule = without_codes(documents), "words"
+        documents, rule = mask_codes(documents), "words"
     tokens, needs_python, (document, byte) = _split_documents(
-        documents, case_table(lowercase, normalize), _kinds(rule, keep_signs)
+        documents, get_case_table(lowercase, normalize), _kinds(rule, keep_signs)
     )
     if document >= 0:
-        raise ValueError(not_utf8(documents.text(document), document, byte))
+        raise ValueError(utf8_error_message(documents.text(document), document, byte))
     if not needs_python.any():
-        return Tokens.of(*tokens)
+        return Tokens.from_arrays(*tokens)
     documents = prepare_in_python(documents, needs_python, lowercase=lowercase, normalize=normalize)
-    return cut_by_rule(documents, rule, lowercase=lowercase, keep_signs=keep_signs)
+    return tokenize_by_rule(documents, rule, lowercase=lowercase, keep_signs=keep_signs)
 
 
 def count_unspaced(token: str) -> int:
@@ -116,7 +116,7 @@ def count_unspaced(token: str) -> int:
     return sum(int(kinds[ord(character)] == SOLID) for character in token)
 
 
-def find_fault(documents: Documents, rule: Cut | None) -> str:
+def find_tokenizer_problem(documents: Documents, rule: TokenRule | None) -> str:
     """Return a warning if a rule, or scikit-learn's ``token_pattern`` (None), does not suit the script of a text."""
     start = int(documents.offsets[0])
     sample = documents.data[start : start + SAMPLE_BYTES]
@@ -137,7 +137,7 @@ def find_fault(documents: Documents, rule: Cut | None) -> str:
             f"{n_marked / n_letters:.0%} of the letters have combining marks, where scikit-learn's token_pattern "
             "splits words: use tokenizer='words' to keep them whole"
         )
-    if rule != "characters" and 10 * n_solid > n_letters and n_solid > MAX_LETTERS * n_runs:
+    if rule != "characters" and 10 * n_solid > n_letters and n_solid > MAX_MEAN_LETTERS * n_runs:
         return (
             f"words have {n_solid / n_runs:.0f} letters on average, so they are whole clauses of a script without "
             "spaces: use tokenizer='characters' for pairs of letters, or a tokenizer for the language"
@@ -145,14 +145,14 @@ def find_fault(documents: Documents, rule: Cut | None) -> str:
     return ""
 
 
-def without_codes(documents: Documents) -> Documents:
+def mask_codes(documents: Documents) -> Documents:
     r"""Replace strings of 40 or more characters that look like encoded data by U+241A.
 
     In uuencode, base64, keys and hashes, more than half of the adjacent characters differ in class (lowercase,
     uppercase, digit, other), or a quarter if there is no lowercase letter. Words, paths and URLs have fewer changes.
 
     >>> line = "M86QU92!O9B!A(&QO;F<@;&EN92!O9B!T97AT('1H870@:7,@96YC;V1E9"
-    >>> kept = without_codes(Documents.of([f"see {line} there", "a" * 60]))
+    >>> kept = mask_codes(Documents.from_strings([f"see {line} there", "a" * 60]))
     >>> [" ".join(kept.text(i).decode().split()) for i in range(2)] == ["see \u241a there", "a" * 60]
     True
     """
@@ -176,15 +176,15 @@ def without_codes(documents: Documents) -> Documents:
 @cache
 def _kinds(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
     """Return the kind of each code point. Shapes: returns (N_CODE_POINTS,)."""
-    blanks = are(r"\s")
+    blanks = match_code_points(r"\s")
     if rule == "blanks":
         return read_only(np.where(blanks, BLANK, LETTER).astype(np.uint8))
     alone = ALONE if keep_signs else BLANK
     table = np.full(N_CODE_POINTS, alone, dtype=np.uint8)
     # \w of the module `re` matches alphanumeric characters and the underscore.
-    letters, digits = are(r"\w"), are(r"\d")
+    letters, digits = match_code_points(r"\w"), match_code_points(r"\d")
     table[letters] = LETTER
-    unspaced = letters & ~digits & are(UNSPACED)
+    unspaced = letters & ~digits & match_code_points(UNSPACED)
     table[unspaced] = SOLID
     kinds = {"M": MARK, "C": IGNORED}
     for code in CODES:
@@ -195,7 +195,7 @@ def _kinds(rule: str, keep_signs: bool) -> NDArray[np.uint8]:
     if rule == "characters":
         table[unspaced] = PAIRED
         for pattern, kind in ((HIRAGANA, KANA), (LEADING_VOWELS, LEAD), (FOLLOWING_VOWELS, FOLLOW)):
-            table[unspaced & are(pattern)] = kind
+            table[unspaced & match_code_points(pattern)] = kind
         table[list(map(ord, STACKERS))] = STACK
     for characters, kind in (
         (MIDWORD_SIGNS, MIDDLE),

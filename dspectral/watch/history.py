@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 from dspectral.configuration import count_merges
 from dspectral.engine.around import events as of
 from dspectral.engine.around.progress import TaskCounts
-from dspectral.run_plan import projected_memory
+from dspectral.run_plan import estimate_memory
 
 MAX_POINTS = 240
 """Points that a series keeps: more than that would not be seen in a picture."""
@@ -166,13 +166,13 @@ class PassState:
         return [blocks, merges] if started.n_merges else [blocks]
 
     def memory_bound(self, n_threads: int, *, with_blocks: bool) -> int | None:
-        """Return the bytes that a pass needs by :func:`dspectral.projected_memory`."""
+        """Return the bytes that a pass needs by :func:`dspectral.estimate_memory`."""
         if self.started is None or not self.summary_bytes or self.started.fan_in < 2:
             return None
         if with_blocks and self.started.n_bytes is None:
             return None
         block = -(-(self.started.n_bytes or 0) // max(self.started.n_blocks, 1))
-        return projected_memory(
+        return estimate_memory(
             summary_bytes=self.summary_bytes,
             n_blocks=self.started.n_blocks,
             work_bytes=max(block, self.started.fan_in * self.summary_bytes) if with_blocks else 0,

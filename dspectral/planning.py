@@ -11,22 +11,22 @@ from typing import Any
 from sklearn.utils import get_tags
 
 from dspectral import engine
-from dspectral.engine.summary import bytes_of
-from dspectral.html import size_of
+from dspectral.engine.summary import get_nbytes
+from dspectral.html import format_bytes
 from dspectral.paths import expand_path
 from dspectral.run_plan import RunPlan
 from dspectral.store.anndata_files import HDF5_ENDINGS
 from dspectral.store.corpus import open_corpus
 from dspectral.store.counts import open_store
 from dspectral.store.from_text.lines import BLOCK_BYTES
-from dspectral.store.from_text.readers import read_span
-from dspectral.store.from_text.sources import plan_spans
+from dspectral.store.from_text.readers import read_file_range
+from dspectral.store.from_text.sources import split_files
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.from_text.texts import Texts
 from dspectral.store.location import StoreError
-from dspectral.store.rows import read_lazily
+from dspectral.store.rows import dask_array_from_blocks
 from dspectral.text.hashing import HashingSettings, hash_documents
-from dspectral.text.packing import text_blocks
+from dspectral.text.packing import pack_texts
 from dspectral.types import CSRRows, Documents
 
 
@@ -92,7 +92,7 @@ def plan(
     rows, n_bytes = (
         _make_rows_like_files(rows) if isinstance(rows, TextFiles) else _make_rows_like_texts(rows)
     )
-    before = f"build_store, one pass over {size_of(n_bytes)} of text"
+    before = f"build_store, one pass over {format_bytes(n_bytes)} of text"
     return replace(engine.plan(what, rows, *others, **settings), before=before)
 
 
@@ -111,8 +111,8 @@ def _open_rows(place: str | PathLike[str]) -> Any:
 
 def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
     """Return lazy rows of the shape and size that those of files will have, about, and the bytes of their text."""
-    spans = plan_spans(files.sources, files.reading)
-    first = next(iter(read_span(spans[0], files.reading)))
+    spans = split_files(files.sources, files.read_options)
+    first = next(iter(read_file_range(spans[0], files.read_options)))
     sizes = [first.n_documents] * len(spans)
     if any(span.compression for span in spans):  # which say nothing of their content
         sizes = [block.n_documents for block in files.blocks]
@@ -123,7 +123,7 @@ def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
     """Return the same of texts in memory."""
     if not hasattr(texts.column, "__len__"):
         raise ValueError(f"{texts!r} is read once, and is gone after a plan: give a list, a table or files")
-    first, *_ = islice(text_blocks(texts.column, block_bytes=BLOCK_BYTES), 1)
+    first, *_ = islice(pack_texts(texts.column, block_bytes=BLOCK_BYTES), 1)
     sizes = [first.n_documents] * -(-len(texts.column) // first.n_documents)
     return _make_repeated_rows(first, sizes), len(first.data) * len(texts.column) // first.n_documents
 
@@ -131,8 +131,10 @@ def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
 def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
     """Return blocks of some sizes that are said to be as large as the rows of the same documents, and are those."""
     rows = hash_documents(documents, HashingSettings())
-    n_bytes = [bytes_of(rows)] * len(sizes)
-    return read_lazily(partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes)
+    n_bytes = [get_nbytes(rows)] * len(sizes)
+    return dask_array_from_blocks(
+        partial(_return_rows, rows=rows), range(len(sizes)), sizes, rows.shape[1], n_bytes
+    )
 
 
 def _return_rows(_number: int, *, rows: CSRRows) -> CSRRows:

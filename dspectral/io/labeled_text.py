@@ -8,24 +8,30 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from scipy import sparse
 
-from dspectral.engine import lazy_rows, run_tasks
+from dspectral.engine import as_dask_rows, run_tasks
 from dspectral.inputs.parameters import check_integer
-from dspectral.io.labelled_lines import MOST_COLUMNS, ParsedLines, parse_lines
-from dspectral.io.line_files import written_whole
+from dspectral.io.labeled_lines import MAX_COLUMNS, ParsedLines, parse_lines
+from dspectral.io.line_files import open_atomic
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
-from dspectral.store.draft import begin, finish
-from dspectral.store.from_text.lines import BLOCK_BYTES, PIECE_BYTES, Piece, Reading, whole_lines
-from dspectral.store.from_text.planned_text import build_spans
-from dspectral.store.from_text.sources import Span, plan_spans, refuse_changed, stamps_of
-from dspectral.store.from_text.streams import open_bytes
-from dspectral.store.location import Location, check_name, check_size
+from dspectral.store.draft import finish_store, open_writer
+from dspectral.store.from_text.lines import (
+    BLOCK_BYTES,
+    LINE_CHUNK_BYTES,
+    LineChunk,
+    ReadOptions,
+    read_line_chunks,
+)
+from dspectral.store.from_text.planned_text import build_blocks
+from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
+from dspectral.store.from_text.streams import open_decompressed
+from dspectral.store.location import Location, check_option, check_size
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 WIDTHS = ("n_columns", "n_labels")
 
 
-class Head(NamedTuple):
+class FileHeader(NamedTuple):
     """Header of an extreme-classification file: number of documents, columns and labels."""
 
     n_documents: int
@@ -33,28 +39,28 @@ class Head(NamedTuple):
     n_labels: int
 
 
-def _read_head(span: Span, options: dict[str, Any]) -> Head:
+def _read_head(file_range: FileRange, options: dict[str, Any]) -> FileHeader:
     """Read the header of an extreme-classification file."""
-    with open_bytes(span.url, span.compression, options) as file:
-        first = next(whole_lines(file, span.url, piece_bytes=PIECE_BYTES >> 4), None)
+    with open_decompressed(file_range.url, file_range.compression, options) as file:
+        first = next(read_line_chunks(file, file_range.url, chunk_bytes=LINE_CHUNK_BYTES >> 4), None)
     words = first.data.partition(b"\n")[0].split() if first else []
     if len(words) != 3 or not all(word.isdigit() for word in words):
         raise ValueError(
-            f"{span.url}, line 1 must be 'documents columns labels', three integers: check format="
+            f"{file_range.url}, line 1 must be 'documents columns labels', three integers: check format="
         )
-    return Head(*map(int, words))
+    return FileHeader(*map(int, words))
 
 
 def find_width(
-    heads: list[Head],
-    spans: list[Span],
-    read: Callable[[Span], Iterator[Piece]],
-    parse: Callable[[Piece], ParsedLines],
+    heads: list[FileHeader],
+    ranges: list[FileRange],
+    read: Callable[[FileRange], Iterator[LineChunk]],
+    parse: Callable[[LineChunk], ParsedLines],
     wanted: tuple[int | None, int | None],
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels: requested ones, else those of the headers, else those of the text."""
     # Requested widths take precedence over headers, since files may be parts of a wider matrix.
-    check = partial(check_integer, at_least=1, at_most=MOST_COLUMNS)
+    check = partial(check_integer, at_least=1, at_most=MAX_COLUMNS)
     checked_widths = [
         width if width is None else check(name, width) for name, width in zip(WIDTHS, wanted, strict=True)
     ]
@@ -64,7 +70,7 @@ def find_width(
             f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels"
         )
     if None in checked_widths and not widths:
-        needed = run_tasks(partial(_measure_widths, read=read, parse=parse), spans, name="measure")
+        needed = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
         widths = {(max((a for a, _ in needed), default=0), max((b for _, b in needed), default=0))}
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
@@ -74,49 +80,54 @@ def find_width(
     for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
         if not width and not heads:
             raise ValueError(
-                f"{name}=0 must be at least 1: {', '.join(span.url for span in spans)} has no {name[2:-1]}"
+                f"{name}=0 must be at least 1: {', '.join(file_range.url for file_range in ranges)} has no {name[2:-1]}"
             )
         check(name, width)
     return n_columns, n_labels
 
 
 def _measure_widths(
-    span: Span, *, read: Callable[[Span], Iterator[Piece]], parse: Callable[[Piece], ParsedLines]
+    file_range: FileRange,
+    *,
+    read: Callable[[FileRange], Iterator[LineChunk]],
+    parse: Callable[[LineChunk], ParsedLines],
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels in a span."""
-    shapes = [(part.rows.shape[1], part.labels.shape[1]) for part in map(parse, read(span))]
+    shapes = [(part.rows.shape[1], part.labels.shape[1]) for part in map(parse, read(file_range))]
     return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
 
 
-def read_pieces(span: Span, *, headed: bool, block_bytes: int, options: dict[str, Any]) -> Iterator[Piece]:
+def read_labeled_chunks(
+    file_range: FileRange, *, headed: bool, block_bytes: int, options: dict[str, Any]
+) -> Iterator[LineChunk]:
     """Yield the lines of a span in chunks of about ``block_bytes``."""
-    for whole in span.files():
-        with open_bytes(whole.url, whole.compression, options) as file:
+    for whole in file_range.files():
+        with open_decompressed(whole.url, whole.compression, options) as file:
             # `pending` are pieces of one file since the last yield; line numbers and offsets count from the first.
-            pending: list[Piece] = []
-            for piece in whole_lines(file, whole.url, start=whole.start, stop=whole.stop):
+            pending: list[LineChunk] = []
+            for piece in read_line_chunks(file, whole.url, start=whole.start, stop=whole.stop):
                 first = headed and not pending and not whole.start and piece.line == 1
                 pending.append(_drop_header(piece) if first else piece)
-                if sum(len(part.data) for part in pending) >= block_bytes + PIECE_BYTES:
+                if sum(len(part.data) for part in pending) >= block_bytes + LINE_CHUNK_BYTES:
                     yield _join_chunks(pending)
                     pending = []
             if any(part.data for part in pending):
                 yield _join_chunks(pending)
 
 
-def _drop_header(piece: Piece) -> Piece:
+def _drop_header(piece: LineChunk) -> LineChunk:
     head, _, rest = piece.data.partition(b"\n")
     return piece._replace(data=rest, byte=piece.byte + len(head) + 1, line=2)
 
 
-def _join_chunks(pieces: list[Piece]) -> Piece:
+def _join_chunks(pieces: list[LineChunk]) -> LineChunk:
     return pieces[0]._replace(data=b"".join(piece.data for piece in pieces))
 
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
 
 
-def build_labelled_store(
+def build_labeled_store(
     sources: str | Sequence[str],
     store: str | PathLike[str],
     *,
@@ -175,36 +186,44 @@ def build_labelled_store(
     >>> import fsspec
     >>> with fsspec.open("memory://labelled.txt", "w") as file:
     ...     _ = file.write("2 3 4\n0,3 0:1 2:2\n1 1:1\n")
-    >>> store = build_labelled_store("memory://labelled.txt", "memory://labelled.zarr")
+    >>> store = build_labeled_store("memory://labelled.txt", "memory://labelled.zarr")
     >>> store.shape, store.labels.compute().toarray()
     ((2, 3), array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]], dtype=float32))
     """
-    check_name("format", format, get_args(Format))
+    check_option("format", format, get_args(Format))
     block_bytes, options = check_size("block_bytes", block_bytes), source_options or {}
-    spans = plan_spans(sources, Reading("line", block_bytes=block_bytes, storage_options=options))
-    read = partial(read_pieces, headed=format == "extreme", block_bytes=block_bytes, options=options)
+    ranges = split_files(sources, ReadOptions("line", block_bytes=block_bytes, storage_options=options))
+    read = partial(read_labeled_chunks, headed=format == "extreme", block_bytes=block_bytes, options=options)
     # Without widths `parse` accepts any column, to measure the text; with widths it checks them.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     first_spans = [
-        span for whole in spans for span in whole.files() if not span.start and format == "extreme"
+        file_range
+        for whole in ranges
+        for file_range in whole.files()
+        if not file_range.start and format == "extreme"
     ]
-    heads = [_read_head(span, options) for span in first_spans]
-    width = find_width(heads, spans, read, parse, (n_columns, n_labels))
+    heads = [_read_head(file_range, options) for file_range in first_spans]
+    width = find_width(heads, ranges, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
-        "sources": [span.describe() for span in spans],
+        "sources": [file_range.describe() for file_range in ranges],
         "block_bytes": block_bytes,
         "labelled_text": {"format": format, "zero_based": zero_based},
         "labels": width[1],
     }
-    with begin(
-        store, storage_options, provenance, append=append, n_columns=width[0], stamps=stamps_of(spans)
+    with open_writer(
+        store,
+        storage_options,
+        provenance,
+        append=append,
+        n_columns=width[0],
+        fingerprints=get_fingerprints(ranges),
     ) as opened:
         draft = opened._replace(n_columns=width[0])
         write, find = partial(_write_parsed, draft.where, parse=parse), partial(find_block, draft.where)
-        blocks = build_spans(spans, draft, read, write, find, name="parse-block")
-        refuse_changed(draft.where, spans, options)
+        blocks = build_blocks(ranges, draft, read, write, find, name="parse-block")
+        check_unchanged(draft.where, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
         n_rows, n_promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
         if not n_rows:
@@ -213,10 +232,10 @@ def build_labelled_store(
             raise ValueError(
                 f"the header(s) of {sources} declare {n_promised} documents, but {n_rows} follow: correct the header"
             )
-        return finish(draft, blocks)
+        return finish_store(draft, blocks)
 
 
-def write_labelled_text(
+def write_labeled_text(
     X: RowsLike,
     path: str | PathLike[str],
     y: "RowsLike | None" = None,
@@ -236,7 +255,7 @@ def write_labelled_text(
     y : Dask array, SciPy sparse or ndarray, shape (n_documents, n_labels), optional
         Indicator matrix, nonzero where a document has the label; by default the labels of the store X.
     format : {"extreme", "svmlight"}, default="extreme"
-        Format of the text, as for :func:`build_labelled_store`.
+        Format of the text, as for :func:`build_labeled_store`.
     zero_based : bool, default=True
         Whether columns are written from 0 instead of 1. Labels start at 0.
     storage_options : dict, optional
@@ -253,17 +272,17 @@ def write_labelled_text(
 
     Examples
     --------
-    >>> write_labelled_text(np.array([[0.0, 2.0]]), "memory://one.txt", np.array([[1, 0, 1]]))
+    >>> write_labeled_text(np.array([[0.0, 2.0]]), "memory://one.txt", np.array([[1, 0, 1]]))
     >>> import fsspec
     >>> with fsspec.open("memory://one.txt", "r") as file:
     ...     file.read()
     '1 2 3\n0,2 1:2\n'
     """
-    check_name("format", format, get_args(Format))
+    check_option("format", format, get_args(Format))
     y = getattr(X, "labels", None) if y is None else y
     if y is None:
         raise ValueError("y=None must be a label matrix, unless X is a store with labels")
-    rows, labels = lazy_rows(X), lazy_rows(y)
+    rows, labels = as_dask_rows(X), as_dask_rows(y)
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(
             f"y has {labels.shape[0]} rows, but must have {rows.shape[0]}, the number of rows of X"
@@ -272,7 +291,7 @@ def write_labelled_text(
     if labels.chunks[0] != rows.chunks[0]:
         labels = labels.rechunk({0: rows.chunks[0]})
     first = 0 if zero_based else 1
-    with written_whole(path, "w", newline="\n", **(storage_options or {})) as file:
+    with open_atomic(path, "w", newline="\n", **(storage_options or {})) as file:
         if format == "extreme":
             file.write(f"{rows.shape[0]} {rows.shape[1]} {labels.shape[1]}\n")
         for i in range(rows.numblocks[0]):
@@ -311,10 +330,10 @@ def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Ite
 def _write_parsed(
     where: Location,
     name: str,
-    piece: Piece,
+    piece: LineChunk,
     *,
     last: bool,
-    parse: Callable[[Piece], ParsedLines],
+    parse: Callable[[LineChunk], ParsedLines],
 ) -> BlockInfo:
     parsed = parse(piece)
     return write_block(where, name, parsed.rows, labels=parsed.labels, last=last)
