@@ -121,7 +121,7 @@ def make_window(
     n_raw = n_types * groups
     if max(n_raw, left + right) >= 2**31:
         raise ValueError(
-            f"window={window} with n_types={n_types} has {n_raw} contexts, but must have fewer than 2**31: reduce one"
+            f"window={window} with n_types={n_types} has {n_raw} contexts, but the number must be below 2**31"
         )
     # Positions from left to right, the order of count_contexts.
     distances = np.concatenate([np.arange(left, 0, -1), np.arange(1, right + 1)])
@@ -144,7 +144,7 @@ def _hash_columns(n: int, n_columns: int) -> Int32s:
 
 
 class RowSums(NamedTuple):
-    """Accumulator of one row: sums, bitmap ``marks`` of columns with entries, bitmap ``tops`` of nonzero marks."""
+    """Accumulator of one row: sums, bitmap ``marks`` of columns with entries, and bitmap ``tops`` of nonzero marks."""
 
     sums: Doubles
     marks: NDArray[np.uint64]
@@ -202,7 +202,7 @@ def count_contexts(
     ids, offsets = read_only(sentences.ids), read_only(sentences.offsets)
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
-        raise ValueError(f"a sentence has word type {wrong}, but types must be from 0 to {n_types - 1}")
+        raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
     tokens = TokensByType(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.allocate(window.n_columns)

@@ -1,9 +1,9 @@
 """Compress rows of counts to about two bytes per entry, and sum them over blocks of sentences.
 
 A piece holds some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the
-gaps between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes. Gaps
-and sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of weights; 0
-marks a rare value.
+gaps between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes.
+Gaps and sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of
+weights; 0 marks a rare value.
 """
 
 from functools import lru_cache
@@ -33,7 +33,7 @@ class ByteCoding(NamedTuple):
     def from_weights(cls, weights: Doubles) -> "ByteCoding":
         """Return the coding for sums of weights.
 
-        >>> Coding.from_weights(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
+        >>> ByteCoding.from_weights(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
         array([0. , 0.5, 1. , 1.5, 2. ])
         """
         return _build_coding(np.asarray(weights, dtype=np.float64).tobytes())

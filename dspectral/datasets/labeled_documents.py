@@ -201,7 +201,7 @@ def labeled_counts(
     arrays, seed = [], check_seed(seed)  # once, since words and labels share their states
     for name, width, mean in (("words", n_columns, row_length), ("labels", n_labels, labels_each)):
         if mean < 1:
-            raise ValueError(f"the mean number of {name}, {mean}, must be at least 1")
+            raise ValueError(f"a document has {mean} {name} on average, but must have at least 1")
         draw = partial(
             _draw, width=width, n_states=n_states, mean=mean, noise=noise, present=name == "labels"
         )

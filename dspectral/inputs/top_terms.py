@@ -219,7 +219,9 @@ def _keeps_columns(step: object) -> bool:
 
 def _check_width(found: int, n_columns: int) -> None:
     if found != n_columns:
-        raise ValueError(f"terms has {found} names, but must have {n_columns}, the number of columns")
+        raise ValueError(
+            f"terms names {found} columns, but must name {n_columns}, the number of columns of the model"
+        )
 
 
 def _restrict_names(known: ColumnNames, columns: Int64s) -> ColumnNames:

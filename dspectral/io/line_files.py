@@ -119,8 +119,8 @@ def read_conll(
             width = len(fields)
         elif len(fields) > 1 or not line.startswith("#"):
             raise ValueError(
-                f"{path}, line {number} is {line!r:.60} with {len(fields)} tab-separated column(s), but must have "
-                f"{min_columns}, with a word in column {word_column} and a tag in column {tag_column}"
+                f"{path}, line {number} is {line!r:.60} of {len(fields)} column(s) between tabs, but must have "
+                f"{min_columns} columns, with a word in column {word_column} and a tag in column {tag_column}"
             )
     if not sentences.words:
         raise ValueError(f"{path} has no sentences, but must have at least one")

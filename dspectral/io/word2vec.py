@@ -167,7 +167,7 @@ def write_word2vec(
         raise TypeError(f"words={words!r:.60} must be a list of strings")
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise ValueError(
-            f"vectors has shape {vectors.shape}, but must have {len(words)} rows, one for each word"
+            f"vectors has shape {vectors.shape}, but must have {len(words)} rows, as many as words"
         )
     # A word with a space would be read as a word and a number.
     seen = set()

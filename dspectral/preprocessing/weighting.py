@@ -250,7 +250,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         if isinstance(X, list | tuple) and len(X) and isinstance(X[0], str | bytes):
             raise TypeError("X has texts, but must have counts: put NgramHashing() before TfidfWeighting()")
         if is_lazy(X) and get_weightings(X):
-            raise ValueError("X is weighted already, but must have counts: pass the store itself")
+            raise ValueError("X is weighted already, but TfidfWeighting needs counts: pass the store itself")
         return validate_rows(self, X, reset=reset)
 
     def _learn_frequencies(self, X: RowsLike, *, reset: bool) -> Self:

@@ -175,7 +175,7 @@ def test_entries_that_are_zero_are_no_labels_and_repeated_ones_are_one(tmp_path)
     ("X", "Y", "options", "said"),
     [
         (np.eye(2), None, {}, "labels"),
-        (np.eye(2), np.ones((3, 1)), {}, "2 rows.*3"),
+        (np.eye(2), np.ones((3, 1)), {}, r"3 rows.*2|2 rows.*3"),
         (np.full((1, 1), np.nan), np.ones((1, 1)), {}, "NaN"),
         (np.ones((1, 1)), np.ones((1, 1)), {"format": "libsvm"}, "format.*'libsvm'"),
     ],

@@ -245,7 +245,7 @@ def test_texts_and_weighted_rows_are_refused(store):
         TfidfWeighting().fit(store.tfidf())
     with pytest.raises(NotFittedError):
         store.weighted(TfidfWeighting())
-    with pytest.raises(ValueError, match=r"40 columns.*3"):
+    with pytest.raises(ValueError, match=r"40 column.*3"):
         write_counts(np.eye(3), "memory://three").weighted(TfidfWeighting().fit(store))
 
 
