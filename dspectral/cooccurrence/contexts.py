@@ -163,11 +163,11 @@ class RowSums(NamedTuple):
 def add_to_row(row: RowSums, column: int, value: float) -> None:
     """Add a value to a column."""
     # Unsigned indices avoid the test for negative ones. Bits are set without a branch, since most columns are new.
-    place, unit, low = np.uint64(column), np.uint64(1), np.uint64(63)
-    mark = place >> np.uint64(6)
-    row.marks[mark] |= unit << (place & low)
+    index, unit, low = np.uint64(column), np.uint64(1), np.uint64(63)
+    mark = index >> np.uint64(6)
+    row.marks[mark] |= unit << (index & low)
     row.tops[mark >> np.uint64(6)] |= unit << (mark & low)
-    row.sums[place] += value
+    row.sums[index] += value
 
 
 # Iterating over set bits yields sorted columns without a sort. Cost: the entries, and one read per 4096 columns.
@@ -260,11 +260,11 @@ def _count(
     end = 0
     for word in range(start, stop):
         for k in range(tokens.starts[word], tokens.starts[word + 1]):
-            place = tokens.positions[k]
+            token_index = tokens.positions[k]
             for position in range(left - tokens.extents[k, 0], left + tokens.extents[k, 1]):
                 # Offsets are -left, ..., -1, 1, ..., right.
                 step = position - left
-                column = first[position] + ids[np.uint64(place + (step if step < 0 else step + 1))]
+                column = first[position] + ids[np.uint64(token_index + (step if step < 0 else step + 1))]
                 if columns.size:
                     column = np.int64(columns[column])
                 add_to_row(row, column, weights[position])
@@ -286,13 +286,13 @@ def _tokens_by_type(
     for word in range(n_types):
         starts[word + 1] += starts[word]
     # `extents` limits the window to the sentence.
-    next_place, n_pairs = starts[:-1].copy(), np.zeros(n_types, dtype=np.int64)
+    next_position, n_pairs = starts[:-1].copy(), np.zeros(n_types, dtype=np.int64)
     positions, extents = np.empty(ids.size, dtype=np.int64), np.empty((ids.size, 2), dtype=np.int32)
     for i in range(offsets.size - 1):
         begin, end = offsets[i], offsets[i + 1]
         for token in range(begin, end):
-            k = next_place[ids[token]]
-            next_place[ids[token]] += 1
+            k = next_position[ids[token]]
+            next_position[ids[token]] += 1
             positions[k] = token
             extents[k, 0] = min(left, token - begin)
             extents[k, 1] = min(right, end - 1 - token)

@@ -52,7 +52,7 @@ def as_python_values(values: Sequence[Hashable] | NDArray[Any]) -> Sequence[Any]
     return cast("list[Any]", values.tolist()) if isinstance(values, np.ndarray) else values
 
 
-def cut(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
+def split_sequences(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
     """Split a list of sequences into lists of at least ``n_tokens`` tokens; depends on the lengths only."""
     parts: list[list[T]] = [[]]
     size = 0
@@ -177,7 +177,11 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
     words, names = _assign_ids(sequences, "token", {RARE: 0}), _assign_ids(tags, "label", {})
     if not names:
         raise ValueError("X has no tokens, but must have at least one")
-    parts = zip(cut(sequences, LABELED_BLOCK_TOKENS), cut(tags, LABELED_BLOCK_TOKENS), strict=True)
+    parts = zip(
+        split_sequences(sequences, LABELED_BLOCK_TOKENS),
+        split_sequences(tags, LABELED_BLOCK_TOKENS),
+        strict=True,
+    )
     packed = [(_encode_values(tokens, words), _encode_values(labels, names).ids) for tokens, labels in parts]
     blocks = [LabeledSentences(own.ids, labels, own.offsets) for own, labels in packed]
     return LabeledCorpus(list(words), list(names), as_memory_blocks(blocks))
@@ -241,7 +245,7 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     counts = [counted[word] for word in kept]
     words = [RARE, *kept]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
-    blocks = [_encode_values(part, numbers) for part in cut(sentences, BLOCK_TOKENS)]
+    blocks = [_encode_values(part, numbers) for part in split_sequences(sentences, BLOCK_TOKENS)]
     return TokenCorpus(
         words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), as_memory_blocks(blocks)
     )

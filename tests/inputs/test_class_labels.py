@@ -33,7 +33,13 @@ from dspectral import (
 from dspectral.inputs import pair_with_labels
 from dspectral.inputs.labels import check_label_memory, encode_classes
 from dspectral.inputs.parameters import check_flag, check_integer, check_option, check_real, resolve_seed
-from dspectral.inputs.sequences import as_corpus, as_labeled_corpus, cut, encode, token_lists
+from dspectral.inputs.sequences import (
+    as_corpus,
+    as_labeled_corpus,
+    as_token_lists,
+    encode_sentences,
+    split_sequences,
+)
 from dspectral.methods.lsi.similarities import as_similarity_matrix
 from dspectral.metrics import precision_at
 
@@ -282,7 +288,7 @@ def test_lists_of_tokens_come_in_every_kind_of_collection(kind):
     assert corpus.words == ["<?>", "cat", "the", "dog"]
     assert {type(word) for word in corpus.words} == {str}
     assert corpus.counts.tolist() == [0, 2, 2, 1]
-    assert encode(KINDS[kind](SENTENCES), corpus.words).ids.tolist() == [2, 1, 2, 3, 1]
+    assert encode_sentences(KINDS[kind](SENTENCES), corpus.words).ids.tolist() == [2, 1, 2, 3, 1]
     labelled = as_labeled_corpus(KINDS[kind](SENTENCES), KINDS[kind](SENTENCES))
     assert labelled.words == ["<?>", "the", "cat", "dog"]
     assert labelled.labels == ["the", "cat", "dog"]
@@ -313,7 +319,7 @@ def test_what_is_no_collection_of_token_lists_is_named(X, name):
 )
 def test_what_is_no_list_of_strings_is_named(sentence):
     with pytest.raises(ValueError, match=r"sentence 1"):
-        token_lists([["a"], sentence])
+        as_token_lists([["a"], sentence])
 
 
 def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_lists():
@@ -321,14 +327,14 @@ def test_tokens_of_labelled_sequences_are_anything_hashable_and_arrays_are_as_li
     corpus = as_labeled_corpus(codes, [[True, "b"], [(1, 2), True]])
     assert corpus.words == ["<?>", 1, 2]
     assert corpus.labels == [True, "b", (1, 2)]
-    assert encode([[2, 7]], corpus.words).ids.tolist() == [2, 0]
+    assert encode_sentences([[2, 7]], corpus.words).ids.tolist() == [2, 0]
     with pytest.raises(ValueError, match=r"sentence 0.*'ab'"):
         as_labeled_corpus(["ab"], [["K", "V"]])
 
 
 def test_blocks_are_cut_by_the_lengths_of_sequences_alone():
-    assert cut([[1, 2], [], [3], [4, 5, 6]], 2) == [[[1, 2]], [[], [3], [4, 5, 6]]]
-    assert cut([], 2) == [[]]
+    assert split_sequences([[1, 2], [], [3], [4, 5, 6]], 2) == [[[1, 2]], [[], [3], [4, 5, 6]]]
+    assert split_sequences([], 2) == [[]]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, ""])
