@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
 from dspectral.text.stop_words import StopWords, check_stop_words
-from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.types import Documents
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
@@ -96,9 +96,10 @@ class Analyzer:
 
 @cache
 def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], Sequence[str]]:
-    options: dict[str, Any] = {
-        name: _as_function(value) if isinstance(value, Tokenizer) else value for name, value in arguments
-    }
+    options: dict[str, Any] = dict(arguments)
+    for name, value in arguments:
+        if isinstance(value, Tokenizer):
+            options[name] = partial(_tokenize_text, value) if name == "tokenizer" else _as_function(value)
     if "stop_words" in options and options["stop_words"] != "english":
         options["stop_words"] = list(options["stop_words"])
     if "tokenizer" in options:
@@ -107,16 +108,15 @@ def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], S
     return analyzer
 
 
-def _as_function(tokenizer: Tokenizer) -> Callable[[str], Any]:
-    """Return a tokenizer as a function from a text to a list of strings."""
-    if tokenizer.name in RULE_NAMES:
-        return partial(_tokenize_text, tokenizer)
-    function: Any = tokenizer.resolve().function
+def _as_function(named: Tokenizer) -> Callable[[str], Any]:
+    """Return the function of a named analyzer or preprocessor."""
+    function: Any = named.resolve().function
     make = getattr(function, "make_doc", None)
     return function if make is None else lambda text: [token.text for token in make(text)]
 
 
-def _tokenize_text(rule: Tokenizer, text: str) -> list[str]:
-    tokens = rule.tokenize(Documents.from_strings([text]), lowercase=False)
+def _tokenize_text(tokenizer: Tokenizer, text: str) -> list[str]:
+    """Return the tokens that `NgramHashing` hashes without scikit-learn: not empty, and without spaces."""
+    tokens = tokenizer.tokenize(Documents.from_strings([text]), lowercase=False)
     starts = tokens.starts.tolist()
     return [tokens.text[i : j - 1].tobytes().decode() for i, j in pairwise(starts)]

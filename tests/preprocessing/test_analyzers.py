@@ -82,8 +82,8 @@ CHOSEN = [
 
 def theirs(given, n_features=256):
     given = {"ngram_range": (1, 1), **given}
-    if isinstance(given.get("tokenizer"), str):
-        given["tokenizer"] = letters
+    if "tokenizer" in given:  # NgramHashing drops empty tokens
+        given["tokenizer"] = lambda text: [letter for letter in letters(text) if letter.strip()]
     given |= {"stop_words": sorted(given["stop_words"])} if isinstance(given.get("stop_words"), set) else {}
     return HashingVectorizer(n_features=n_features, norm=None, dtype=np.float32, **given)
 
@@ -211,3 +211,10 @@ def test_every_argument_of_scikit_learns_vectorizers_is_taken_or_refused_by_name
     same(NgramHashing(**defaults).transform(texts()), HashingVectorizer(norm=None).transform(texts()))
     with pytest.raises(TypeError, match="'nonsense'"):
         NgramHashing(nonsense=1)
+
+
+def test_a_tokenizer_gives_the_same_tokens_with_and_without_stop_words():
+    lines = texts(20)
+    with_list = NgramHashing(2**16, tokenizer=halves, stop_words=["nothing"]).transform(lines)
+    same(with_list, NgramHashing(2**16, tokenizer=halves).transform(lines))
+    assert NgramHashing(2**16, tokenizer=halves, stop_words=["nothing"]).transform(["ab cd"]).nnz == 2
