@@ -163,7 +163,9 @@ def read_newsgroups(
     [LabeledText(text='Subject: orbits', labels=('sci.space',))]
     """
     file_system, root = fsspec.url_to_fs(expand_path(folder), **(storage_options or {}))
-    paths = sorted(file_system.find(root))
+    # find() does not follow links to folders, so groups are listed first.
+    groups = file_system.ls(root, detail=False) if file_system.isdir(root) else []
+    paths = sorted(path for group in groups for path in file_system.find(group))
     if not paths:
         raise ValueError(
             f"{folder} has no posts, but must have a folder for each group with a file for each post"

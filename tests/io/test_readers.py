@@ -58,6 +58,16 @@ def test_posts_have_their_folder_as_label_and_keep_their_header(tmp_path):
     ]
 
 
+def test_groups_and_posts_may_be_links(tmp_path):
+    (tmp_path / "cache" / "sci.space").mkdir(parents=True)
+    (tmp_path / "cache" / "sci.space" / "1").write_text("orbits")
+    (tmp_path / "posts" / "linked.posts").mkdir(parents=True)
+    (tmp_path / "posts" / "sci.space").symlink_to(tmp_path / "cache" / "sci.space")
+    (tmp_path / "posts" / "linked.posts" / "2").symlink_to(tmp_path / "cache" / "sci.space" / "1")
+    found = list(read_newsgroups(tmp_path / "posts"))
+    assert found == [("orbits", ("linked.posts",)), ("orbits", ("sci.space",))]
+
+
 def test_the_modapte_split_takes_articles_with_topics_of_its_side(tmp_path):
     parts = [
         article(),
