@@ -255,7 +255,7 @@ class GramProduct(NamedTuple):
         whole, scatter, of_product = (
             add_fields(*parts),
             mean_scatter(parts),
-            mean_scatter(parts, "along"),
+            mean_scatter(parts, "projected_total"),
         )
         for panel in iter_panels(len(whole.product)):
             whole.product[panel] += scatter[:, panel].T @ of_product
