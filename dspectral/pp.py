@@ -1,4 +1,4 @@
-"""Principal components of AnnData by the names of scanpy: ``dspectral.pp.pca`` stands for ``scanpy.pp.pca``."""
+"""Drop-in replacement for ``scanpy.pp.pca``: principal components of AnnData in memory or on disk."""
 
 from numbers import Integral
 from operator import itemgetter
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["pca"]
 
 HIGHLY_VARIABLE = "highly_variable"
-"""Column of ``var`` that is the mask where none is given."""
+"""Column of ``var`` that is the default mask."""
 N_COMPS = 50
-"""Components where none are asked for, as scanpy's ``settings.N_PCS``."""
+"""Default number of components, as scanpy's ``settings.N_PCS``."""
 SOLVERS = None, "auto", "full", "arpack", "randomized", "covariance_eigh", "tsqr", "lobpcg"
 """Solvers of scanpy."""
 SCANPY_SOLVERS = {
@@ -52,14 +52,11 @@ SCANPY_SOLVERS = {
     ("a dense dask array", False): ("tsqr", "randomized"),
     ("a sparse dask array", False): (),
 }
-"""Those of them that scanpy does not ignore, by the kind of rows and whether means are subtracted."""
+"""Solvers that scanpy does not ignore, by the kind of matrix and whether it is centered."""
 GRAM_COLUMNS = 4096
-"""Variables up to which the Gram matrix of as many cells or more is exact in one pass (134 MB)."""
+"""Largest number of variables for the exact Gram matrix in one pass (134 MB)."""
 N_PASSES, WIDTH = 11, 24
-"""Passes over more variables, and columns of their products together for each component.
-
-The 50th value of 20,000 x 30,000 cells with a flat tail is 1e-6 low, with half the columns 5e-4, with 8 passes 4e-5.
-"""
+"""Number of passes for more variables, and total number of columns of all products per component."""
 
 
 def pca(
@@ -82,35 +79,37 @@ def pca(
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """Find the principal components of cells, in memory or not, and keep them where scanpy keeps them.
+    """Compute the principal components of cells, in memory or on disk, and store them where scanpy stores them.
 
     Parameters
     ----------
     data : AnnData, path of an .h5ad or .zarr file, store, or matrix of shape (n_obs, n_vars)
         Cells. ``X`` may be sparse by rows, dense, a Dask array of either, or on disk (``backed``, ``read_lazy``).
     n_comps : int, optional
-        Number of components; by default 50, or one less than the cells or variables where these are 50 or fewer.
+        Number of components; by default 50, or one less than the smaller number of cells and variables if that is at
+        most 50.
     layer : str, optional
-        Layer to decompose in place of ``X``; ``"raw"``, where no layer has this name, is ``raw.X``.
+        Layer to decompose instead of ``X``. ``"raw"`` is ``raw.X`` if no layer has this name.
     obsm : str, optional
-        Array of ``obsm`` to decompose in place of ``X``, with all of its columns.
+        Array of ``obsm`` to decompose instead of ``X``, with all of its columns.
     mask_var : array of bool, str or None, optional
-        Variables to decompose, or their column of ``var``; by default ``"highly_variable"`` where ``var`` has it. None
-        takes all.
+        Mask of variables, or its column in ``var``; by default ``"highly_variable"`` if ``var`` has it. None uses all
+        variables.
     zero_center : bool, default=True
-        Whether means are subtracted, by rank-one corrections: sparse rows stay sparse.
+        Whether means are subtracted. Rank-one corrections keep sparse rows sparse.
     svd_solver, chunked, chunk_size : str, bool and int, optional
-        Accepted as scanpy accepts them, with its warnings of a solver that it ignores. They change nothing: each of
-        its solvers stands for the same components, and the size of the data alone decides on passes and blocks.
+        No effect, for compatibility with scanpy, with its warnings of ignored solvers. All of its solvers compute the
+        same components; the size of the data determines passes and blocks.
     tol : float, default=0.0
-        Share of the best energy of ``n_comps`` components that may be lost, certified: passes over more than 4,096
-        variables end as soon as it is reached. 0 takes eleven.
+        Share of the energy that may be lost against the best ``n_comps`` components. Passes over more than 4,096
+        variables stop when a certified bound is below `tol`. 0 takes eleven passes.
     rng, random_state : int, RandomState, Generator or None, default=None and 0
-        Seed of the passes over more than 4,096 variables: one of the two.
+        Seed for more than 4,096 variables. Pass only one of the two.
     return_info : bool, default=False
-        Whether components and variances of a matrix are returned, too.
+        Whether components and variances of a matrix are returned, too. Results of an AnnData have them in ``varm`` and
+        ``uns``, so True has no effect, as in scanpy.
     use_highly_variable : bool, optional
-        Former name of a mask: True is ``mask_var="highly_variable"``, and False is ``mask_var=None``.
+        Deprecated name of the mask: True is ``mask_var="highly_variable"``, and False is ``mask_var=None``.
     dtype : data-type, default="float32"
         Type of the coordinates.
     key_added : str, optional
@@ -121,32 +120,33 @@ def pca(
     Returns
     -------
     None, AnnData, ndarray, Dask array or tuple
-        None where results went into ``data``; the AnnData with ``copy=True`` or of a store (its rows lazily in
-        ``X``); of a matrix its coordinates, shape (n_obs, n_comps), and with ``return_info`` a tuple of these,
-        components (n_comps, n_vars), ratios of variance and variances.
+        None if results were written to ``data``. The AnnData with ``copy=True`` or for a store (with lazy ``X``). For a
+        matrix its coordinates, shape (n_obs, n_comps), and with ``return_info`` a tuple of these, components (n_comps,
+        n_vars), ratios of variance and variances.
 
     Raises
     ------
     ValueError
-        If parameters do not fit the data, or it holds NaN or infinity.
+        If parameters do not match the data, or it contains NaN or infinity.
     StoreError
-        If there is no AnnData file at a path, or it cannot be written to, before anything is computed.
+        If there is no AnnData file at a path, or it is not writable. This is checked before the computation.
 
     Warns
     -----
     UserWarning
-        If scanpy would ignore ``svd_solver``, or a matrix on disk is stored by columns and read once for each block.
+        If scanpy would ignore ``svd_solver``, or a matrix on disk is stored by columns and read once per block.
 
     Notes
     -----
     Results are ``obsm["X_pca"]``, ``varm["PCs"]`` (zero outside the mask) and ``uns["pca"]``: ``params``, ``variance``
-    and ``variance_ratio``, and ``components`` of an array of ``obsm``. What scanpy has no name for is in
-    ``uns["dspectral"]["pca"]``: ``certificate``, ``n_passes``, ``solver`` and others. They go into the file of a path,
-    of which nothing else is changed, and of an AnnData that is backed by a file open for writing (``backed="r+"``).
+    and ``variance_ratio``, and ``components`` for an array of ``obsm``. Results without a name in scanpy are in
+    ``uns["dspectral"]["pca"]``: ``certificate``, ``n_passes``, ``solver`` and others. For a path, or an AnnData backed
+    by a file open for writing (``backed="r+"``), results are written to the file, and nothing else is changed.
 
-    Up to 4,096 variables one pass sums the exact Gram matrix, ``8 n_vars^2`` bytes a task; above, rows that fit
-    ``dspectral.in-memory-bytes`` are decomposed in memory, and others by block Krylov passes. Another pass makes the
-    coordinates. See :class:`~dspectral.SketchedPCA` and, without centering, :class:`~dspectral.TruncatedSVD`.
+    Up to 4,096 variables one pass computes the exact Gram matrix, ``8 n_vars^2`` bytes per task. With more variables,
+    rows that fit ``dspectral.in-memory-bytes`` are decomposed in memory, and others by block Krylov passes. One more
+    pass computes the coordinates. See :class:`~dspectral.SketchedPCA` and, without centering,
+    :class:`~dspectral.TruncatedSVD`.
 
     Examples
     --------
@@ -215,75 +215,79 @@ def pca(
 def _check_mask_option(
     mask_var: Any, use_highly_variable: bool | None, layer: str | None, obsm: str | None
 ) -> Any:
-    """Return the mask by its present name; an array of ``obsm`` has none, and no layer beside it."""
+    """Validate the mask options and return ``mask_var``; with `obsm` neither mask nor layer is allowed."""
     if use_highly_variable is not None:
         if mask_var is not ...:
-            raise ValueError("mask_var and use_highly_variable are both given: leave the second out")
+            raise ValueError(
+                "mask_var and use_highly_variable are both given, but exclude each other: pass mask_var only"
+            )
         mask_var = HIGHLY_VARIABLE if use_highly_variable else None
     if obsm is None:
         return mask_var
     if layer is not None:
         raise ValueError(
-            f"layer is {layer!r} and obsm is {obsm!r}, but one matrix is decomposed: leave one out"
+            f"layer={layer!r} and obsm={obsm!r} are both given, but exclude each other: pass only one"
         )
     if mask_var is not ... and mask_var is not None:
         raise ValueError(
-            "Argument `mask_var` is incompatible with `obsm`. It selects columns of X: leave it out"
+            "Argument `mask_var` is incompatible with `obsm`, because it selects columns of X: omit it"
         )
     return None
 
 
 def _check_key(key: str | None) -> str | None:
-    """Return a name of results, which may lie in a file."""
+    """Validate the name of the results."""
     if key is not None and (not isinstance(key, str) or not key or "/" in key):
-        raise ValueError(f"key_added is {key!r}, but it must be a name without '/', such as 'X_counts'")
+        raise ValueError(f"key_added={key!r} must be a name without '/', such as 'X_counts'")
     return key
 
 
 def _check_seed(rng: Any, random_state: Any) -> Any:
-    """Return the one seed of two that is given."""
+    """Return the seed, from whichever parameter is given."""
     if rng is None:
         return random_state
     if isinstance(random_state, Integral) and random_state == 0:
         return np.random.default_rng(rng)
-    raise TypeError("rng and random_state are both given: leave the second out")
+    raise TypeError("rng and random_state are both given, but exclude each other: pass rng only")
 
 
 def _check_n_comps(n_comps: Any, shape: tuple[int, int], svd_solver: str | None) -> int:
-    """Return how many components are found."""
-    least = min(shape)
-    k = min(N_COMPS, least - 1) if n_comps is None else check_integer("n_comps", n_comps)
-    if not 1 <= k <= least:
+    """Return the number of components, or raise ValueError if it exceeds the smaller side."""
+    max_comps = min(shape)
+    k = min(N_COMPS, max_comps - 1) if n_comps is None else check_integer("n_comps", n_comps)
+    if not 1 <= k <= max_comps:
         raise ValueError(
-            f"n_components={k} must be between 1 and min(n_samples, n_features)={least} with "
-            f"svd_solver={svd_solver or 'arpack'!r} and every other: give n_comps in this range"
+            f"n_components={k} must be between 1 and min(n_samples, n_features)={max_comps} with "
+            f"svd_solver={svd_solver or 'arpack'!r} and all others: pass n_comps in this range"
         )
     return k
 
 
 def _check_shape(target: Any, rows: Any, layer: str | None, obsm: str | None) -> int:
-    """Return the number of variables for which results are kept; refuse rows that are cut or do not fit them."""
+    """Return the number of variables of the results; raise ValueError if the matrix does not match them."""
     shape, chunks = rows.shape, getattr(rows, "chunks", ((), ()))
     if len(shape) != 2:
-        raise ValueError(f"the matrix has shape {shape}, but must have two axes: cells and variables")
+        raise ValueError(
+            f"the matrix has shape {shape}, but must have two axes, cells and variables: reshape it"
+        )
     if len(chunks[1]) > 1:
         raise ValueError(
-            f"Only dask arrays with chunking along the first axis are supported, but this one of shape {shape} is cut "
-            f"into {len(chunks[1])} chunks of columns: call X.rechunk({{1: -1}}) first"
+            f"Only dask arrays with chunking along the first axis are supported, but this one of shape {shape} has "
+            f"{len(chunks[1])} chunks of columns: call X.rechunk({{1: -1}}) first"
         )
     if target is None:
         return int(shape[1])
     n_obs, n_vars = read_anndata_shape(target) if isinstance(target, Location) else target.shape
     if shape[0] != n_obs or (obsm is None and shape[1] != n_vars):
         raise ValueError(
-            f"layer {layer!r} has shape {shape}, but there are {n_obs} observations and {n_vars} variables, beside "
-            "which results are kept: make an AnnData of it, such as adata.raw.to_adata()"
+            f"layer {layer!r} has shape {shape}, but must match the {n_obs} observations and {n_vars} variables of the "
+            "AnnData: make an AnnData of it, for example by adata.raw.to_adata()"
         )
     return int(n_vars)
 
 
 def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
-    """Warn where scanpy ignores a solver of such rows."""
+    """Warn if scanpy ignores this solver for this kind of matrix."""
     is_dask = hasattr(X, "dask")
     sparse = is_sparse(X._meta) if is_dask else is_sparse(X) or engine.is_lazy(X)  # noqa: SLF001  of its blocks
     kind = f"a {'sparse' if sparse else 'dense'} {'dask array' if is_dask else 'matrix'}"
@@ -293,50 +297,52 @@ def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
         warn(
             f"Ignoring svd_solver={svd_solver!r} when using {kind} with zero_center={centered}: "
             f"{'it is legacy code of scanpy, which has' if is_legacy else 'scanpy has'} "
-            f"{', '.join(taken) or 'none'} there, and each stands for the same components. Leave it out",
+            f"{', '.join(taken) or 'none'} there, and all compute the same components. Omit svd_solver",
             FutureWarning if is_legacy else UserWarning,
             stacklevel=3,
         )
 
 
 def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) -> tuple[Any, Any, Any]:
-    """Return where results go (None: nowhere), the rows, and what is returned in the end."""
+    """Return the target of the results (None for a matrix), the rows, and the return value of :func:`pca`."""
     if isinstance(data, str | PathLike):
         if copy:
-            raise ValueError(f"copy is True, but {data} is a file, into which results are written")
+            raise ValueError(f"copy=True must be False for a file, to which results are written: {data}")
         where, path = Location.from_url(data, None), None if obsm is None else f"obsm/{obsm}"
         rows = dense_matrix(where, layer, path=path)
         if rows is None:
             rows = open_store(data, layer=layer) if path is None else open_anndata(where, path=path)
         if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
             return where, rows, None
-        return _open_data(rows, None, None, copy=False)  # a store of ours, which has no layer
+        return _open_data(rows, None, None, copy=False)  # a store of dspectral, which has no layers
     if is_anndata(data):
         if data.isbacked and (copy or data.is_view):
             raise ValueError(
-                "the AnnData is backed by a file, and copies and views of it take no results: read it into memory by "
-                "to_memory(), or take the whole of it"
+                "the AnnData is backed by a file, so results cannot be written to a copy or a view of it: call "
+                "to_memory() first, or pass the whole AnnData without copy"
             )
         target = data.copy() if copy else data
         return target, open_backed(get_anndata_matrix(target, layer, obsm)), target if copy else None
     if copy or layer is not None or obsm is not None:
-        raise ValueError("layer and copy are for an AnnData, but a matrix or store was given; obsm is, too")
+        raise ValueError(
+            "layer, obsm and copy require an AnnData, but a matrix or store was given: omit them"
+        )
     if hasattr(data, "to_anndata"):
         adata = data.to_anndata()
         return adata, data, adata
     if not (engine.is_lazy(data) or is_sparse(data)):
         check_container(data)
-        data = np.asanyarray(data)  # of a list or a data frame
+        data = np.asanyarray(data)  # a list or a data frame
     return None, data, None
 
 
 def _select_columns(rows: Any, mask: NDArray[np.bool_]) -> Any:
-    """Return the columns of a mask, lazily where rows are."""
+    """Return the columns of a mask, lazily for lazy rows."""
     if len(mask) != rows.shape[1] or not mask.any():
-        said = ": The shape of the mask do not match the data." if len(mask) != rows.shape[1] else ""
+        hint = ": The shape of the mask do not match the data." if len(mask) != rows.shape[1] else ""
         raise ValueError(
-            f"mask_var takes {np.count_nonzero(mask)} of {len(mask)} variables, but must take one or more of "
-            f"{rows.shape[1]}{said}"
+            f"mask_var selects {np.count_nonzero(mask)} of {len(mask)} variables, but must select one or more of "
+            f"{rows.shape[1]}{hint}"
         )
     lazy = engine.is_lazy(rows)
     kind = engine.as_dask_rows(rows)._meta if lazy else rows  # noqa: SLF001  the kind of its blocks

@@ -135,7 +135,7 @@ def test_results_go_into_a_backed_file_that_is_open_for_writing(mode, is_dense, 
     pp.pca(backed, 5)
     check(backed, mask=CHOSEN)
     for options, given in (({}, backed[:50]), ({"copy": True}, backed)):
-        with pytest.raises(ValueError, match=r"backed.*copies"):
+        with pytest.raises(ValueError, match=r"backed.*copy"):
             pp.pca(given, 5, **options)
     backed.file.close()
     back = anndata.read_h5ad(tmp_path / "cells.h5ad")

@@ -1,4 +1,4 @@
-"""Singular value decomposition and principal components; estimators are imported when asked for, with scikit-learn."""
+"""Singular value decomposition and principal component analysis; names are imported on first use."""
 
 from lazy_loader import attach_stub
 

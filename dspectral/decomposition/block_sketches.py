@@ -1,4 +1,4 @@
-"""Sketches of blocks: the shrink step of Frequent Directions, and block Krylov iteration with a measured bound."""
+"""Sketches of blocks: the shrink step of Frequent Directions, and block Krylov iteration with an error bound."""
 
 import math
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from dspectral.types import CSRRows, Doubles, FloatArray, IntArray
 
 OVERSAMPLING = 20
 N_BLOCKS = 4
-"""Each product takes a fourth of the capacity at once."""
+"""Number of products in which the Krylov iteration builds a sketch; each has this fraction of the columns."""
 MIN_ASPECT_RATIO = 3
-"""How many times as many columns as rows a block has whose basis is as long as the rows."""
+"""Ratio of occurring columns to rows from which the basis has the length of the rows."""
 N_LANCZOS_STEPS, N_BISECTIONS = 7, 50
-"""Lanczos steps of a measured bound, and halvings of the interval that its largest eigenvalue is in."""
+"""Lanczos steps of an eigenvalue bound, and bisection steps of its interval."""
 FAILURE = 1e-8
-"""Probability, block by block, that the measured bound is below the truth."""
+"""Probability per block that the bound is below the true norm."""
 
 
 class BlockSketch(NamedTuple):
-    """Rows B (m, d) with ``B'B`` below ``A'A`` up to rounding, and a bound on the norm of ``A'A - B'B``."""
+    """Rows B (m, d) with ``B'B <= A'A`` up to rounding, and a bound on the spectral norm of ``A'A - B'B``."""
 
     rows: FloatArray
     error: float
@@ -39,11 +39,11 @@ class BlockSketch(NamedTuple):
 def shrink_values(
     values: Doubles, capacity: int, dtype: DTypeLike, n_terms: int = 1
 ) -> tuple[Doubles, float]:
-    """Subtract the first eigenvalue beyond ``capacity`` from all, and drop what falls to rounding.
+    """Subtract the first eigenvalue beyond `capacity` from all and drop values below rounding; return also the error.
 
-    Each of the ``capacity + 1`` largest loses the same amount, hence ``(capacity + 1) * error`` is at most the energy
-    lost, which is all that the Frequent Directions bound needs (Ghashami, Liberty, Phillips and Woodruff 2016,
-    section 2). Shapes: returns `values` (m,).
+    The ``capacity + 1`` largest values lose the same amount, so ``(capacity + 1) * error`` is at most the energy lost,
+    as the Frequent Directions bound requires (Ghashami, Liberty, Phillips and Woodruff 2016, section 2). Shapes:
+    returns `values` (m,).
 
     >>> shrink_values(np.array([9.0, 4.0, 1.0]), 2, np.float64)[0]
     array([8., 3.])
@@ -51,14 +51,14 @@ def shrink_values(
     cut = float(values[capacity]) if len(values) > capacity else 0.0
     floor = rounding_floor(values, dtype)
     reduced = values[:capacity] - cut
-    # A value that is dropped was at most `cut + floor`; as much again is for the rounding of the eigenvalues and of the
-    # rows that are made of them. What the Gram matrix was off by grows with the number of products in each sum.
+    # A dropped value was at most `cut + floor`. A second `floor` covers rounding of the eigenvalues and of the rows
+    # computed from them. The rounding of the Gram matrix grows with the number of terms.
     return reduced[reduced > floor], cut + 2.0 * floor + sum_rounding_bound(n_terms, math.fsum(values))
 
 
 def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
-    """Replace the rows of all parts by at most ``capacity`` rows. Shapes: `parts` (r_i, d)."""
-    # Through the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, and no copy of all rows.
+    """Sketch the concatenated rows of all parts by at most `capacity` rows. Shapes: `parts` (r_i, d)."""
+    # Decompose the smaller of `A'A` and `A A'`: r d^2 or r^2 d flops for r rows of d columns, without a copy of all.
     n_rows, n_columns = sum(len(part) for part in parts), parts[0].shape[1]
     if n_rows <= capacity:
         return BlockSketch(np.concatenate(parts), 0.0)
@@ -67,7 +67,7 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
             (np.asarray(part.T @ part, dtype=np.float64) for part in parts), np.zeros((n_columns,) * 2)
         )
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
-    # Fewer rows than columns: B = sqrt(kept / values) U'S never needs the right vectors by themselves.
+    # Fewer rows than columns: B = sqrt(kept / values) U'S does not need the right singular vectors.
     values, vectors = eigh_descending(row_gram(*parts))
     kept, error = shrink_values(values, capacity, parts[0].dtype)
     coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])
@@ -75,8 +75,8 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
 
 
 def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int) -> BlockSketch:
-    """Sketch rows of which only the Gram matrix is known. Shapes: `gram` (d, d)."""
-    # With `A'A = V diag(v) V'`, the rows `sqrt(v - cut) V'` have the Gram matrix `A'A` less at most `cut` along each v.
+    """Sketch rows given by their Gram matrix. Shapes: `gram` (d, d)."""
+    # With `A'A = V diag(v) V'`, the Gram matrix of the rows `sqrt(v - cut) V'` is `A'A` minus at most `cut` per axis.
     values, vectors = eigh_descending(gram)
     kept, error = shrink_values(values, capacity, dtype, n_terms)
     rows = (vectors[:, : len(kept)] * np.sqrt(kept)).T
@@ -84,7 +84,7 @@ def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int)
 
 
 class CenteredGram:
-    """``A'A`` or ``A'A - n mean mean'`` on the ``columns`` (c,) that occur if that saves much, else on all."""
+    """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to occurring ``columns`` (c,) if at most half occur."""
 
     def __init__(self, rows: CSRRows, mean: Doubles | None, width: int) -> None:
         self._pieces, self.width = TransposedPanels(), width
@@ -92,10 +92,10 @@ class CenteredGram:
         occurs[rows.indices] = True
         self.columns = np.flatnonzero(occurs)
         self.mean = None if mean is None else mean[self.columns]
-        if 2 * len(self.columns) > rows.shape[1]:  # a second copy of the indices would save little
+        if 2 * len(self.columns) > rows.shape[1]:  # renumbering would save little
             self.columns, self.rows, self.mean = np.arange(rows.shape[1]), rows, mean
             return
-        # Renumbered, so that dense factors have a row only for columns that occur.
+        # Renumber columns, so that dense factors have rows only for occurring columns.
         number = np.cumsum(occurs, dtype=rows.indices.dtype) - 1
         self.rows = sparse.csr_array(
             (rows.data, number[rows.indices], rows.indptr), shape=(rows.shape[0], len(self.columns))
@@ -103,7 +103,7 @@ class CenteredGram:
 
     @property
     def pieces(self) -> TransposedPanels:
-        """Block by columns: a second copy, held from the first use on."""
+        """Transposed panels of the block, a second copy that is cached on first use."""
         if not self._pieces:
             row_bytes = self.width * self.rows.dtype.itemsize
             self._pieces = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, held=True))
@@ -119,7 +119,7 @@ class CenteredGram:
         return product
 
     def multiply_in_double(self, Z: FloatArray) -> Doubles:
-        """Return the product with eight columns (c, 8), its sums over the rows in double precision."""
+        """Return the product with eight columns (c, 8), summed over the rows in double precision."""
         product = sparse_products.gram_times_eight(self.rows, self.pieces, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
@@ -129,42 +129,40 @@ class CenteredGram:
 def largest_eigenvalue_bound(
     multiply: Callable[[FloatArray, Doubles], Doubles], length: int, seed: int, dtype: DTypeLike
 ) -> float:
-    """Bound the largest eigenvalue of a symmetric operator M from above, by Lanczos steps from random starts.
+    """Return an upper bound of the largest eigenvalue of a symmetric operator M, by Lanczos steps from random starts.
 
-    For a unit eigenvector u of an eigenvalue x, ``(u'w)^2`` of a start w is at most Christoffel's number
-    ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)``, of the orthonormal polynomials that q steps find (Golub and Meurant 2010,
-    "Matrices, moments and quadrature"). Starts are normal and independent of M, and ``|u'w|`` is small for all of them
-    only with the product of the probabilities. Shapes: `multiply` (length, 8).
+    For a unit eigenvector u with eigenvalue x, ``(u'w)^2`` of a start w is at most the Christoffel number
+    ``|w|^2 / (p_0(x)^2 + ... + p_q(x)^2)`` of the orthonormal polynomials of q steps (Golub and Meurant 2010,
+    "Matrices, moments and quadrature"). The eight starts are normal and independent of M, so the probability that all
+    ``|u'w|`` are small is the product of eight. `multiply`: returns ``M q - subtrahend``, shape (length, 8).
 
     >>> values = np.arange(100.0)[:, None]
-    >>> bound = largest_eigenvalue_bound(lambda q, less: values * q - less, 100, 0, np.float64)
+    >>> bound = largest_eigenvalue_bound(lambda q, subtrahend: values * q - subtrahend, 100, 0, np.float64)
     >>> bool(99.0 <= bound < 110.0)
     True
     """
     least = math.sqrt(2.0) * erfinv(FAILURE ** (1.0 / EIGHT))
-    # A random stream of its own: probes that are drawn like the start of the sketch would not be independent of the
-    # error that they measure.
+    # A separate random stream, so that the probes are independent of the start of the sketch.
     q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
     norms = column_norms(q)
     q /= norms
     before = np.zeros_like(q)
     # Invariant: column j of q is the newest Lanczos vector of start j, `diagonals` and `off_diagonals` its tridiagonal
-    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). All starts share the products, and no
-    # vectors are kept to be orthogonalized against.
+    # matrix so far: M q_t = beta_t q_(t-1) + alpha_t q_t + beta_(t+1) q_(t+1). There is no reorthogonalization.
     diagonals, off_diagonals = [], [np.zeros(EIGHT)]
     for _ in range(N_LANCZOS_STEPS):
         product = multiply(q, before * off_diagonals[-1])
         diagonals.append(np.einsum("ij,ij->j", q, product, dtype=np.float64))
         product -= q * diagonals[-1]
-        # An exhausted space leaves a zero vector: the floor makes the next ones zero and not NaN.
+        # In an invariant space the product is 0: the floor makes the next vectors 0 instead of NaN.
         off_diagonals.append(np.maximum(column_norms(product), np.finfo(q.dtype).tiny))
         before, q = q, (product / off_diagonals[-1]).astype(q.dtype)
-    # The first off-diagonal is that of the missing vector before the start. The eigenvalue is between the largest Ritz
-    # value, from which on all polynomials grow, and where the first of them alone is too large.
+    # The first off-diagonal belongs to the vector before the start. The bound lies between the largest Ritz value,
+    # above which all polynomials increase, and the point where the linear polynomial alone exceeds the limit.
     tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
     low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
     high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)
-    with np.errstate(over="ignore", invalid="ignore"):  # beyond an exhausted space
+    with np.errstate(over="ignore", invalid="ignore"):  # if the space is invariant
         for _ in range(N_BISECTIONS):
             x = (low + high) / 2.0
             p_before, p, total = np.zeros(EIGHT), np.ones(EIGHT), np.ones(EIGHT)
@@ -181,8 +179,8 @@ def sketch_in_row_space(
 ) -> BlockSketch:
     """Sketch a block by block Krylov iteration with ``A A'``.
 
-    ``B = W'A`` for ``W = U D`` with orthonormal columns U and ``D <= 1`` has ``B'B <= A'A``. What is left,
-    ``A'(I - W W')A``, has the eigenvalues of ``P C P`` with ``C = A A'`` and ``P^2 = I - W W'``, beside zeros.
+    ``B = W'A`` for ``W = U D`` with orthonormal columns U and ``D <= 1`` has ``B'B <= A'A``. The nonzero eigenvalues of
+    the residual ``A'(I - W W')A`` are those of ``P C P`` with ``C = A A'`` and ``P^2 = I - W W'``.
     """
     rows, dtype = _RowGram(gram), gram.rows.dtype
     start = np.random.default_rng(seed).standard_normal((gram.rows.shape[0], width), dtype=np.float32)
@@ -191,13 +189,13 @@ def sketch_in_row_space(
         space = space.extend(rows @ space.newest)
     values, vectors = space.ritz_pairs(rows @ space.newest)
     del space
-    # Rows of U'A are orthogonal, with the squared lengths `values`, of which `kept` are left.
+    # Rows of U'A are orthogonal with squared lengths `values`; those of the sketch have `kept`.
     kept, _ = shrink_values(values, capacity, dtype)
     weights = vectors[:, : len(kept)].astype(np.float64) * np.sqrt(kept / values[: len(kept)])
     sketch = rows.multiply_columns(weights, n_columns)
-    # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', whether or not W is exactly as
-    # long as it should be. Above 1 is rounding; taken for 1 it makes P larger, and the bound with it. H is without a
-    # difference of numbers that are near each other.
+    # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', for any lengths of the columns
+    # of W. Values above 1 are rounding; clipping them to 1 only increases the bound. The form of H below avoids
+    # cancellation.
     inside, R = eigh_descending(weights.T @ weights)
     middle = (R / (1.0 + np.sqrt(1.0 - np.minimum(inside, 1.0)))) @ R.T
 
@@ -207,8 +205,8 @@ def sketch_in_row_space(
     left = largest_eigenvalue_bound(
         lambda q, less: root(rows.multiply_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
     )
-    # Rows are sums in double precision, rounded once: with E the rounding, B'B is off by 2 |B| |E| at most. All else is
-    # measured in double precision, whatever the steps before have cost.
+    # Rows are summed in double precision and rounded once: with rounding E the error of B'B is at most 2 |B| |E|. The
+    # bound itself is computed in double precision and includes the errors of all earlier steps.
     lengths = np.einsum("ij,ij->i", sketch, sketch, dtype=np.float64)
     of_rows = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
     energy = float(np.einsum("i,i->", gram.rows.data, gram.rows.data, dtype=np.float64))
@@ -217,7 +215,7 @@ def sketch_in_row_space(
 
 
 class _RowGram:
-    """Operator ``A A'``, or that of ``A - 1 mean'``; A is read by columns."""
+    """Operator ``A A'``, or that of ``A - 1 mean'``, with A in CSC layout."""
 
     def __init__(self, gram: CenteredGram) -> None:
         self.by_columns = TransposeBuffer.allocate(gram.rows, gram.rows.nnz).transpose(gram.rows)
@@ -226,14 +224,14 @@ class _RowGram:
             self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
 
     def __matmul__(self, Y: FloatArray) -> FloatArray:
-        """Return the product with ``Y`` of shape (n, r): ``4 nnz r`` flops, and no array as long as the columns."""
+        """Return the product with ``Y`` of shape (n, r), in ``4 nnz r`` flops."""
         product = np.zeros_like(Y)
         sparse_loops.gram_gather_scatter(*self.by_columns, read_only(Y), product)
         self._center_product(product, Y)
         return product
 
     def multiply_in_double(self, Q: Doubles) -> Doubles:
-        """Return the product with eight columns, all sums in double precision."""
+        """Return the product with eight columns, summed in double precision."""
         product = np.zeros_like(Q)
         sparse_loops.add_row_gram_eight(*self.by_columns, read_only(Q), product)
         self._center_product(product, Q)
@@ -247,7 +245,7 @@ class _RowGram:
             product += (self.of_mean * total - self.along @ Y).astype(product.dtype)
 
     def multiply_columns(self, weights: Doubles, n_columns: int) -> FloatArray:
-        """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur."""
+        """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur in the block."""
         data, indices, indptr = self.by_columns
         tall = np.zeros((n_columns, weights.shape[1]), dtype=data.dtype)
         total = weights.sum(axis=0)
@@ -265,20 +263,19 @@ class _RowGram:
 def sketch_large_sparse(
     rows: CSRRows, capacity: int, *, mean: Doubles | None = None, seed: int = 0, n_steps: int = 4
 ) -> BlockSketch:
-    """Sketch a sparse block both of whose sides are large, by block Krylov iteration.
+    """Sketch a sparse block with two long sides by block Krylov iteration.
 
-    With c columns that occur: about ``5 nnz capacity`` flops in sparse products, ``12 c capacity^2`` in dense ones,
-    and ``1.4 c capacity`` numbers of basis; of blocks of ``c >= 3 n``: ``7 nnz capacity``, ``12 n capacity^2``, ``1.4
-    n capacity``. Shapes: `rows` (n, d), `mean` (d,).
+    Cost with c occurring columns: about ``5 nnz capacity`` flops in sparse products, ``12 c capacity^2`` in dense ones,
+    and a basis of ``1.4 c capacity`` numbers. If ``c >= 3 n``: ``7 nnz capacity``, ``12 n capacity^2`` and ``1.4 n
+    capacity``. Shapes: `rows` (n, d), `mean` (d,).
     """
-    # A multiple of four, for loops take as long for the last three columns of a row as for eight.
+    # A multiple of four: vectorized loops take as long for three remaining columns as for eight.
     width = 4 * math.ceil((capacity + OVERSAMPLING) / (4 * N_BLOCKS))
     gram = CenteredGram(rows, mean, width)
-    # What is made orthogonal is as long as the shorter side, and products read it at random. A block whose zeros are
-    # few is multiplied by BLAS, from the side of its columns.
+    # The basis has the length of the shorter side. Nearly dense blocks are multiplied by BLAS, from the column side.
     if MIN_ASPECT_RATIO * rows.shape[0] <= len(gram.columns) and not is_nearly_dense(gram.rows):
         return sketch_in_row_space(gram, rows.shape[1], capacity, width, seed=seed, n_steps=n_steps)
-    # Drawn in single precision whatever the type of the rows, so that both precisions start from the same numbers.
+    # Draw in single precision, so that float32 and float64 rows start from the same numbers.
     shape = gram.rows.shape[0], min(width, *gram.rows.shape)
     start = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32).astype(rows.dtype)
     space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start, gram.pieces))
@@ -287,15 +284,15 @@ def sketch_large_sparse(
         space = space.extend(gram @ space.newest)
     best = space.close(gram @ space.newest)
     del space
-    # Row i of the sketch has the squared length kept[i]; its direction is that of an eigenvector.
+    # Row i of the sketch is an eigenvector of squared length kept[i].
     kept, _ = shrink_values(best.values, capacity, rows.dtype)
     scale = np.sqrt(kept / best.values[: len(kept)])
     sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
     floor = rounding_floor(best.values, rows.dtype)
-    del best  # as large as the sketch
+    del best  # holds as much memory as the sketch
 
     def left(q: FloatArray, less: Doubles) -> Doubles:
-        # (A'A - B'B) q. Sums over many rows in single precision would hide what the same sums have cost the sketch.
+        # (A'A - B'B) q, in double: sums in single precision would hide the rounding errors of the sketch.
         product = gram.multiply_in_double(q) - less
         subtract_gram_times(sketch, q, gram.columns, product)
         return product
@@ -305,12 +302,12 @@ def sketch_large_sparse(
 
 
 def subtract_gram_times(sketch: FloatArray, q: FloatArray, columns: IntArray, target: FloatArray) -> None:
-    """Subtract ``B'B q`` from ``target`` (c, r) in place, both on some of B's columns (c,)."""
+    """Subtract ``B'B q`` from ``target`` (c, r) in place, restricted to the given columns (c,) of B."""
     inside = np.zeros((len(sketch), q.shape[1]))
-    # Where all columns occur a slice of the sketch is a view; an array of column numbers would copy each panel.
-    everything = len(columns) == sketch.shape[1]
+    # If all columns occur use slices, which are views; indexing by column numbers copies each panel.
+    has_all_columns = len(columns) == sketch.shape[1]
     for panel in iter_panels(len(columns)):
-        inside += sketch[:, panel if everything else columns[panel]] @ q[panel]
+        inside += sketch[:, panel if has_all_columns else columns[panel]] @ q[panel]
     narrow = inside.astype(q.dtype)
     for panel in iter_panels(len(columns)):
-        target[panel] -= sketch[:, panel if everything else columns[panel]].T @ narrow
+        target[panel] -= sketch[:, panel if has_all_columns else columns[panel]].T @ narrow

@@ -35,19 +35,19 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
 
 _GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
-"""Solvers that may take one pass; what ``"auto"`` means is known only when the data is."""
+"""Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
 _EXACT = ("arpack", "covariance_eigh")
-"""scikit-learn's names of solvers that are exact: here ``"auto"``, whose Krylov solver then reads to this tolerance."""
+"""Exact solvers of scikit-learn: here ``"auto"`` with a tolerance of ``_EXACT_TOL``."""
 _EXACT_TOL = 1e-5
 MAX_SHARE_COMPONENTS = 64
-"""Components among which a share of the variance is looked for where a sketch is all that rows leave."""
+"""Maximum number of components for a share of the variance in ``partial_fit`` with a sketch."""
 FAR_MEAN = 8.0
-"""Length of the mean, over the deviation explained, from which single precision would lose a digit."""
+"""Ratio of the mean's length to the explained standard deviation above which ``transform`` uses double precision."""
 _NORMALIZERS = ("auto", "QR", "LU", "none")
 
 
 def _is_share(k: object) -> bool:
-    """Report whether a number of components is a share of the variance."""
+    """Return whether `n_components` is a share of the variance."""
     return isinstance(k, Real) and not isinstance(k, Integral) and 0 < float(k) < 1
 
 
@@ -69,7 +69,7 @@ class Decomposition(
     TransformerMixin,
     BaseEstimator,
 ):
-    """Base class of :class:`~dspectral.SketchedPCA` and :class:`~dspectral.TruncatedSVD`: all but the parameters."""
+    """Base class of PCA, SketchedPCA and TruncatedSVD."""
 
     n_components: float
     center: bool
@@ -87,12 +87,12 @@ class Decomposition(
     _n_iter: int | None = None
 
     def _plan(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
-        """Return what is asked for, in one pass if rows are to be added later."""
+        """Return the solver options; one pass if `grows`, which allows ``partial_fit``."""
         exact = self._scikit_solver in _EXACT or self.solver == "full"
-        # Sums of small integers of NumPy overflow.
+        # Convert NumPy integers, whose sums may overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
         n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
-        # Each product is made orthonormal, whichever way is asked for.
+        # Only validated: each product is always orthonormalized.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
         tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
         if n_passes is None:
@@ -116,15 +116,15 @@ class Decomposition(
 
     @engine.tracked_fit
     def fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
-        """Find the components.
+        """Fit the components.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, DataFrame, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
-            Rows of real numbers. Float32 is decomposed in single precision, all else in double. A Dask DataFrame is
-            read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` says them.
+            Rows of real numbers. Float32 is decomposed in single precision, all other types in double. A Dask DataFrame
+            is read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` declares them.
         y : None
-            Ignored; it is there because scikit-learn's pipelines pass it.
+            Ignored, for compatibility with scikit-learn's pipelines.
         keep : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
 
@@ -136,15 +136,14 @@ class Decomposition(
         Raises
         ------
         ValueError
-            If X holds NaN or infinity (the place is named) or has too few columns, or a parameter is out of range.
+            If X contains NaN or infinity or has too few columns, or a parameter is out of range.
 
         Warns
         -----
         UserWarning
-            If X has fewer than ``n_components`` independent directions, as far as the solver tells them from rounding:
-            the other components are zero.
+            If the numerical rank of X is below ``n_components``; the other components are zero.
         ConvergenceWarning
-            If more than ``tol`` of the energy may be lost, but for rounding.
+            If more than ``tol`` of the energy may be lost.
         """
         if not hasattr(self, "_skl_callbacks"):
             return self._fit(X)
@@ -160,12 +159,13 @@ class Decomposition(
         return self
 
     def set_callbacks(self, *callbacks: object) -> Self:
-        """Let scikit-learn's callbacks follow ``fit``; they came with its version 1.9.
+        """Set callbacks of scikit-learn (version 1.9 or later) for ``fit``.
 
         Parameters
         ----------
         *callbacks : object
-            Callbacks such as ``sklearn.callback.ProgressBar()``; none takes off those that are set, before a ``save``.
+            Callbacks such as ``sklearn.callback.ProgressBar()``. Without arguments all callbacks are removed, as
+            required before ``save``.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class Decomposition(
         return self
 
     def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
-        """Find the components, in one pass if rows are to be added later."""
+        """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
         plan = self._plan(X.dtype, grows=grows)
@@ -192,17 +192,17 @@ class Decomposition(
             self._set(found := spectrum(X, plan))
         if 0 < plan.tol < found.lost_share:
             warn(
-                f"tol is {plan.tol}, but up to {self.certificate_.lost:.2g} of the energy may be lost after "
-                f"{self.n_passes_} pass(es) of solver {self.solver_!r}",
+                f"tol={plan.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost after "
+                f"{self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
                 ConvergenceWarning,
                 stacklevel=5,
             )
         return self
 
     def _fit_share(self, X: CheckedRows, plan: SVDOptions, share: float, *, grows: bool) -> Spectrum:
-        """Find as few components as explain a share of the variance: 32, then twice as many, until they do.
+        """Fit the fewest components that explain a share of the variance: try 32, then double the number.
 
-        Rows that are added to others later are read once, and a sketch of them has a fixed size.
+        With `grows` the rows are read once, and the sketch size limits the number of components.
         """
         most, n_passes, finds_all = min(X.shape), 0, select_solver(plan, X.shape[1]) in ("gram", "full")
         if grows and not finds_all:
@@ -221,10 +221,10 @@ class Decomposition(
         return found
 
     def _truncate_to_share(self, found: Spectrum) -> None:
-        """Keep as few components of a spectrum as explain the share of the variance together."""
+        """Keep the fewest components of a spectrum that explain the share of the variance together."""
         self._set(found)
         reached = np.cumsum(self.explained_variance_ratio_)
-        # Where rounding leaves even all of them below the share, those that are directions.
+        # If rounding keeps the sum below the share, keep all nonzero components.
         n = min(
             int(np.searchsorted(reached, self.n_components, side="right")) + 1,
             max(1, int(np.sum(found.values > 0))),
@@ -235,7 +235,7 @@ class Decomposition(
     @available_if(lambda self: self.solver in _GROWING)
     @engine.tracked_fit
     def partial_fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
-        """Add rows to a fitted sketch: only the new ones are read.
+        """Update the fit with more rows; only the new rows are read.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class Decomposition(
         Raises
         ------
         ValueError
-            If X has another number of columns, or ``fit`` has read the rows more than once.
+            If X has another number of columns, or ``fit`` used a solver that cannot be updated.
         """
         if not hasattr(self, "components_"):
             return self._fit(X, grows=True)
@@ -263,11 +263,11 @@ class Decomposition(
         if summary is None:
             name = "svd_solver" if "svd_solver" in self.get_params() else "solver"
             raise ValueError(
-                f"solver {self.solver_!r} reads all rows {self.n_passes_} time(s) and leaves nothing that can grow: "
-                f"begin with partial_fit, or fit with {name}='frequent_directions' or 'gram' to add rows later"
+                f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
+                f"partial_fit, or fit with {name}='frequent_directions' or 'gram'"
             )
         plan, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
-        # Only the new rows are read; the old ones are in the summary, and say how those are summarized.
+        # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
         of = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
@@ -288,7 +288,7 @@ class Decomposition(
         X : as for ``fit``, shape (n_rows, n_columns)
             Rows, as many columns as in ``fit``.
         out : str, optional
-            Where to write them, as :func:`dspectral.write_coordinates` does.
+            Path or URL of a store for the projections, as for :func:`dspectral.write_coordinates`.
 
         Returns
         -------
@@ -300,19 +300,19 @@ class Decomposition(
         axes, dtype, mean = self.components_.T, self.components_.dtype, self.mean_ if self.center else None
         if self.whiten:
             axes = (axes / self._lengths).astype(dtype)
-        # (x - mean) V' = x V' - mean V': sparse rows stay sparse, and far from the origin both products are in double.
+        # (x - mean) V' = x V' - mean V' keeps sparse rows sparse. Far from the origin both products are in double.
         is_far = mean is not None and norm(mean) > FAR_MEAN * np.sqrt(np.sum(self.explained_variance_))
         axes = np.ascontiguousarray(axes, dtype=np.float64 if is_far else dtype)
         to_axes = partial(project, axes=axes, mean=mean, dtype=dtype)
         Z = engine.map_rows(X, to_axes, n_columns=len(self.components_), dtype=dtype, name="project")
         if out is None:
             return Z
-        from dspectral.store.coordinates import write_rows  # noqa: PLC0415  brings Zarr, which a fit in memory needs not
+        from dspectral.store.coordinates import write_rows  # noqa: PLC0415  imports Zarr
 
         return write_rows(Z, out)
 
     def inverse_transform(self, X: RowsLike) -> Any:
-        """Return the rows in the space of the components that have given projections.
+        """Return rows in the original space from their projections.
 
         Parameters
         ----------
@@ -328,7 +328,10 @@ class Decomposition(
         X = frame_to_rows(X)
         X = engine.as_dask_rows(X) if engine.is_lazy(X) else check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != len(self.components_):
-            raise ValueError(f"X has {X.shape[1]} columns, but there are {len(self.components_)} components")
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but must have {len(self.components_)}, one for each component: pass the "
+                "output of transform"
+            )
         axes = self.components_
         if self.whiten:
             axes = (axes * self._lengths[:, None]).astype(axes.dtype)
@@ -340,7 +343,7 @@ class Decomposition(
 
     @property
     def _lengths(self) -> Doubles:
-        """Standard deviations of the projections, 1 where they are rounding, shape (n_components,)."""
+        """Standard deviations of the projections, 1 where they are 0, shape (n_components,)."""
         deviations = np.sqrt(self.explained_variance_)
         return np.where(deviations > 0.0, deviations, 1.0)
 
@@ -367,7 +370,7 @@ class Decomposition(
         self.summary_ = found.summary
         variances, degrees = np.maximum(found.variances, 0.0), max(1, found.n_rows - self._ddof)
         self.explained_variance_ = variances / degrees
-        # Where all rows are equal but for rounding no direction explains anything.
+        # If all rows are equal up to rounding, no direction explains any variance.
         self.explained_variance_ratio_ = variances / (
             found.scatter if found.scatter > found.noise_floor else np.inf
         )
@@ -378,7 +381,7 @@ class Decomposition(
 
 @np.errstate(under="ignore")
 def _restore(X: FloatArray, *, axes: FloatArray, mean: FloatArray | None) -> FloatArray:
-    """Return one block of projections in the space of the rows."""
+    """Return rows in the original space from one block of projections."""
     rows = X @ axes
     return np.asarray(rows if mean is None else rows + mean)
 
@@ -390,66 +393,65 @@ class SketchedPCA(Decomposition):
     Parameters
     ----------
     n_components : int or float, default=2
-        Number of components, k: at most the number of columns; or, above 0 and below 1, the share of the variance that
-        they explain together: 32 are looked for, then twice as many, until they do.
+        Number of components k, at most the number of columns. A number between 0 and 1 is the share of the variance to
+        explain: the fit tries 32 components, then doubles the number until they suffice.
     center : bool, default=True
-        Whether the column means are subtracted: by rank-one corrections, never by making rows dense.
+        Whether the column means are subtracted. Rank-one corrections keep sparse rows sparse.
     solver : str, default="auto"
-        - ``"frequent_directions"``: one pass, a sketch of ``sketch_size`` rows, deterministic guarantee;
-        - ``"median_frequent_directions"``: the same with the shrink schedule of the paper's figure 1, which keeps
-          half as many rows: for comparisons with the paper;
-        - ``"gram"``: one pass, exact, ``8 d^2`` bytes a task for d columns;
-        - ``"full"``: one pass, exact also where singular values are far below the largest, by QR decompositions,
-          ``8 d^2`` bytes a task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` to 1e-5 for `tol`;
-        - ``"nystrom"``: one pass, one random product; poor on the flat spectra of text;
+        - ``"frequent_directions"``: one pass, a sketch of ``sketch_size`` rows with a deterministic error bound;
+        - ``"median_frequent_directions"``: the same with the shrink schedule of figure 1 of Kim et al. 2016, which
+          keeps half as many rows;
+        - ``"gram"``: one pass, exact, ``8 d^2`` bytes per task for d columns;
+        - ``"full"``: one pass of QR decompositions, exact also for singular values far below the largest, ``8 d^2``
+          bytes per task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` with a `tol` of 1e-5;
+        - ``"nystrom"``: one pass, one random product; inaccurate for flat spectra such as those of text;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
         - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory;
-        - ``"auto"``: ``"gram"`` up to 2,048 columns, else ``"in_memory"`` where the stored entries take at most
-          ``dspectral.in-memory-bytes`` (128 MiB; unknown of lazy sparse rows that are no store's), else
-          ``"frequent_directions"`` for one pass and ``"krylov"`` for more.
+        - ``"auto"``: ``"gram"`` up to 2,048 columns; else ``"in_memory"`` if the stored entries are known to take at
+          most ``dspectral.in-memory-bytes`` (128 MiB); else ``"frequent_directions"`` for one pass and ``"krylov"``
+          for more.
     n_passes : int, optional
-        Number of times that ``"krylov"`` reads the rows, by default 1, and with a ``tol`` 12 at most. Each pass but
-        the last multiplies by ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
+        Number of passes of ``"krylov"``, by default 1, or at most 12 with a ``tol``. Each pass but the last multiplies
+        by ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
     sketch_size : int, optional
-        Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` the columns of all products
-        together, by default ``3 k + 10``.
+        Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` the total number of columns of all
+        products, by default ``3 k + 10``.
     tol : float, default=0.0
-        Share of the energy that may be lost against the best rank k: ``"krylov"`` reads, with products of
-        ``sketch_size`` columns, by default ``2 k + 30``, until ``certificate_.lost`` is at most this, or ``n_passes``
-        times, after which a warning says what was reached. 0 asks for nothing.
+        Share of the energy that may be lost against the best rank k. ``"krylov"`` takes passes, with products of
+        ``sketch_size`` columns (by default ``2 k + 30``), until ``certificate_.lost`` is at most `tol`. A warning is
+        emitted if ``n_passes`` do not suffice. 0 means a fixed number of passes.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
     Attributes
     ----------
     components_ : ndarray, shape (n_components, n_columns)
-        Orthonormal rows; the entry largest in magnitude of each is positive. Rows of zeros where the data has fewer
-        directions.
+        Orthonormal rows; the entry of largest magnitude of each is positive. Components beyond the rank are zero.
     singular_values_ : ndarray of float64, shape (n_components,)
-        Singular values of the centered rows, from below.
+        Singular values of the centered rows, each at most the true value.
     explained_variance_, explained_variance_ratio_ : ndarray of float64, shape (n_components,)
         Variance along each component, and its share of the total variance.
     mean_ : ndarray of float64, shape (n_columns,)
         Mean of the rows.
     certificate_ : Certificate
-        ``absolute`` bounds the spectral norm of ``A'A - B'B`` (A the centered rows, B the sketch), so each
-        squared singular value is within it; ``relative`` is to ``energy_``; ``lost`` bounds the share of the energy
-        that the best k directions hold beyond the components.
+        ``absolute`` bounds the spectral norm of ``A'A - B'B`` (A the centered rows, B the sketch) and so the error of
+        each squared singular value; ``relative`` is ``absolute / energy_``; ``lost`` bounds the share of the energy
+        lost against the best k directions.
     energy_ : float
         Squared Frobenius norm of the centered rows.
     solver_ : str
         Solver that was used, never ``"auto"``.
     n_passes_ : int
-        Number of times that each block was read: more than ``n_passes`` where a product is wider than memory.
+        Number of times that each block was read; above ``n_passes`` if products are split to fit memory.
     n_samples_seen_, n_features_in_, random_state_ : int
-        Number of rows, those of ``partial_fit`` included, and of columns; the seed that was used.
+        Number of rows, including those of ``partial_fit``, and of columns; the seed that was used.
     summary_ : FrequentDirections, Moments, RowFactor or None
-        Summary to which ``partial_fit`` adds.
+        Summary that ``partial_fit`` extends.
 
     Notes
     -----
     Memory of a task: its block, and ``sketch_size * n_columns`` numbers for each summary (single precision for
-    single-precision rows); the law is :func:`dspectral.estimate_memory`.
+    single-precision rows); for an estimate see :func:`dspectral.estimate_memory`.
 
     References
     ----------
@@ -490,39 +492,37 @@ class SketchedPCA(Decomposition):
 
 @register_class
 class TruncatedSVD(Decomposition):
-    """Leading singular vectors of rows that do not fit in memory, not centered, close to exact in a few passes.
+    """Truncated singular value decomposition of rows that do not fit in memory, close to exact in a few passes.
 
     Parameters
     ----------
     n_components : int or float, default=2
-        Number of components, k: at most the number of columns; or, above 0 and below 1, the share of the variance that
-        they explain together: 32 are looked for, then twice as many, until they do.
+        Number of components k, at most the number of columns. A number between 0 and 1 is the share of the variance to
+        explain: the fit tries 32 components, then doubles the number until they suffice.
     solver : str, default="auto"
         As for :class:`SketchedPCA`.
     n_passes : int, optional
-        Number of times that ``"krylov"`` reads the rows, by default 5, and with a ``tol`` 12 at most; ``"in_memory"``
-        and ``"gram"`` read them once.
+        Number of passes of ``"krylov"``, by default 5, or at most 12 with a ``tol``. Other solvers take one pass.
     sketch_size : int, optional
-        Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` the columns of all products together, by
+        Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` the total number of columns of all products, by
         default ``3 k + 10``.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
     algorithm : {"randomized", "arpack"}, default="randomized"
-        Names of scikit-learn: ``"arpack"`` is ``"auto"``, with 1e-5 for `tol` where that is 0.
+        Names of scikit-learn. ``"arpack"`` sets a `tol` of 1e-5 if that is 0.
     n_iter : int, optional
-        Another name of ``n_passes - 1``, scikit-learn's.
+        Equal to ``n_passes - 1``; the name of scikit-learn.
     n_oversamples : int, optional
-        Another way to say `sketch_size`: each product has ``n_components + n_oversamples`` columns.
+        Alternative to `sketch_size`: each product has ``n_components + n_oversamples`` columns.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Accepted, as scikit-learn does: each product is made orthonormal.
+        No effect, for compatibility with scikit-learn: each product is orthonormalized.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
     Attributes
     ----------
     components_, singular_values_, energy_, certificate_
-        As for :class:`SketchedPCA`, of the rows as they are: right singular vectors and singular values, squared
-        Frobenius norm, bounds on the error of each squared singular value and on the energy lost.
+        As for :class:`SketchedPCA`, but of the rows without centering.
     explained_variance_, explained_variance_ratio_, mean_
         As for :class:`SketchedPCA`: variance about the mean along each component, and its share of the total variance.
     solver_, n_passes_, n_samples_seen_, random_state_, summary_, n_features_in_
@@ -530,10 +530,10 @@ class TruncatedSVD(Decomposition):
 
     Notes
     -----
-    For d columns and products of ``w = sketch_size / (n_passes - 1)`` columns a task returns ``d w`` numbers. What does
-    not fit in 70 % of a worker's memory limit, or in ``dspectral.memory-limit`` where this process does the work and
-    that is set, goes out in groups of columns, a pass for each. The basis, ``d w n_passes`` numbers, lies in a
-    temporary file where it is larger than ``dspectral.memory-limit`` (1 GiB). Neither changes a bit for sparse rows.
+    For d columns and products of ``w = sketch_size / (n_passes - 1)`` columns a task returns ``d w`` numbers. If they
+    do not fit in 70 % of a worker's memory limit (locally in ``dspectral.memory-limit``, if set), products are split
+    into groups of columns with a pass for each. The basis of ``d w n_passes`` numbers is stored in a temporary file if
+    it exceeds ``dspectral.memory-limit`` (1 GiB). For sparse rows neither changes a bit of the result.
 
     References
     ----------
@@ -592,30 +592,30 @@ class TruncatedSVD(Decomposition):
 
 @register_class
 class PCA(Decomposition):
-    """Principal component analysis with scikit-learn's arguments and attributes, of rows that need not fit in memory.
+    """Principal component analysis with the interface of scikit-learn, for rows that may exceed memory.
 
     Parameters
     ----------
     n_components : int or float, optional
-        Number of components, by default as many as rows or columns, whichever are fewer; or, above 0 and below 1, the
-        share of the variance that they explain together. ``"mle"`` is refused.
+        Number of components, by default the smaller number of rows and columns. A number between 0 and 1 is the share
+        of the variance to explain. ``"mle"`` is not supported.
     copy : bool, default=True
-        Accepted, as scikit-learn does: rows are never overwritten.
+        No effect, for compatibility with scikit-learn: rows are never overwritten.
     whiten : bool, default=False
         Whether ``transform`` divides by the standard deviation along each component.
     svd_solver : str, default="auto"
-        ``"randomized"`` is ``"auto"``; ``"covariance_eigh"`` and ``"arpack"`` are it with 1e-5 for `tol` where that is
-        0; all else as `solver` of :class:`SketchedPCA`.
+        A `solver` of :class:`SketchedPCA`, or a name of scikit-learn: ``"randomized"`` is ``"auto"``, and
+        ``"covariance_eigh"`` and ``"arpack"`` are ``"auto"`` with a `tol` of 1e-5 if that is 0.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
     iterated_power : int or "auto", default="auto"
-        ``n_passes - 1``, if that is not given.
+        Equal to ``n_passes - 1``; the name of scikit-learn, used if `n_passes` is None.
     n_oversamples : int, optional
-        Each product has ``n_components + n_oversamples`` columns.
+        Alternative to `sketch_size`: each product has ``n_components + n_oversamples`` columns.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Accepted, as scikit-learn does: each product is made orthonormal.
+        No effect, for compatibility with scikit-learn: each product is orthonormalized.
     n_passes, sketch_size : int, optional
-        As for :class:`TruncatedSVD`: five passes, where there is neither a Gram matrix nor memory.
+        As for :class:`TruncatedSVD`: five passes if ``"auto"`` chooses ``"krylov"``.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same integer and the same blocks give the same bits under every scheduler.
 
@@ -676,7 +676,7 @@ class PCA(Decomposition):
         Returns
         -------
         ndarray, shape (n_columns, n_columns)
-            ``V' diag(v - s) V + s`` for components V, variances v and the noise's variance s.
+            ``V' diag(v - s) V + s I`` for components V, variances v and noise variance s.
         """
         check_is_fitted(self)
         above = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
@@ -695,7 +695,7 @@ class PCA(Decomposition):
         return np.asarray(np.linalg.inv(self.get_covariance()))
 
     def score_samples(self, X: RowsLike) -> Doubles:
-        """Return the log-likelihood of each row under the model, a normal distribution.
+        """Return the log-likelihood of each row under the probabilistic PCA model.
 
         Parameters
         ----------
@@ -731,7 +731,7 @@ class PCA(Decomposition):
 
     @property
     def solver(self) -> Solver:  # type: ignore[override]
-        """Solver of dspectral that is behind scikit-learn's name."""
+        """Solver of dspectral for `svd_solver`."""
         return "auto" if self.svd_solver in ("randomized", *_EXACT) else self.svd_solver  # type: ignore[return-value]
 
     @property

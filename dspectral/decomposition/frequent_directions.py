@@ -1,4 +1,4 @@
-"""Frequent Directions: a few rows that keep the covariance of many, with a bound on the error."""
+"""Frequent Directions: a sketch of a few rows that approximates the Gram matrix of many, with an error bound."""
 
 import math
 from typing import Literal, NamedTuple, Self
@@ -31,25 +31,25 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CSRRows, Doubles, FloatArray, Rows, is_sparse
 
 EXACT_SIDE = 1024
-"""Side up to which a Gram matrix is decomposed exactly (twice the capacity, if that is more)."""
+"""Largest side of a Gram matrix that is decomposed exactly (twice the capacity, if that is more)."""
 N_PRODUCTS = (4, 6, 8)
-"""Numbers of products to try in turn, until the energy lost pays for the error that is left."""
+"""Numbers of products to try in turn, until the error satisfies the Frequent Directions bound."""
 Shrink = Literal["full", "median"]
 WORK_FACTOR = 2.5
-"""Bytes that sketching a block takes, over those of the sketch, beside a copy of the entries."""
+"""Working memory of sketching a block relative to the sketch, without the copy of the entries."""
 MAX_COPIED_BYTES = 64 << 20
-"""Most bytes of entries that a task joins by default, and then holds by columns, too."""
+"""Largest number of bytes of entries that a task concatenates by default; it also holds their transpose."""
 
 
 def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed: int = 0) -> BlockSketch:
     """Sketch one block of rows. Shapes: `rows` (n, d), `mean` (d,).
 
     >>> sketch_block(np.diag([3.0, 2.0, 1.0]), 2)
-    Sketched(rows=array([[2.82842712, 0.        , 0.        ],
+    BlockSketch(rows=array([[2.82842712, 0.        , 0.        ],
            [0.        , 1.73205081, 0.        ]]), error=1.000...)
     """
-    # Whichever Gram matrix is small is decomposed exactly. Where both sides are large, a dense block is cut into pieces
-    # of rows; a sparse one is iterated on, as long as its spectrum lets the iteration keep the deterministic bound.
+    # If one side is short its Gram matrix is decomposed exactly. Otherwise a dense block is sketched by panels of rows,
+    # and a sparse one by Krylov iteration, unless its spectrum is too flat for the deterministic bound.
     n_rows, n_columns = rows.shape
     exact_side = max(EXACT_SIDE, 2 * capacity)
     if n_columns <= exact_side:
@@ -66,8 +66,7 @@ def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed
 
 
 def _is_within_bound(found: BlockSketch, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
-    """Report whether the energy lost pays for the error: ``(capacity + 1) error <= ||A||^2 - ||B||^2``."""
-    # That is all that the proof of the merge tree's bound uses.
+    """Return whether ``(capacity + 1) error <= ||A||^2 - ||B||^2``, which the bound of the merge tree requires."""
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)
@@ -77,30 +76,28 @@ def _is_within_bound(found: BlockSketch, rows: CSRRows, capacity: int, mean: Dou
 
 
 def _sketch_by_panels(rows: Rows, capacity: int, step: int, mean: Doubles | None = None) -> BlockSketch:
-    """Sketch a block exactly, piece by piece; many rows to a shrink are quicker than few, and closer to the truth."""
-    # Invariant: `sketch` stands for `rows[:start]`, and `error` bounds the norm of what they have lost. The Gram matrix
-    # of a shrink costs `2 (capacity + step)^2 d` flops. The copy at the end keeps the sketch of an empty block from
-    # being a view of it. Sparse blocks come here whose spectrum the iteration does not resolve: it is slow for them.
+    """Sketch a block by panels of `step` rows, each shrunk together with the sketch so far."""
+    # Invariant: `sketch` sketches `rows[:start]` with an error of at most `error`. The Gram matrix of a shrink costs
+    # `2 (capacity + step)^2 d` flops. The final copy prevents the sketch of an empty block from being a view of it.
     sketch: FloatArray = np.zeros((0, rows.shape[1]), dtype=rows.dtype) if is_sparse(rows) else rows[:0]
     error = 0.0
     for start in range(0, rows.shape[0], step):
         piece = rows[start : start + step]
         if is_sparse(piece) and not is_dense(rows):
             found = _sketch_few_sparse_rows(piece, capacity, mean)
-        else:  # the mean is taken off in double precision
-            (less,) = iter_dense_panels(piece, 0.0 if mean is None else mean, step)
-            found = BlockSketch(less.astype(rows.dtype, copy=False), 0.0)
+        else:  # subtract the mean in double precision
+            (centered,) = iter_dense_panels(piece, 0.0 if mean is None else mean, step)
+            found = BlockSketch(centered.astype(rows.dtype, copy=False), 0.0)
         sketch, lost = shrink_stack([sketch, found.rows], capacity)
         error += lost + found.error
     return BlockSketch(np.array(sketch), error)
 
 
 def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) -> BlockSketch:
-    """Sketch a block through the Gram matrix of its rows, centered by rank-one corrections."""
+    """Sketch a block from the Gram matrix of its rows, centered by rank-one corrections."""
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
-        # `(A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'`: the centered rows, which are dense, are
-        # never made.
+        # `(A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'`, without the dense centered rows.
         against = rows @ mean
         gram += float(mean @ mean) - against[:, None] - against[None, :]
     values, vectors = eigh_descending(gram)
@@ -115,29 +112,29 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
 @register_arrays({"sketch": Array("* d"), "total": Array("d")})
 @register_class
 class FrequentDirections(NamedTuple):
-    """A sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
+    """Sketch B of rows A with ``0 <= A'A - B'B <= error`` in the spectral sense.
 
     Attributes
     ----------
     sketch : ndarray, shape (r, d), r <= size
         Sketch B, in single precision for single-precision rows, else in double.
     size : int
-        Number of rows that the sketch may have, l.
+        Maximum number of rows of the sketch, l.
     shrink : {"full", "median"}
-        ``"full"`` subtracts the (l+1)-th squared singular value of whatever is to be shrunk; ``"median"`` the
-        (l/2)-th, as the paper's figure 1 does, and so keeps fewer than l/2 rows.
+        A shrink subtracts the (l+1)-th squared singular value if ``"full"``, and the (l/2)-th if ``"median"``, as in
+        figure 1 of Kim et al. 2016, which keeps fewer than l/2 rows.
     n_rows : int
         Number of rows of A.
     total : ndarray of float64, shape (d,)
         Sum of the rows.
     center : bool
-        Whether the sketch is of the rows less their mean.
+        Whether A is the rows minus their mean.
     energy : float
-        Squared Frobenius norm of the rows, centered if ``center``.
+        Squared Frobenius norm of A.
     error : float
-        Bound on the spectral norm of ``A'A - B'B``: the sum of what the shrinks have taken away. It is at most
-        ``||A - A_j||_F^2 / (l - j)`` for every ``j < l``, under any tree (``2 / l`` and ``l / 2`` in place of ``1 / l``
-        and ``l`` for ``"median"``), up to rounding.
+        Bound on the spectral norm of ``A'A - B'B``: the sum of the values subtracted by all shrinks. Up to rounding it
+        is at most ``||A - A_j||_F^2 / (l - j)`` for every ``j < l`` and any merge tree, with ``l / 2`` in place of
+        ``l`` for ``"median"``.
 
     References
     ----------
@@ -185,15 +182,14 @@ class FrequentDirections(NamedTuple):
     def estimate_block_memory(
         cls, block: BlockSize, *, size: int, center: bool = False, **_settings: object
     ) -> MemoryEstimate:
-        """Return what the summary of a block needs: itself, a basis of 1.4 times its size, and the block by columns.
+        """Return the memory estimate of a block: the sketch, a basis of 1.4 times its size, and the transposed block.
 
-        Where there are few columns it is three Gram matrices, and dense rows are copied, by entries and less the mean.
+        With few columns it is three Gram matrices instead; dense rows are copied.
         """
-        # Rows are worth a sketch where they take twice as many bytes: in less of them the basis, which is as large as
-        # the sketch, is most work.
+        # A block should have at least twice the bytes of its sketch; in smaller ones the basis dominates the work.
         summary = (size * block.itemsize + 8) * block.n_columns
         first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
-        # Small sketches are made of Gram matrices, and need no basis.
+        # With few columns the sketch is computed from a Gram matrix, without a basis.
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
         gram = 24 * block.n_columns**2 if small else 0
         worth = 0 if small else 2 * summary
@@ -205,7 +201,7 @@ class FrequentDirections(NamedTuple):
     def from_block(
         cls, rows: Rows, *, size: int, shrink: Shrink = "full", center: bool = False, seed: int = 0
     ) -> Self:
-        """Sketch one block of shape (n, d); too small a ``size``, NaN and infinity are refused."""
+        """Sketch one block of shape (n, d); raise ValueError if `size` is too small or an entry is not finite."""
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
@@ -217,8 +213,8 @@ class FrequentDirections(NamedTuple):
         if mean is None:
             found = sketch_block(rows, kept, seed=seed)
             return cls(found.rows, size, shrink, n_rows, sum_rows(rows), center, energy, found.error)
-        # Of sparse rows far from the origin little is left of the Gram matrix once the mean is taken off, but all of
-        # its rounding; the mean is taken off dense ones before.
+        # Centering the Gram matrix of sparse rows far from the origin cancels most of it, but not its rounding. Dense
+        # rows are centered before the product.
         of_mean = (
             mean_rounding_bound(scatter, energy) if is_dense(rows) else sum_rounding_bound(n_rows, energy)
         )
@@ -238,9 +234,9 @@ class FrequentDirections(NamedTuple):
         Returns
         -------
         FrequentDirections
-            Sketch of the rows behind all of them.
+            Sketch of all rows.
         """
-        # An empty block is the identity of the merge: its mean is not defined.
+        # Skip empty blocks, whose mean is undefined.
         parts = [part for part in (self, *others) if part.n_rows]
         if len(parts) < 2:
             return parts[0] if parts else self
@@ -249,14 +245,14 @@ class FrequentDirections(NamedTuple):
         stack = [part.sketch.astype(dtype, copy=False) for part in parts]
         energy = math.fsum(part.energy for part in parts)
         if self.center:
-            # Scatter about the common mean is that about each block's own, plus n_i (mean_i - mean)(mean_i - mean)'.
+            # Scatter about the common mean = scatter about each block mean + n_i (mean_i - mean)(mean_i - mean)'.
             scatter = mean_scatter(parts)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(dtype))
         found = shrink_stack(stack, count_kept_rows(self.size, self.shrink))
         error = math.fsum(part.error for part in parts) + found.error
         if self.center:
-            # The scatter is rounded to the sketch's precision, and its means are off by what their sums are.
+            # Rounding of the scatter to the precision of the sketch, and of the means.
             of_means = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
             of_means += sum_rounding_bound(n_rows, energy)
             error += 8.0 * float(np.finfo(dtype).eps) * energy + of_means
@@ -269,15 +265,15 @@ class FrequentDirections(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Size of the full sketch in bytes."""
+        """Bytes of a sketch of `size` rows."""
         return int(self.size * self.sketch.shape[1] * self.sketch.itemsize)
 
 
 def count_kept_rows(size: int, shrink: Shrink) -> int:
-    """Return how many rows a schedule keeps of a sketch."""
-    least = {"full": 1, "median": 4}
-    if shrink not in least:
-        raise ValueError(f"shrink is {shrink!r}, but it must be 'full' or 'median'")
-    if size < least[shrink]:
-        raise ValueError(f"a sketch of {size} row(s) is too small: shrink={shrink!r} needs {least[shrink]}")
+    """Return the number of rows that remain after a shrink."""
+    min_size = {"full": 1, "median": 4}
+    if shrink not in min_size:
+        raise ValueError(f"shrink={shrink!r} must be 'full' or 'median'")
+    if size < min_size[shrink]:
+        raise ValueError(f"size={size} must be at least {min_size[shrink]} for shrink={shrink!r}")
     return size if shrink == "full" else size // 2 - 1

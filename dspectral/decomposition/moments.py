@@ -1,4 +1,4 @@
-"""Rows of a pass as sums (moments, products with the Gram matrix), or whole, with their exact singular vectors."""
+"""Summaries of rows: moments, QR factors and Gram products; exact singular vectors of rows in memory."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -56,9 +56,9 @@ class Moments(NamedTuple):
     total : ndarray of float64, shape (d,)
         Sum of the rows.
     gram : ndarray of float64, shape (d, d)
-        Gram matrix ``A'A``. It takes ``8 d^2`` bytes: for d of some thousands at most.
+        Gram matrix ``A'A``, ``8 d^2`` bytes.
     center : bool
-        Whether the Gram matrix is that of the rows less their mean.
+        Whether the Gram matrix is that of the rows minus their mean.
 
     Examples
     --------
@@ -81,14 +81,14 @@ class Moments(NamedTuple):
 
     @classmethod
     def estimate_block_memory(cls, block: BlockSize, **_settings: object) -> MemoryEstimate:
-        """Return what the summary of a block needs: the Gram matrix, and another one while it is made."""
+        """Return the memory estimate of a block: its Gram matrix, and a second one while it is computed."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
         return MemoryEstimate(summary, 2 * summary)
 
     @classmethod
     def from_block(cls, rows: Rows, *, center: bool = False) -> Self:
-        """Summarize one block of shape (n, d); NaN and infinity are refused."""
-        # Called because it refuses NaN and infinity; the energy itself is the trace of the Gram matrix.
+        """Summarize one block of shape (n, d); raise ValueError for NaN and infinity."""
+        # Called only for its check of NaN and infinity; the energy is the trace of the Gram matrix.
         compute_energy(rows)
         if not center:
             return cls(rows.shape[0], sum_rows(rows), compute_gram(rows))
@@ -97,7 +97,7 @@ class Moments(NamedTuple):
 
     @property
     def energy(self) -> float:
-        """Squared Frobenius norm of the rows, less their mean if ``center``."""
+        """Squared Frobenius norm of the rows, minus their mean if ``center``."""
         return float(np.trace(self.gram))
 
     def merge(self, *others: Self) -> Self:
@@ -111,7 +111,7 @@ class Moments(NamedTuple):
         Returns
         -------
         Moments
-            Sum of each field, and of the scatter of means if ``center``.
+            Sums of the fields, plus the scatter of the means if ``center``.
         """
         parts = [part for part in (self, *others) if part.n_rows]
         if not self.center or len(parts) < 2:
@@ -124,9 +124,9 @@ class Moments(NamedTuple):
 @register_arrays({"total": Array("d"), "factor": Array("r d")})
 @register_class
 class RowFactor(NamedTuple):
-    """Number and sum of rows, and the triangular factor R (r, d) of a QR decomposition of the rows less their mean.
+    """Number and sum of rows, and the triangular factor R (r, d) of a QR decomposition of the centered rows.
 
-    No squares are formed, so that small singular values keep their digits beside large ones.
+    No squares are computed, so small singular values keep their relative accuracy.
     """
 
     n_rows: int
@@ -135,18 +135,18 @@ class RowFactor(NamedTuple):
 
     @property
     def center(self) -> bool:
-        """Whether the factor is of the rows less their mean: always."""
+        """Whether the rows are centered: always True."""
         return True
 
     @classmethod
     def estimate_block_memory(cls, block: BlockSize) -> MemoryEstimate:
-        """Return what the summary of a block needs: the factor, and a piece of the rows below it, twice."""
+        """Return the memory estimate of a block: the factor, and twice a panel of rows below it."""
         summary = 8 * block.n_columns * (block.n_columns + 1)
         return MemoryEstimate(summary, 4 * summary + (1 << 25))
 
     @classmethod
     def from_block(cls, rows: Rows) -> Self:
-        """Summarize one block of shape (n, d); NaN and infinity are refused."""
+        """Summarize one block of shape (n, d); raise ValueError for NaN and infinity."""
         compute_energy(rows)
         mean, factor = mean_row(rows), np.zeros((0, rows.shape[1]))
         for piece in iter_dense_panels(rows, mean, rows.shape[1]):
@@ -155,11 +155,11 @@ class RowFactor(NamedTuple):
 
     @property
     def energy(self) -> float:
-        """Squared Frobenius norm of the rows less their mean."""
+        """Squared Frobenius norm of the centered rows."""
         return float(np.einsum("ij,ij->", self.factor, self.factor))
 
     def merge(self, *others: Self) -> Self:
-        """Return the factor of all rows: that of all factors, and of the scatter of means."""
+        """Return the factor of all rows, from the factors of the parts and the scatter of their means."""
         parts = [part for part in (self, *others) if part.n_rows] or [self]
         if len(parts) == 1:
             return parts[0]
@@ -180,9 +180,9 @@ class GramProduct(NamedTuple):
     energy : float
         Squared Frobenius norm of the rows.
     product : ndarray, shape (d, r)
-        Product, of Z's dtype; in double precision where that does not hold the squares of the rows.
+        Product, of Z's dtype; in double precision if that cannot represent the squares of the rows.
     projected_total : ndarray of float64, shape (r,), or None
-        Sum of the rows times Z, if product and energy are those of the rows less their mean.
+        Sum of the rows times Z, if product and energy are those of the centered rows.
     """
 
     n_rows: int
@@ -195,7 +195,7 @@ class GramProduct(NamedTuple):
     def estimate_block_memory(
         cls, block: BlockSize, *, factor: FloatArray, **_settings: object
     ) -> MemoryEstimate:
-        """Return what the summary of a block needs: the product, and that of the block with Z."""
+        """Return the memory estimate of a block: the product, and that of the block with Z."""
         summary = factor.nbytes + 8 * block.n_columns
         return MemoryEstimate(
             summary,
@@ -206,12 +206,12 @@ class GramProduct(NamedTuple):
 
     @classmethod
     def from_block(cls, rows: Rows, *, factor: FloatArray, center: bool = False) -> Self:
-        """Summarize one block; NaN and infinity are refused. Shapes: `rows` (n, d), `factor` (d, r).
+        """Summarize one block; raise ValueError for NaN and infinity. Shapes: `rows` (n, d), `factor` (d, r).
 
-        With `center` the mean is taken off dense rows, and off sparse ones whose zeros are few, before they are
-        multiplied; off others the caller takes it.
+        With `center`, dense and nearly dense rows are centered before the product. The product of sparse rows is not
+        centered; the caller corrects it.
         """
-        energy = compute_energy(rows)  # first, so that nothing is multiplied by infinity
+        energy = compute_energy(rows)  # first, to reject infinity before the product
         if not is_in_range(energy, factor.dtype):
             factor = factor.astype(np.float64)
         if center and rows.shape[0] and is_dense(rows):
@@ -242,32 +242,32 @@ class GramProduct(NamedTuple):
         Returns
         -------
         GramProduct
-            Sum of each field, and of the scatter of means if all are about their means.
+            Sums of the fields, plus the scatter of the means if all parts are centered.
         """
         parts = [part for part in (self, *others) if part.n_rows] or [self]
         if len({part.product.dtype for part in parts}) > 1:
             parts = [part._replace(product=part.product.astype(np.float64)) for part in parts]
         along = [part.projected_total for part in parts if part.projected_total is not None]
-        if len(along) < len(parts):  # blocks of both kinds: few zeros make no large mean
+        if len(along) < len(parts):  # mixed blocks: use uncentered products for all
             return add_fields(*(part.undo_centering() for part in parts))
         if len(parts) == 1:
             return parts[0]
-        whole, scatter, of_product = (
+        merged, scatter, product_scatter = (
             add_fields(*parts),
             mean_scatter(parts),
             mean_scatter(parts, "projected_total"),
         )
-        for panel in iter_panels(len(whole.product)):
-            whole.product[panel] += scatter[:, panel].T @ of_product
-        return whole._replace(energy=whole.energy + float(np.einsum("ij,ij->", scatter, scatter)))
+        for panel in iter_panels(len(merged.product)):
+            merged.product[panel] += scatter[:, panel].T @ product_scatter
+        return merged._replace(energy=merged.energy + float(np.einsum("ij,ij->", scatter, scatter)))
 
     def undo_centering(self) -> Self:
-        """Return the summary of the rows as they are.
+        """Return the summary of the uncentered rows.
 
         Returns
         -------
         GramProduct
-            The summary, with the mean put back.
+            Summary with the contribution of the mean added.
         """
         if self.projected_total is None:
             return self
@@ -279,13 +279,13 @@ class GramProduct(NamedTuple):
 
 
 class AllRows(NamedTuple):
-    """All `rows`, (n, d), of a pass, as they are: for those that fit in memory."""
+    """All `rows` (n, d) of a pass, for data that fits in memory."""
 
     rows: Rows
 
     @classmethod
     def estimate_block_memory(cls, block: BlockSize) -> MemoryEstimate:
-        """Return what the summary of a dense block needs; of sparse rows nobody knows it before they are read."""
+        """Return the memory estimate of a block: its size if dense, 0 (unknown before reading) if sparse."""
         size = 0 if block.is_sparse else block.n_rows * block.n_columns * block.itemsize
         return MemoryEstimate(size, size)
 
@@ -296,12 +296,12 @@ class AllRows(NamedTuple):
 
     @classmethod
     def from_block(cls, rows: Rows) -> Self:
-        """Keep one block, after a check that its numbers are finite."""
+        """Return a summary that holds the block; raise ValueError for NaN and infinity."""
         compute_energy(rows)
         return cls(rows)
 
     def merge(self, *others: Self) -> Self:
-        """Return all rows, in their order."""
+        """Return all rows in order."""
         parts: list[Any] = [part.rows for part in (self, *others) if part.rows.shape[0]]
         if len(parts) < 2:
             return type(self)(parts[0]) if parts else self
@@ -311,11 +311,11 @@ class AllRows(NamedTuple):
 
 
 class ExactSVD(NamedTuple):
-    """Right singular vectors `axes` (k, d), by columns, and squared singular `values` (k,) of (centered) rows.
+    """Right singular vectors `axes` (k, d), in Fortran order, and squared singular `values` (k,) of (centered) rows.
 
-    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the squared
-    singular values that are not among them; `rounding`: bound on what the values are off by; `about`: variances,
-    scatter, noise and resolution of a ``Spectrum``.
+    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the other
+    squared singular values; `rounding`: bound on the rounding error of the values; `about`: variances, scatter,
+    noise_floor and resolution of a ``Spectrum``.
     """
 
     axes: FloatArray
@@ -328,24 +328,24 @@ class ExactSVD(NamedTuple):
 
 
 GRAM_RESOLUTION = 1e-6
-"""Share of the largest squared singular value down to which a Gram matrix is exact enough."""
+"""Share of the largest squared singular value above which a Gram matrix is accurate enough."""
 MAX_FILLED_ENTRIES = 1 << 24
-"""Numbers of sparse rows, zeros included, up to which they are decomposed as dense ones if need be."""
+"""Largest size, zeros included, of sparse rows that may be decomposed as dense rows."""
 
 
 def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
-    """Return the leading right singular vectors of rows, up to their rank, exact but for rounding.
+    """Return the leading right singular vectors of rows, at most their rank, exact up to rounding.
 
-    With m the shorter of n and the columns that occur, ARPACK takes a few hundred products with both sides, or, where
-    m is at most 800 or ``4 k``, the m x m Gram matrix is decomposed, and, where it does not resolve what is asked for,
-    a QR decomposition. Memory: twice the rows, ``3 k`` numbers for each row or column of the shorter side, and ``k``
-    for each of the longer. Shapes: `rows` (n, d), float32 or float64.
+    Let m be the smaller of n and the number of occurring columns. If m is at most ``max(800, 4 k)``, the m x m Gram
+    matrix is decomposed, or a QR decomposition is computed if the Gram matrix cannot resolve k values. Otherwise ARPACK
+    is used, with a few hundred products. Memory: twice the rows, ``3 k`` numbers per row or column of the shorter side
+    and ``k`` per one of the longer. Shapes: `rows` (n, d), float32 or float64.
     """
     n_rows, dense = rows.shape[0], is_dense(rows)
     whole: Any = rows
     mean, of_rows = mean_row(rows), compute_energy(rows)
     of_mean, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
-    # The mean is taken off dense rows before they are multiplied, and off the products of sparse ones.
+    # Dense rows are centered before the product, and products of sparse rows after it.
     early = mean_rounding_bound(scatter, of_mean) if center and dense else 0.0
     noise_floor = mean_noise_floor(n_rows, of_mean) if dense else sum_rounding_bound(n_rows, of_rows)
     energy, formed = (scatter, scatter if dense else of_rows) if center else (of_rows, of_rows)
@@ -367,11 +367,11 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     else:
         values, axes, left, floor = side.run_arpack(k, seed, formed)
     resolution = np.sqrt(min(1.0, floor / values[0])) if len(values) else 1.0
-    # By columns, as products with rows read it; the first of the largest entries is positive.
+    # In Fortran order, for products with rows. Fix signs: the first of the largest entries is positive.
     tall = np.zeros((rows.shape[1], len(values)), dtype=rows.dtype)
     high, low = axes.max(axis=0, initial=0.0), axes.min(axis=0, initial=0.0)
     signs = np.where(high > -low, 1.0, -1.0).astype(rows.dtype)
-    tied = np.flatnonzero(high == -low)  # a search for places takes a tenth of the whole: for these alone
+    tied = np.flatnonzero(high == -low)  # argmax takes a tenth of the total time: only for ties
     if len(tied):
         signs[tied] = np.sign(axes[np.abs(axes[:, tied]).argmax(axis=0), tied])
     tall[side.columns] = axes * signs
@@ -380,14 +380,14 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
         variances = sum(
             (np.square(y @ tall).sum(axis=0) for y in iter_dense_panels(rows, mean)), 0.0 * values
         )
-    elif not center:  # along the columns that occur, which of hashed text are few
+    elif not center:  # over occurring columns only, which are few for hashed text
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
     of_scatter = variances, scatter, noise_floor, float(resolution)
     return ExactSVD(tall.T, values, mean, energy, left + rounding, rounding, of_scatter)
 
 
 class _ShorterSide:
-    """Operator ``C = A A'`` or ``A'A``, whichever is smaller, for A the (centered) rows on the `columns` that occur."""
+    """Operator ``C = A A'`` or ``A'A``, whichever is smaller, for the (centered) rows A on occurring `columns`."""
 
     def __init__(self, rows: Rows, mean: Doubles | None) -> None:
         self.rows: Any = rows
@@ -401,7 +401,7 @@ class _ShorterSide:
         self.by_rows, self.length = self.rows.shape[0] <= self.rows.shape[1], min(self.rows.shape)
         self.outer = self.inner = self.rows
         if self.by_rows and count is not None:
-            # Of hashed text most columns have one entry, which is on the diagonal of A A' alone.
+            # In hashed text most columns have a single entry, which only affects the diagonal of A A'.
             of_rows = np.repeat(np.arange(rows.shape[0]), np.diff(whole.indptr))
             once = count[whole.indices] == 1
             squares = np.square(whole.data[once], dtype=np.float64)
@@ -415,13 +415,14 @@ class _ShorterSide:
         self.projected_total = 0.0 if self.mean is None else self.rows @ self.mean
 
     def decompose_gram(self, k: int, wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
-        """Return squared singular values of a short side, singular vectors (c, r), the next value, and the least.
+        """Decompose a short side; return squared singular values, singular vectors (c, r), remainder and floor.
 
-        `wanted`: how many there can be; `formed`: energy of what sparse rows are before their mean is taken off.
+        The remainder bounds the other values, the floor is the rounding of values. `wanted`: largest possible rank up
+        to k; `formed`: energy of the rows before centering.
         """
         values, vectors = eigh_descending(self._gram(), min(self.length, k + 1))
-        late = self.shift is not None and not is_dense(self.rows)
-        floor = rounding_floor(np.array([formed if late else values[0]]), np.float64)
+        centers_product = self.shift is not None and not is_dense(self.rows)
+        floor = rounding_floor(np.array([formed if centers_product else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
         left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
         squares = bool(wanted) and values[wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
@@ -435,7 +436,7 @@ class _ShorterSide:
             return values, vectors, left, floor
         sparsely = squares and not is_dense(self.rows)
         across = self.lift(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._tiles()])
-        # From the largest on, so that what a short one is off by is its own.
+        # QR from the largest value on, so that errors of small values do not affect large ones.
         return values, np.linalg.qr(across / np.sqrt(values))[0], left, floor
 
     def _tiles(self) -> Iterator[tuple[slice, FloatArray]]:
@@ -449,7 +450,7 @@ class _ShorterSide:
         return sum((tile @ tile.T for _, tile in self._tiles()), np.zeros((self.length, self.length)))
 
     def _factor(self) -> Doubles:
-        """Return the triangle of a QR decomposition of the longer side."""
+        """Return the triangular factor of a QR decomposition of the (centered) rows or their transpose."""
         factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
         for piece in (
             (tile.T for _, tile in self._tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
@@ -458,17 +459,17 @@ class _ShorterSide:
         return factor
 
     def run_arpack(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
-        """Return what :meth:`decompose_gram` does, by ARPACK."""
+        """Return the same as :meth:`decompose_gram`, computed by ARPACK."""
         dtype = self.rows.dtype
         operator = LinearOperator((self.length,) * 2, matvec=self.times, dtype=dtype)
         random = np.random.default_rng(seed)
-        # What it draws where rows have fewer directions; before SciPy 1.17 nobody could say.
-        drawn: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
-        found = eigsh(operator, k=k, v0=random.standard_normal(self.length).astype(dtype), **drawn)
-        basis = np.ascontiguousarray(found[1])
+        # SciPy 1.17 takes a generator for restarts of rank-deficient problems.
+        generator: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
+        _, basis = eigsh(operator, k=k, v0=random.standard_normal(self.length).astype(dtype), **generator)
+        basis = np.ascontiguousarray(basis)
         left = largest_eigenvalue_bound(partial(self.multiply_complement, basis), self.length, seed, dtype)
-        # The basis spans eigenvectors up to the rounding of the rows, and squared lengths are off by its square: they
-        # are taken again, in double precision, from what the axes are made of anyway.
+        # The basis spans the eigenvectors up to rounding. Recompute their values in double precision from its image
+        # under the rows, which the axes need anyway.
         across = self.lift(basis)
         values, rotation = eigh_descending(row_gram(across.T))
         floor = rounding_floor(values if self.mean is None else np.array([formed]), dtype)
@@ -481,7 +482,7 @@ class _ShorterSide:
         return values, axes, left, floor
 
     def times(self, Y: FloatArray) -> FloatArray:
-        """Return ``C Y``; Y is a vector or a matrix."""
+        """Return ``C Y`` for a vector or a matrix Y."""
         product = np.asarray(self.outer @ (self.inner @ Y))
         if self.diagonal is not None:
             product += (self.diagonal * Y.T).T
@@ -497,12 +498,12 @@ class _ShorterSide:
         return product
 
     def multiply_complement(self, basis: FloatArray, q: FloatArray, less: Doubles) -> Doubles:
-        """Return ``P C P q - less`` for the projection P to what is orthogonal to a basis."""
-        found = self.times(q - basis @ (basis.T @ q))
-        return np.asarray(found - basis @ (basis.T @ found) - less, dtype=np.float64)
+        """Return ``P C P q - less`` for the orthogonal projection P onto the complement of a basis."""
+        product = self.times(q - basis @ (basis.T @ q))
+        return np.asarray(product - basis @ (basis.T @ product) - less, dtype=np.float64)
 
     def lift(self, basis: FloatArray) -> FloatArray:
-        """Return the product of the (centered) rows, or of their transpose, with a basis of the shorter side."""
+        """Map a basis of the shorter side to the longer one by the (centered) rows or their transpose."""
         product = np.asarray((self.rows.T if self.by_rows else self.rows) @ basis)
         if self.mean is None:
             return product

@@ -1,4 +1,4 @@
-"""Range of a matrix by one random product, and the sparse sign matrices of that product."""
+"""Randomized range finder with sparse random signs, in one pass."""
 
 import operator
 from typing import NamedTuple, Self
@@ -16,14 +16,14 @@ from dspectral.linalg.panels import column_gram
 from dspectral.types import Doubles, FloatArray, IntArray, Rows, is_sparse
 
 SIGNS = 4
-"""Entries of each row: with them a random range is as good as a dense normal one."""
+"""Nonzero entries per row of Omega; four are as accurate as a dense normal matrix."""
 MARGIN = 64.0
-"""Rank is counted above this multiple of the rounding, wider than elsewhere: the product is divided by itself."""
+"""Eigenvalues above this multiple of rounding count towards the rank; the Nystrom formula divides by small values."""
 
 
 def draw_random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int32]:
-    """Draw where the entries of each row of Omega are, and their signs. Shapes: returns (n_rows, 4)."""
-    # One draw for both: the column in the upper bits, and the sign in the lowest.
+    """Draw columns and signs of the entries of Omega. Shapes: returns (n_rows, 4)."""
+    # One integer per entry: the column in the upper bits, the sign in the lowest bit.
     return np.random.default_rng(operator.index(seed)).integers(
         2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
     )
@@ -33,9 +33,8 @@ def draw_random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int3
 def _gather_signs(
     data: FloatArray, indices: IntArray, indptr: IntArray, signs: NDArray[np.int32], out: FloatArray
 ) -> None:
-    """Add ``A Omega`` to ``out``: each entry of A is added to, or subtracted from, four places of its row."""
-    # Invariant: row i of `out` holds the sum over the entries before `entry`. Place and sign share one int32, so that
-    # a single look-up finds all four of a column. The cost is `4 nnz` additions and no product.
+    """Add ``A Omega`` to ``out``: each entry of A is added to or subtracted from four entries of its row."""
+    # Invariant: row i of `out` holds the sum over the entries before `entry`. The cost is `4 nnz` additions.
     for i in range(indptr.size - 1):
         row = out[i]
         for entry in range(indptr[i], indptr[i + 1]):
@@ -50,7 +49,7 @@ def _gather_signs(
 
 
 class RandomRange(NamedTuple):
-    """Product ``A'(A Omega)`` with random signs, and the sum and the energy of the rows.
+    """Product ``A'(A Omega)`` with sparse random signs Omega, and the sum and the energy of the rows.
 
     `total` (d,): sum of the rows; `energy`: squared Frobenius norm of the rows; `product` (d, size): product, of the
     rows' dtype; `seed`: seed of Omega, the same in all summaries that are merged. Tropp, Yurtsever, Udell and Cevher
@@ -71,7 +70,7 @@ class RandomRange(NamedTuple):
 
     @classmethod
     def estimate_block_memory(cls, block: BlockSize, *, size: int, **_settings: object) -> MemoryEstimate:
-        """Return what the summary of a block needs: the product, Omega, and the product of the block with it."""
+        """Return the memory estimate of a block: the product, Omega, and the product of the block with Omega."""
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
         beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
@@ -79,9 +78,9 @@ class RandomRange(NamedTuple):
 
     @classmethod
     def from_block(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
-        """Summarize one block of shape (n, d): ``2 nnz size`` operations; a transposed copy and the product."""
+        """Summarize one block of shape (n, d) in ``2 nnz size`` flops."""
         energy = compute_energy(rows)
-        # Dense rows go the sparse way too: one kernel serves both, and `A Omega` takes four additions an entry in it.
+        # Dense rows are converted to CSR, so that one kernel serves both.
         csr = rows if is_sparse(rows) else sparse.csr_array(rows)
         signs = draw_random_signs(csr.shape[1], size, seed)
         times_signs = np.zeros((csr.shape[0], size), dtype=csr.dtype)
@@ -95,16 +94,15 @@ class RandomRange(NamedTuple):
         seeds = {part.seed for part in (self, *others)}
         if len(seeds) > 1:
             raise ValueError(
-                f"random ranges with the seeds {sorted(seeds)} cannot be merged: Omega must be the same"
+                f"seeds {sorted(seeds)} of the summaries differ, but must be equal: merge summaries of one Omega"
             )
         return add_fields(self, *others)._replace(seed=self.seed)
 
     def leading(self, k: int, *, off_diagonal: Doubles | None = None) -> tuple[FloatArray, Doubles]:
-        """Return leading eigenvectors (rows) and eigenvalues of ``C = A'A``, or of C less a diagonal.
+        """Return leading eigenvectors (rows) and eigenvalues of ``C = A'A``, or of C minus a diagonal.
 
-        Less its diagonal, a matrix of rank below ``size`` is found exactly all the same. The values are the positive
-        ones of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``. Shapes: `off_diagonal` (d,); returns
-        `axes` (k', d), `values` (k',).
+        The values are the positive eigenvalues of the Nystrom approximation ``C Omega (Omega'C Omega)^+ Omega'C``,
+        which is exact for rank below ``size``. Shapes: `off_diagonal` (d,); returns `axes` (k', d), `values` (k',).
         """
         # With Y = C Omega and Omega'Y = V diag(v) V' the approximation is R R' for R = Y V / sqrt(v); the eigenpairs of
         # the small R'R give those of R R'.
@@ -119,7 +117,7 @@ class RandomRange(NamedTuple):
         Y = self.product
         if off_diagonal is not None:
             Y = Y.copy()
-            # (C - D) Omega = C Omega - D Omega, and D Omega has the few entries of Omega.
+            # (C - D) Omega = C Omega - D Omega, where D Omega has the sparsity of Omega.
             rows = np.repeat(np.arange(len(Y)), np.diff(Omega.indptr))
             Y[rows, Omega.indices] -= (Omega.data * off_diagonal[rows]).astype(dtype)
         M = np.asarray(sparse_products.transpose_times(Omega, Y), dtype=np.float64)

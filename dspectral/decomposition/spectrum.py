@@ -1,8 +1,8 @@
-"""The spectrum of out-of-core rows: a recipe for each solver, all ending in the same few numbers.
+"""Singular values and vectors of out-of-core rows by one of several solvers.
 
-``krylov`` and ``nystrom`` are here, over :class:`GramProduct` and :class:`KrylovSpace`; ``gram`` over :class:`Moments`,
-``full`` over :class:`RowFactor`, the sketches over :class:`FrequentDirections`, and ``in_memory`` over all rows. The
-mean is taken off dense rows before they are multiplied, also where it is not asked for, and then comes back as a row.
+``krylov`` and ``nystrom`` use :class:`GramProduct` and :class:`KrylovSpace`, ``gram`` uses :class:`Moments`, ``full``
+:class:`RowFactor`, the sketches :class:`FrequentDirections`, and ``in_memory`` all rows. Dense rows are always centered
+before the product; without centering the mean is added again as a row.
 """
 
 import math
@@ -47,7 +47,7 @@ from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
 
 UpdatableSummary: TypeAlias = FrequentDirections | Moments | RowFactor
-"""What more rows can be added to."""
+"""Summary to which ``partial_fit`` can add rows."""
 
 Solver = Literal[
     "auto",
@@ -61,20 +61,20 @@ Solver = Literal[
 ]
 SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
-"""Columns up to which ``solver="auto"`` takes the exact Gram matrix (32 MiB)."""
+"""Largest number of columns for which ``solver="auto"`` uses the exact Gram matrix (32 MiB)."""
 OVERSAMPLING = 10
 FINEST_RESOLUTION = 1e-12
-"""Resolution of solvers that form no squares, or a finer one."""
+"""Resolution of solvers that compute no squares."""
 MAX_PASSES = 12
-"""Passes that a decomposition to a tolerance takes at most, unless it is told."""
+"""Default maximum number of passes of a decomposition with a tolerance."""
 
 
 class SVDOptions(NamedTuple):
-    """The decomposition that an estimator asks for.
+    """Options of a decomposition.
 
-    `n_passes`: how often ``"krylov"`` reads the rows; `sketch_size`: rows of the sketch, or columns of all products
-    together; `center`: whether the means are subtracted; `dtype`: precision of the singular vectors; `tol`: share of
-    energy lost up to which ``"krylov"`` reads on, each product with the columns of a sketch, at most `n_passes` times.
+    `n_passes`: number of passes of ``"krylov"``; `sketch_size`: rows of the sketch, or total number of columns of all
+    products; `center`: whether the mean is subtracted; `dtype`: precision of the singular vectors; `tol`: share of
+    energy that may be lost, for which ``"krylov"`` takes as many passes as necessary, at most `n_passes`.
     """
 
     n_components: int
@@ -93,16 +93,12 @@ class SVDOptions(NamedTuple):
 
     @property
     def n_space_columns(self) -> int:
-        """Number of columns of the products of all passes but the last together, by default ``3 k + 10``.
-
-        Where a spectrum is flat beyond k components, ``2 k`` leaves an excess of 0.3 %, and
-        ``3 k`` 0.005 %, for a tenth more work.
-        """
+        """Total number of columns of the products of all passes but the last, by default ``3 k + 10``."""
         return self.sketch_size or 3 * self.n_components + OVERSAMPLING
 
 
 def select_solver(plan: SVDOptions, n_columns: int) -> str:
-    """Return the solver for rows that are not small; ``"auto"`` depends on the number of columns."""
+    """Return the solver of rows that do not fit in memory; ``"auto"`` depends on the number of columns."""
     check_option("solver", plan.solver, SOLVERS)
     check_integer("n_passes", plan.n_passes, at_least=1, at_most=MAX_READS)
     if plan.solver not in ("auto", "full"):
@@ -113,31 +109,31 @@ def select_solver(plan: SVDOptions, n_columns: int) -> str:
 
 
 def select_solver_for_rows(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> str:
-    """Return the solver of rows: where they are small ``"auto"`` works in memory, whoever computes."""
+    """Return the solver of rows; ``"auto"`` is ``"in_memory"`` for small rows under every scheduler."""
     solver = select_solver(plan, X.shape[1])
     is_small = plan.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
     return "in_memory" if is_small else solver
 
 
 def n_solver_passes(plan: SVDOptions, solver: str) -> int:
-    """Return how often a solver reads the rows, at most."""
+    """Return the maximum number of passes of a solver."""
     return plan.n_passes if solver == "krylov" else 1
 
 
 def check_size(plan: SVDOptions, n_columns: int) -> None:
-    """Refuse more components than columns or than rows of the sketch."""
+    """Raise ValueError if there are more components than columns or than rows of the sketch."""
     k = check_integer("n_components", plan.n_components, at_least=1)
     if k > n_columns:
         raise ValueError(
-            f"n_components is {k}, but X has only {n_columns} column(s): n_features = {n_columns}"
+            f"n_components={k} must be at most {n_columns}, the number of columns of X (n_features = {n_columns})"
         )
     check_real("tol", plan.tol, at_least=0.0, at_most=1.0)
     if plan.sketch_size is not None and check_integer("sketch_size", plan.sketch_size) < k:
-        raise ValueError(f"sketch_size is {plan.sketch_size}, below n_components = {k}")
+        raise ValueError(f"sketch_size={plan.sketch_size} must be at least n_components={k}")
 
 
 def n_block_reads(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> int:
-    """Return how often a decomposition reads the rows, at most."""
+    """Return the maximum number of times that a decomposition reads each block."""
     solver = select_solver_for_rows(X, plan)
     if solver not in ("krylov", "nystrom"):
         return n_solver_passes(plan, solver)
@@ -148,28 +144,28 @@ def n_block_reads(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> int:
 
 
 def product_dtype(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> DTypeLike:
-    """Return the type that products are formed in: rows without many zeros may have large means, and take doubles."""
+    """Return the type of products: double for rows with few zeros, whose means may be large."""
     return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else plan.dtype
 
 
 def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
-    """Return the function of a pass that multiplies by a factor of shape (d, r)."""
+    """Return the function that summarizes a block by its product with a factor (d, r)."""
     return partial(GramProduct.from_block, factor=factor, center=True)
 
 
 def n_product_columns(plan: SVDOptions, solver: str, n_columns: int) -> int:
     """Return the number of columns of a product."""
-    if plan.tol and solver == "krylov":  # a third of them are probes of the certificate
+    if plan.tol and solver == "krylov":  # a third of the columns are probes of the certificate
         return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
-    # Few passes need a wide block to reach as far as many with a narrow one, which holds less.
+    # With fewer passes each product needs more columns.
     return min(n_columns, math.ceil(plan.n_space_columns / max(1, n_solver_passes(plan, solver) - 1)))
 
 
 def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: bool) -> FloatArray:
-    """Draw normal random numbers, in single precision whatever the dtype: both precisions start alike."""
+    """Draw normal random numbers in single precision, so that both precisions have the same start."""
     start = tall_array(height, width, plan.dtype, in_file=in_file)
     generator = np.random.default_rng(plan.seed)
-    # Drawn where they stay, or, in another precision, into memory that every panel uses again.
+    # Draw in place, or for double precision into a buffer that is reused for every panel.
     drawn = None if start.dtype == np.float32 else np.empty((min(PANEL, height), width), dtype=np.float32)
     for panel in iter_panels(height, start):
         room = start[panel] if drawn is None else drawn[: panel.stop - panel.start]
@@ -182,11 +178,11 @@ def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: b
 def multiply_by_column_groups(
     multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
 ) -> tuple[GramProduct, int]:
-    """Multiply a matrix of shape (d, r), so many columns at a time, and return also how many products it took."""
+    """Multiply a matrix (d, r) in groups of `n_at_once` columns; return the product and the number of groups."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
         return multiply(Z), 1
     product, along, starts = tall_zeros_like(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
-    # Each column of a product has its own sums, over the rows in their order: the same bits in whatever group.
+    # Columns are summed separately, so the bits do not depend on the groups.
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
         factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
@@ -202,10 +198,9 @@ def multiply_by_column_groups(
 
 
 def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
-    """Return a power of four by which products of rows times their transpose can be multiplied with each other.
+    """Return a power of four that scales Gram products so that their squares stay within the range of `dtype`.
 
-    Their own products, squares of the rows' squares, leave the range of float32 for entries beyond 1e10. Ordinary
-    rows have 1, and lose no bit.
+    Scaling is exact. It is 1 unless entries of the rows are as large as 1e10 in single precision.
     """
     most = float(np.finfo(np.dtype(dtype)).max)
     if not energy or most**-0.3 <= energy <= most**0.4:
@@ -214,7 +209,7 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
 
 
 def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
-    """Turn ``C Z`` into ``(C + n mean mean') Z``, in place; for n below 0 it is taken off.
+    """Add ``n mean mean' Z`` to the product ``C Z`` in place; a negative n subtracts it.
 
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
@@ -225,21 +220,22 @@ def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray
 
 @register_class
 class Certificate(NamedTuple):
-    """A bound on the spectral norm of ``A'A - B'B``, for A the (centered) rows and B their approximation.
+    """Bound on the spectral norm of ``A'A - B'B``, for the (centered) rows A and their approximation B.
 
-    B is the sketch, the Gram matrix itself, or (``"krylov"``, ``"nystrom"``) all that the Krylov space holds: the
-    bound is then the energy outside it. Each squared singular value is from below, and within the bound.
+    B is the sketch, A itself (``"gram"``, ``"full"``), or the projection of A to the Krylov space (``"krylov"``,
+    ``"nystrom"``), for which the bound is the energy outside the space. Each squared singular value is at most the true
+    one, and at least the true one minus the bound.
 
     Attributes
     ----------
     absolute : float
-        Bound on the norm; where ``"krylov"`` reads to a `tol`, on the error of the squared singular values alone.
+        Bound on the norm; for ``"krylov"`` with a `tol`, only on the error of the squared singular values.
     relative : float
         Bound divided by the squared Frobenius norm of A.
     lost : float
-        Bound on the share of energy lost against the best rank k: what the best k directions hold of the squared
-        Frobenius norm of A, less what the components hold. Certain, but with ``"krylov"`` and a `tol`, where it fails
-        with a probability below 1e-6, over the seed.
+        Bound on the share of energy lost against the best rank k: the energy of A along the best k directions minus
+        that along the components, divided by the squared Frobenius norm of A. For ``"krylov"`` with a `tol` it fails
+        with probability below 1e-6 over the seed; otherwise it is certain.
     """
 
     absolute: float
@@ -248,21 +244,21 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_bounds(cls, absolute: float, energy: float, lost: float) -> Self:
-        """Return the bounds on rows of some energy, of which the components may lose so much."""
+        """Return the certificate of rows of the given energy, of which the components lose at most `lost`."""
         shares = (absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)
         return cls(*map(float, (absolute, *shares)))
 
     def _repr_html_(self) -> str:
         facts = [
             ("squared singular values", f"at most {number(self.absolute)} below the truth"),
-            ("of the energy", share(self.relative, 1.0)),
+            ("share of the energy", share(self.relative, 1.0)),
             ("energy lost against the best rank", f"at most {share(self.lost, 1.0)}"),
         ]
         return card("Certificate", facts)
 
 
 class Spectrum(NamedTuple):
-    """Leading right singular vectors of the (centered) rows, and how they were found.
+    """Leading right singular vectors and values of the (centered) rows, with error bounds.
 
     `axes` (k, d); `values` (k,): squared singular values, each at most the true one; `mean` (d,); `energy`: squared
     Frobenius norm; `solver`: never ``"auto"``; `summary`: summary that ``partial_fit`` extends, after one pass;
@@ -288,7 +284,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = True) -> Spectrum:
-    """Decompose rows; directions that they do not have are zero, after a warning. Shapes: `X` (n, d)."""
+    """Decompose rows (n, d); missing directions are zero, with a warning."""
     check_size(plan, X.shape[1])
     solver = select_solver_for_rows(X, plan)
     n_reads = n_block_reads(X, plan)
@@ -314,19 +310,22 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
 
 
 def pad_components(found: Spectrum, plan: SVDOptions) -> Spectrum:
-    """Return a spectrum with as many components as asked for, the last of them zero if need be."""
+    """Return the spectrum padded with zeros to `n_components`, with a warning."""
     missing = plan.n_components - len(found.values)
     if missing <= 0:
         return found
-    finer = "" if found.resolution < FINEST_RESOLUTION else "; solver 'full' tells shorter ones from rounding"
+    advice = (
+        "" if found.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
+    )
     warn(
-        f"n_components is {plan.n_components}, but the {found.n_rows} row(s) have only {len(found.values)} independent "
-        f"direction(s) longer than {found.resolution:.0e} of the longest, as far as solver {found.solver!r} sees: the "
-        f"other components are zero{finer}",
+        f"n_components is {plan.n_components}, but the numerical rank of the {found.n_rows} row(s) is "
+        f"{len(found.values)} (solver {found.solver!r} "
+        f"resolves singular values above {found.resolution:.0e} of the largest): the other "
+        f"components are zero; reduce n_components{advice}",
         UserWarning,
         stacklevel=3,
     )
-    # Zero rows project everything to zero: pipelines of a fixed width go on working.
+    # Zero components keep the output width, so that pipelines still work.
     axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
     values, variances = np.pad(found.values, (0, missing)), np.pad(found.variances, (0, missing))
     return found._replace(axes=np.concatenate([found.axes, axes]), values=values, variances=variances)
@@ -335,10 +334,10 @@ def pad_components(found: Spectrum, plan: SVDOptions) -> Spectrum:
 def block_summarizer(
     plan: SVDOptions, solver: str, *, center: bool | None = None
 ) -> Callable[..., UpdatableSummary]:
-    """Return the function that summarizes a block, about its mean or not, for a solver of one pass."""
+    """Return the function that summarizes a block for a one-pass solver, centered or not."""
     center = (
         plan.center and solver != "gram" if center is None else center
-    )  # of sparse rows it is taken off the sums
+    )  # moments of sparse rows are centered after summing
     if solver == "full":
         return RowFactor.from_block
     if solver == "gram":
@@ -353,20 +352,20 @@ def block_summarizer(
 
 
 def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectrum:
-    """Solve for the spectrum, given the summary of all rows."""
+    """Return the spectrum from the summary of all rows."""
     n_rows, k = summary.n_rows, plan.n_components
     mean = summary.total / max(1, n_rows)
     of_mean, early = n_rows * float(mean @ mean), summary.center
-    # Sum of (x - mean) (x - mean)' = sum of x x' - n mean mean': one pass, whatever the mean turns out to be.
+    # One pass: sum of (x - mean) (x - mean)' = sum of x x' - n mean mean'.
     added = int(early) - int(plan.center)
     energy = max(0.0, summary.energy + added * of_mean)
     scatter = summary.energy if early else max(0.0, summary.energy - of_mean)
     noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, summary.energy)
     as_row = math.sqrt(n_rows) * mean[None, :]
-    # The certificate holds also where all sums are rounded to one side; means are taken off large sums.
+    # The certificate assumes that all sums round to the same side, also those of uncentered rows.
     formed = max(energy, summary.energy)
     error = product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, of_mean) * early
-    # What sums of n products, rounded to either side, leave of a direction that is not there.
+    # Random rounding of sums of n products, relative to the largest value.
     share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
     late = share * summary.energy * (added < 0)
     axes: FloatArray
@@ -400,7 +399,7 @@ def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectr
 
 
 def in_memory_spectrum(rows: Rows, plan: SVDOptions) -> Spectrum:
-    """Decompose rows that are all here; what was found can grow if one pass was asked for."""
+    """Decompose rows in memory; with one pass also return a sketch that can be extended."""
     n_rows, k = rows.shape[0], plan.n_components
     same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
     found = exact_svd(same, k, center=plan.center, seed=plan.seed)
@@ -425,12 +424,11 @@ def krylov_spectrum(
     solver: str,
     n_groups: int = 1,
 ) -> Spectrum:
-    """Decompose the matrix ``A'A`` that a function multiplies by, in one pass for each product, or group of columns.
+    """Decompose ``A'A``, given as a function that multiplies by it, in one pass per product or column group.
 
-    With w columns of a product, p products and k components, ``d (p w + k)`` numbers: in memory up to
-    ``dspectral.memory-limit`` (1 GiB), else in temporary files, of which a panel at a time is in memory for most of
-    the work, and one or two products for some. The same bits either way. Musco and Musco 2015, "Randomized block
-    Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
+    With w columns of a product, p products and k components the space takes ``d (p w + k)`` numbers: in memory up to
+    ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
+    block Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
     n_passes, width = n_solver_passes(plan, solver), n_product_columns(plan, solver, n_columns)
     k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
@@ -438,9 +436,8 @@ def krylov_spectrum(
     start = draw_random_columns(n_columns, width, plan, in_file=held > get_memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
-    # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction where asked.
-    # The last product is not orthogonalized: it only closes the approximation. With a tolerance nobody knows yet which
-    # is the last.
+    # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
+    # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
         part, n_more = multiply_by_column_groups(multiply, space.newest, math.ceil(width / n_groups))
         n_done, n_reads = n_done + 1, n_reads + n_more
@@ -468,7 +465,7 @@ def krylov_spectrum(
             formed = max(energy, part.energy) * best.rounding_factor
             rounding = product_rounding_bound(part.n_rows, formed, plan.dtype)
             rounding += mean_rounding_bound(part.energy, of_mean) * (part.projected_total is not None)
-            # What is left is positive semidefinite, so its trace bounds its norm.
+            # The residual is positive semidefinite, so its trace bounds its norm.
             lost_share = max(0.0, energy - math.fsum(values))
             left = lost_share + rounding
             certificate = Certificate.from_bounds(left, energy, left)
@@ -478,7 +475,7 @@ def krylov_spectrum(
                 lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
             if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
-    # Of means that were taken off large products only rounding may be left.
+    # Centering a product after summing may leave only rounding.
     late = added < 0
     floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
     k = min(k, int(np.sum(values > floor)))

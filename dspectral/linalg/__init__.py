@@ -1,4 +1,4 @@
-"""Numerical linear algebra on arrays in memory; nothing here knows of blocks, stores or schedulers."""
+"""Numerical linear algebra on arrays in memory, independent of blocks, stores and schedulers."""
 
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.sparse_products import times, transpose_times

@@ -1,4 +1,4 @@
-"""Conditions of the bits of a sum, beside its numbers: one BLAS thread, aligned arrays, libraries and processor."""
+"""Reproducible sums: one BLAS thread, aligned arrays, and a record of the libraries and the processor."""
 
 import copy
 import os
@@ -22,19 +22,19 @@ from dspectral.types import is_sparse
 CSR_ARRAYS = ("data", "indices", "indptr")
 PACKAGES = ("dspectral", "numpy", "scipy", "numba", "dask", "distributed", "zarr", "threadpoolctl")
 MAX_SCANNED_LENGTH = 100
-"""A container of more values, the first of which is a word or number, is taken to hold no arrays: a vocabulary, say."""
+"""Longer containers whose first value is a string or number are assumed to hold no arrays, such as a vocabulary."""
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Return a context in which BLAS uses one thread, also when several threads enter and leave it.
+    """Return a context manager that limits BLAS to one thread; several threads may enter it.
 
-    Underflow gives zero in it, or a number near zero, also where ``np.seterr(all="raise")`` is in force.
+    It also ignores underflow, whatever ``np.seterr`` is set to.
     """
     return _BlasGate()
 
 
 def blas_libraries() -> str:
-    """Return the BLAS libraries of this process, with the kind of processor for which each chose its kernels."""
+    """Return the BLAS libraries of this process with their versions and the processor architecture of their kernels."""
     found = {
         " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
         for one in _controller().info()
@@ -44,16 +44,16 @@ def blas_libraries() -> str:
 
 
 class _BlasGate(AbstractContextManager[None]):
-    """Set the limit of the process when the first task enters, and lift it when the last one leaves."""
+    """Context manager that sets the limit when the first task enters and restores it when the last one exits."""
 
-    # On the class and not on the instance: all contexts of a process share one count and one limit.
+    # Class attributes: all instances of a process share one count and one limit.
     _lock = Lock()
     _inside = 0
     _limit: Any = None
 
     @classmethod
     def reset_after_fork(cls) -> None:
-        """Forget the tasks of the process that this one was forked from, which do not run here."""
+        """Reset the count in a forked child, where the tasks of the parent do not run."""
         cls._lock = Lock()
         if cls._inside:
             cls._inside = 1
@@ -62,7 +62,7 @@ class _BlasGate(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._errors = np.errstate(under="ignore")
         self._errors.__enter__()
-        # The lock is held while the limit is set: a second task must not compute before that.
+        # Hold the lock until the limit is set, so that no second task computes before.
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
                 _reset_controlling_thread()
@@ -72,7 +72,9 @@ class _BlasGate(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        if error_state := vars(self).pop("_errors", None):  # else this process was forked within the context
+        if error_state := vars(self).pop(
+            "_errors", None
+        ):  # absent if the process was forked inside the context
             error_state.__exit__(kind, error, trace)
         with _BlasGate._lock:
             _BlasGate._inside -= 1
@@ -87,7 +89,7 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def source_hash() -> str:
-    """Return a digest of the code of dspectral: a version has another one in each checkout."""
+    """Return a hash of all source files of dspectral; it tells checkouts of one version apart."""
     root = Path(__file__).parents[1]
     seen = blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):
@@ -97,14 +99,14 @@ def source_hash() -> str:
 
 @cache
 def numeric_environment() -> dict[str, str]:
-    """Return what decides the last bits of results that this process computes."""
+    """Return the versions, BLAS, processor and source hash on which the last bits of results depend."""
     from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
 
     found = {"Python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
         try:
             found[package] = version(package)
-        except PackageNotFoundError:  # it is on the path without being installed
+        except PackageNotFoundError:  # importable, but not installed
             found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
     return found | {
         "BLAS": blas_libraries(),
@@ -114,20 +116,20 @@ def numeric_environment() -> dict[str, str]:
 
 
 def _reset_controlling_thread() -> None:
-    """Make OpenBLAS accept limits of this thread, and not of the first one alone, as threadpoolctl 3.8 does."""
+    """Allow this thread to set the limits of OpenBLAS; threadpoolctl 3.8 only allows the first thread that did."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
 
 
-# The controller searches all libraries that the process has loaded, which takes long beside a small task.
+# Cached: the controller scans all loaded libraries, which takes longer than a small task.
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
 def copy_unaligned(content: Any) -> Any:
-    """Return aligned copies of arrays that begin at odd bytes, whose sums would have other bits."""
+    """Return the content with unaligned arrays copied, because their sums round differently."""
     if isinstance(content, np.ndarray):
         return content if content.flags.aligned else content.copy()
     if is_sparse(content):

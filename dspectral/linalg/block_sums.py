@@ -1,4 +1,4 @@
-"""Sums over the rows of one block: their total, their energy and their Gram matrix."""
+"""Sums over the rows of one block: total, squared Frobenius norm ("energy") and Gram matrix."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from dspectral.linalg import sparse_products
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 PANEL_ENTRIES = 1 << 21
-"""Entries of a piece of rows in double precision: 16 MiB."""
+"""Entries of a panel of rows in double precision: 16 MiB."""
 
 
 def sum_rows(rows: Rows) -> Doubles:
@@ -23,16 +23,16 @@ def sum_rows(rows: Rows) -> Doubles:
 
 
 def is_dense(rows: Rows) -> bool:
-    """Report whether a block is dense, or sparse with so few zeros that products take it for dense."""
+    """Return whether a block is dense, or sparse with so few zeros that products treat it as dense."""
     return not is_sparse(rows) or sparse_products.is_nearly_dense(rows)
 
 
 def iter_dense_panels(
     rows: Rows, shift: FloatArray | float = 0.0, n_rows: int = 0, dtype: DTypeLike = np.float64
 ) -> Iterator[FloatArray]:
-    """Yield consecutive rows (m, d) in a type, double by default, less a shift (d,), at least so many at a time.
+    """Yield consecutive rows (m, d) minus a shift (d,), at least `n_rows` at a time, as dense arrays of `dtype`.
 
-    Far from the origin the difference is exact or nearly so, and products that are formed of it keep its digits.
+    Far from the origin the difference is exact or nearly so, and products of it keep its digits.
     """
     step = max(n_rows, PANEL_ENTRIES // max(1, rows.shape[1]), 1)
     for start in range(0, rows.shape[0], step):
@@ -44,7 +44,7 @@ def iter_dense_panels(
 
 
 def mean_row(rows: Rows) -> Doubles:
-    """Return the mean of the rows of a block in double precision, exact where all of a dense column are alike.
+    """Return the mean of the rows of a block in double precision; exact for a constant dense column.
 
     Shapes: `rows` (n, d); returns (d,).
 
@@ -53,16 +53,17 @@ def mean_row(rows: Rows) -> Doubles:
     """
     if not rows.shape[0] or not is_dense(rows):
         return np.asarray(sum_rows(rows) / max(1, rows.shape[0]))
-    # Sums of differences from the first row: those of rows far from the origin would lose their last digits.
+    # Sum differences from the first row: sums of rows far from the origin would lose their last digits.
     first = next(iter_dense_panels(rows[:1]))[0]
     total = sum((piece.sum(axis=0) for piece in iter_dense_panels(rows, first)), np.zeros(rows.shape[1]))
     return np.asarray(first + total / rows.shape[0])
 
 
 def mean_scatter(parts: Sequence[Any], of: str = "total") -> Doubles:
-    """Return ``sqrt(n_i) (mean_i - mean)`` of blocks: with it scatter about their means is that about the mean of all.
+    """Return ``sqrt(n_i) (mean_i - mean)`` of b blocks.
 
-    `parts`: summaries with ``n_rows`` and a sum (d,) of rows; returns (b, d).
+    Adding its Gram matrix turns scatter about the block means into scatter about the common mean. `parts`: summaries
+    with ``n_rows`` and a sum (d,) of rows; returns (b, d).
     """
     sizes, totals = [part.n_rows for part in parts], [getattr(part, of) for part in parts]
     mean = np.add.reduce(totals) / sum(sizes)
@@ -72,65 +73,67 @@ def mean_scatter(parts: Sequence[Any], of: str = "total") -> Doubles:
 def compute_energy(rows: Rows) -> float:
     """Return the squared Frobenius norm of the rows in double precision. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
-    # einsum widens the entries buffer by buffer: a product of vectors would sum float32 entries in single precision,
-    # and a converted copy would be twice as large as the block.
+    # einsum converts to double buffer by buffer: `values @ values` would sum float32 in single precision, and a
+    # converted copy would be twice as large as the block.
     energy = float(np.einsum("i,i->", values, values, dtype=np.float64))
     if not math.isfinite(energy):
         check_finite_rows(rows)
-        raise ValueError("the sum of squares overflows double precision: scale the rows down")
+        raise ValueError("the sum of squares of X overflows double precision: scale the rows down")
     return energy
 
 
 def compute_centered_energy(rows: Rows, mean: Doubles) -> float:
-    """Return the squared Frobenius norm of rows less their mean, in double precision. Shapes: `rows` (n, d)."""
+    """Return the squared Frobenius norm of the centered rows in double precision. Shapes: `rows` (n, d)."""
     if is_dense(rows):
         return math.fsum(float(np.vdot(piece, piece)) for piece in iter_dense_panels(rows, mean))
     return float(max(0.0, compute_energy(rows) - rows.shape[0] * float(mean @ mean)))
 
 
 def is_in_range(energy: float, dtype: DTypeLike) -> bool:
-    """Report whether products in a type hold rows of a squared Frobenius norm; a zero one is held."""
+    """Return whether products of type `dtype` can represent rows of this squared Frobenius norm, or of norm 0."""
     known = np.finfo(np.dtype(dtype))
     return bool(not energy or 100.0 * float(known.tiny) <= energy <= float(known.max) / 100.0)
 
 
 def check_range(energy: float, dtype: DTypeLike) -> None:
-    """Refuse rows of a squared Frobenius norm that products in their type cannot hold; a zero one is allowed."""
+    """Raise ValueError if products of type `dtype` cannot represent rows of this squared Frobenius norm."""
     known = np.finfo(np.dtype(dtype))
     least, most = 100.0 * float(known.tiny), float(known.max) / 100.0
     if not is_in_range(energy, dtype):
         raise ValueError(
-            f"the squares of X sum up to {energy:.3g}, but products of {known.dtype} keep their digits from "
-            f"{least:.0e} to {most:.0e}: give rows of float64, or scale them"
+            f"the squares of X sum to {energy:.3g}, outside the range of {known.dtype} products, {least:.0e} to "
+            f"{most:.0e}: convert X to float64, or scale it"
         )
 
 
 def check_finite_rows(rows: Rows) -> None:
-    """Refuse rows with NaN or infinity, and name the place. Shapes: `rows` (n, d)."""
+    """Raise ValueError naming row and column of the first NaN or infinity. Shapes: `rows` (n, d)."""
     values = rows.data if is_sparse(rows) else np.ravel(rows)
     with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(float(np.sum(values, dtype=np.float64))):  # no array of bool in the usual case
+        if math.isfinite(float(np.sum(values, dtype=np.float64))):  # the usual case, without a Boolean array
             return
-    # A finite sum proves that each entry is finite; the converse is false, as large entries may overflow together.
+    # A finite sum proves that all entries are finite. The converse is false: large finite entries may overflow.
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        raise ValueError(f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite")
+        raise ValueError(
+            f"{_name_entry(rows, int(bad[0]))}, but every entry must be finite: remove or replace it"
+        )
 
 
 def check_indicator(rows: Rows) -> None:
-    """Refuse labels that are neither 0 nor 1, and name the place. Shapes: `rows` (n, n_classes)."""
+    """Raise ValueError naming the first label that is neither 0 nor 1. Shapes: `rows` (n, n_classes)."""
     values = rows.data[: rows.indptr[-1]] if is_sparse(rows) else np.ravel(rows)
     wrong = values.dtype != bool and (values != 0) & (values != 1)
     if np.any(wrong):
         entry = int(np.argmax(wrong))
         raise ValueError(
-            f"Unknown label type: {_name_entry(rows, entry)}, but an indicator matrix of labels holds 0 and 1 alone: "
-            "give a dense array of one label a document, or 1 where a document has the label"
+            f"Unknown label type: {_name_entry(rows, entry)}, but an indicator matrix of labels may only hold 0 and 1: "
+            "pass 1 where a document has the label, or a 1-D array with one label per document"
         )
 
 
 def _name_entry(rows: Rows, entry: int) -> str:
-    """Return the place and the value of an entry, counted along the rows, or as it is stored in a sparse block."""
+    """Return "row i, column j is x" for an entry numbered in C order, or in storage order if sparse."""
     if is_sparse(rows):
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
         return f"row {row}, column {rows.indices[entry]} is {rows.data[entry]}"
@@ -139,7 +142,7 @@ def _name_entry(rows: Rows, entry: int) -> str:
 
 
 def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
-    """Return ``A'A`` of rows that are made dense piece by piece, less a mean (d,). Shapes: returns (d, d)."""
+    """Return ``A'A`` of rows minus a mean (d,), converted to dense panel by panel. Shapes: returns (d, d)."""
     gram = np.zeros((rows.shape[1],) * 2)
     for piece in iter_dense_panels(rows, 0.0 if mean is None else mean):
         gram += piece.T @ piece
@@ -147,9 +150,9 @@ def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
 
 
 def compute_gram(rows: Rows, mean: Doubles | None = None) -> Doubles:
-    """Return ``A'A`` in double precision, or that of the rows less their mean (d,).
+    """Return ``A'A`` in double precision, of the rows minus a mean (d,) if given.
 
-    The mean is taken off dense rows before they are multiplied, and off the product of sparse ones, by a rank-one
+    The mean is subtracted from dense rows before the product, and from the product of sparse rows as a rank-one
     matrix. Shapes: `rows` (n, d); returns (d, d).
     """
     if is_dense(rows) or not is_sparse(rows):
@@ -159,7 +162,7 @@ def compute_gram(rows: Rows, mean: Doubles | None = None) -> Doubles:
 
 
 def to_float_rows(rows: Rows) -> Rows:
-    """Return rows in single or double precision; rows of integers, bool or half precision become float64.
+    """Return rows as float32 or float64; all other types are converted to float64.
 
     Shapes: `rows` (n, d); returns (n, d).
 

@@ -1,4 +1,4 @@
-"""Scores of predictions against the truth: plain functions of arrays, and nothing that scikit-learn has already."""
+"""Scores of predictions that scikit-learn does not have, as functions of arrays."""
 
 from dspectral.metrics.ranking import (
     document_auc,

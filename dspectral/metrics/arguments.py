@@ -1,4 +1,4 @@
-"""Scores check their arguments here: lists of values, and matrices of numbers."""
+"""Validation of arguments of scores: lists of values and matrices of numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,52 +11,52 @@ from dspectral.types import Doubles, is_sparse, trim_csr
 
 
 def check_list(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
-    """Return an argument as a list."""
-    # Python's own numbers hash faster than NumPy's scalars.
+    """Return an argument as a list, or raise TypeError."""
+    # Python numbers hash faster than NumPy scalars.
     if isinstance(values, np.ndarray) and values.ndim:
         return list(values.tolist())
     unordered = isinstance(values, Mapping | AbstractSet) or is_sparse(values)
     if unordered or isinstance(values, np.ndarray) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is of type {type(values).__name__}, but it must be a list of {what}")
+        raise TypeError(f"{name} is of type {type(values).__name__}, but must be a list of {what}")
     return list(values)
 
 
 def check_hashable(name: str, values: list[Any]) -> list[Hashable]:
-    """Return a list if its values can be compared by their hash."""
+    """Return the list, or raise TypeError if a value is not hashable."""
     for value in values:
         try:
             hash(value)
         except TypeError as error:
-            raise TypeError(f"{name} holds {value!r:.60}, but it must hold strings or numbers") from error
+            raise TypeError(f"{name} contains {value!r:.60}, but must contain strings or numbers") from error
     return values
 
 
 def check_matrix(name: str, values: object, n_dimensions: int = 2) -> Any:
     """Return an argument as an array of real numbers, CSR if it is sparse."""
     try:
-        found: Any = trim_csr(values.tocsr()) if is_sparse(values) else np.asarray(values)
+        matrix: Any = trim_csr(values.tocsr()) if is_sparse(values) else np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
-    if found.ndim != n_dimensions or found.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):
-        kind = f"of type {type(values).__name__}, {found.dtype} in {found.ndim} dimension(s)"
-        raise ValueError(
-            f"{name} is {kind}, but it must be real numbers in {n_dimensions}, none of them masked"
-        )
-    return found
+    if matrix.ndim != n_dimensions or matrix.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):
+        kind = f"of type {type(values).__name__}, {matrix.dtype} with {matrix.ndim} dimension(s)"
+        raise ValueError(f"{name} is {kind}, but must be real numbers with {n_dimensions}, without a mask")
+    return matrix
 
 
 def check_finite(name: str, values: NDArray[Any]) -> Doubles:
-    """Return numbers as float64."""
+    """Return numbers as float64, or raise ValueError for NaN and infinity."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{name} holds NaN or infinity, but its entries must be finite")
+        raise ValueError(
+            f"{name} contains NaN or infinity, but must be finite: remove or replace these entries"
+        )
     return numbers
 
 
 def check_same_lengths(
     true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
 ) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
-    """Return sequences as lists, once they are known to correspond."""
+    """Return sequences as lists, or raise ValueError if their lengths differ."""
     true, found = (
         [
             check_hashable(name, check_list(f"{name}[{i}]", one, "labels"))
@@ -65,10 +65,15 @@ def check_same_lengths(
         for name, every in (("true", true), ("found", found))
     )
     if len(true) != len(found):
-        raise ValueError(f"there are {len(true)} true sequences, but {len(found)} found ones")
-    for i, (one, other) in enumerate(zip(true, found, strict=True)):
-        if len(one) != len(other):
-            raise ValueError(f"sequence {i} has {len(one)} true labels, but {len(other)} found ones")
+        raise ValueError(
+            f"true has {len(true)} sequences, but found has {len(found)}: both must have the same number"
+        )
+    for i, (true_labels, found_labels) in enumerate(zip(true, found, strict=True)):
+        if len(true_labels) != len(found_labels):
+            raise ValueError(
+                f"sequence {i} has {len(true_labels)} labels in true, but {len(found_labels)} in found: both must have "
+                "one label per frame"
+            )
     if not any(len(sequence) for sequence in true):
-        raise ValueError("there is nothing to compare: all sequences are empty")
+        raise ValueError("all sequences are empty, but at least one must have a label")
     return true, found

@@ -1,4 +1,4 @@
-"""How well labels are ranked, one number for each document, NaN where undefined: blocks can be averaged afterwards."""
+"""Scores of label rankings, one number per document, NaN where undefined, so that blocks can be averaged."""
 
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from dspectral.types import CSRRows, Doubles, FloatArray, Int64s, is_sparse
 Scores: TypeAlias = "NDArray[np.number] | CSRRows"
 """Score of each label: dense or CSR rows, shape ``(n_documents, n_labels)``."""
 Truth: TypeAlias = "NDArray[np.number] | NDArray[np.bool_] | CSRRows"
-"""Dense or CSR rows that are not zero where a document has a label, shape ``(n_documents, n_labels)``."""
+"""Dense or CSR rows that are nonzero where a document has a label, shape ``(n_documents, n_labels)``."""
 
 
 def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
@@ -27,12 +27,12 @@ def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
     scores : ndarray, shape (n, L)
         Score of each label; higher ranks first.
     truth : csr_array or ndarray, shape (n, L)
-        Matrix that is not zero where a document has the label.
+        Matrix that is nonzero where a document has the label.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        Probability that a true label scores above another, ties counting half; NaN for none of the labels, or all.
+        Probability that a true label scores above another, ties counting half. NaN if no label or every label is true.
 
     Raises
     ------
@@ -46,9 +46,11 @@ def document_auc(scores: FloatArray, truth: Truth) -> Doubles:
     """
     scores, (rows, columns, n_true) = _check_scores(scores, truth)
     if is_sparse(scores):
-        raise TypeError("scores is sparse, but each label needs a score: give an array")
+        raise TypeError(
+            "scores is sparse, but must be a dense array with a score for each label: use scores.toarray()"
+        )
     n_labels = scores.shape[1]
-    # Mann and Whitney: the pairs won are the sum of the true labels' ranks less that of ranks 1, 2, ..., n_true.
+    # Mann-Whitney statistic: sum of the ranks of the true labels minus that of the ranks 1, 2, ..., n_true.
     ranks = rankdata(scores, axis=1)
     total = np.bincount(rows, weights=ranks[rows, columns], minlength=len(scores))
     n_pairs = n_true * (n_labels - n_true)
@@ -62,9 +64,9 @@ def precision_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     Parameters
     ----------
     scores : ndarray or csr_array, shape (n, L)
-        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
+        Score of each label. Entries not stored in sparse scores rank last and are never predicted.
     truth : csr_array or ndarray, shape (n, L)
-        Matrix that is not zero where a document has the label.
+        Matrix that is nonzero where a document has the label.
     k : int
         Number of labels predicted for each document, from 1 to L.
 
@@ -93,9 +95,9 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     Parameters
     ----------
     scores : ndarray or csr_array, shape (n, L)
-        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
+        Score of each label. Entries not stored in sparse scores rank last and are never predicted.
     truth : csr_array or ndarray, shape (n, L)
-        Matrix that is not zero where a document has the label.
+        Matrix that is nonzero where a document has the label.
     k : int
         Number of labels predicted for each document, from 1 to L.
 
@@ -116,7 +118,7 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
     """
     hits, n_true, _ = find_hits(scores, truth, k)
     discounts = 1.0 / np.log2(np.arange(2.0, k + 2.0))
-    # The best ranking has all true labels first; a document without any is divided by 1 and is NaN anyway.
+    # The best ranking has all true labels first. Documents without labels divide by 1 and become NaN below.
     ideal = np.concatenate([[1.0], np.cumsum(discounts)])[np.minimum(n_true, k)]
     return _nan_without_labels(hits @ discounts / ideal, n_true)
 
@@ -124,14 +126,14 @@ def ndcg_at(scores: Scores, truth: Truth, k: int) -> Doubles:
 def propensity_precision_at(
     scores: Scores, truth: Truth, k: int, propensities: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Return the precision that weights a label by ``1 / propensity``, and the largest possible one.
+    """Return the propensity-weighted precision, with labels weighted by ``1 / propensity``, and its maximum.
 
     Parameters
     ----------
     scores : ndarray or csr_array, shape (n, L)
-        Score of each label. Entries that sparse scores do not store rank last, and are not predicted.
+        Score of each label. Entries not stored in sparse scores rank last and are never predicted.
     truth : csr_array or ndarray, shape (n, L)
-        Matrix that is not zero where a document has the label.
+        Matrix that is nonzero where a document has the label.
     k : int
         Number of labels predicted for each document, from 1 to L.
     propensities : ndarray of float64, shape (L,)
@@ -162,30 +164,31 @@ def propensity_precision_at(
     """
     hits, n_true, columns = find_hits(scores, truth, k)
     truth = check_matrix("truth", truth)
-    known = check_finite("propensities", check_matrix("propensities", propensities, 1))
-    if len(known) != truth.shape[1] or known.min(initial=1.0) <= 0:
+    propensities = check_finite("propensities", check_matrix("propensities", propensities, 1))
+    if len(propensities) != truth.shape[1] or propensities.min(initial=1.0) <= 0:
         raise ValueError(
-            f"propensities are {len(known)} from {known.min(initial=1.0):g}, but there must be one above 0 for each "
-            f"of {truth.shape[1]} labels"
+            f"propensities has {len(propensities)} values with minimum {propensities.min(initial=1.0):g}, but must "
+            f"have one above 0 for each of {truth.shape[1]} labels: use label_propensities"
         )
-    gains = 1.0 / known
+    gains = 1.0 / propensities
     gained = (hits * gains[columns]).sum(axis=1) / k
-    own = sparse.csr_array(truth).astype(np.float64)
-    # The largest possible gain: within each row the true labels by falling 1 / p, of which the first k count.
-    own.eliminate_zeros()
-    own.data = gains[own.indices]
-    # The sort keeps the entries of a row together, so ``row`` and ``indptr`` hold before it and after it.
-    row = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-    order = np.lexsort((-own.data, row))
-    position = np.arange(own.nnz) - own.indptr[row]
-    best = np.bincount(row, weights=np.where(position < k, own.data[order], 0.0), minlength=own.shape[0])
+    true_gains = sparse.csr_array(truth).astype(np.float64)
+    # Largest possible gain: the first k true labels of each row by falling 1 / p.
+    true_gains.eliminate_zeros()
+    true_gains.data = gains[true_gains.indices]
+    # The sort keeps the entries of a row together, so `row` and `indptr` are valid after it.
+    n_rows = true_gains.shape[0]
+    row = np.repeat(np.arange(n_rows), np.diff(true_gains.indptr))
+    order = np.lexsort((-true_gains.data, row))
+    position = np.arange(true_gains.nnz) - true_gains.indptr[row]
+    best = np.bincount(row, weights=np.where(position < k, true_gains.data[order], 0.0), minlength=n_rows)
     return _nan_without_labels(gained, n_true), _nan_without_labels(best / k, n_true)
 
 
 def label_propensities(
     label_totals: NDArray[np.number], n_documents: int, *, a: float = 0.55, b: float = 1.5
 ) -> Doubles:
-    """Return how likely each label is to be recorded where it holds, estimated from its frequency in training.
+    """Return the propensity of each label: the probability that a true label is recorded, from its frequency.
 
     Parameters
     ----------
@@ -194,14 +197,14 @@ def label_propensities(
     n_documents : int
         Number of training documents.
     a : float, default=0.55
-        Exponent of the model; the default is the paper's for most data sets.
+        Exponent of the model; the paper uses the default for most data sets.
     b : float, default=1.5
-        Shift of the frequencies; the default is the paper's for most data sets.
+        Shift of the frequencies; the paper uses the default for most data sets.
 
     Returns
     -------
     ndarray of float64, shape (L,)
-        Propensities between 0 and 1, which grow with the frequency.
+        Propensities between 0 and 1, increasing with the frequency.
 
     Raises
     ------
@@ -219,36 +222,38 @@ def label_propensities(
     """
     totals = check_finite("label_totals", check_matrix("label_totals", label_totals, 1))
     if totals.min(initial=0.0) < 0:
-        raise ValueError(f"label_totals hold {totals.min():g}, but each must be 0 or more")
+        raise ValueError(f"label_totals contains {totals.min():g}, but each total must be 0 or more")
     if not isinstance(n_documents, Integral) or isinstance(n_documents, bool) or n_documents < 1:
-        raise ValueError(f"n_documents is {n_documents!r:.60}, but it must be an integer of at least 1")
-    # This is c of the paper; exp(-a log(n_l + b)) is (n_l + b)^-a, one power in place of two functions.
+        raise ValueError(f"n_documents={n_documents!r:.60} must be an integer of at least 1")
+    # c of the paper, with exp(-a log(n_l + b)) = (n_l + b)^-a.
     scale = (np.log(n_documents) - 1.0) * (b + 1.0) ** a
     return np.asarray(1.0 / (1.0 + scale * (totals + b) ** -a))
 
 
 def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
-    """Mark which of the k best labels are true (n, k), best first, ties going to the lower column."""
+    """Return which of the k best labels are true (n, k), the number of true labels (n,), and the best labels (n, k).
+
+    Labels are ordered by falling score; ties go to the lower column.
+    """
     scores, (rows, columns, n_true) = _check_scores(scores, truth)
     n, n_labels = scores.shape
     if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= n_labels:
-        raise ValueError(f"k is {k!r:.60}, but must be from 1 to the number of labels, {n_labels}")
+        raise ValueError(f"k={k!r:.60} must be an integer from 1 to {n_labels}, the number of labels")
     best, predicted = _top_labels(scores, k)
-    # Entries (i, j) become numbers i L + j, so one binary search finds every predicted entry among the true ones:
-    # n k log(number of true entries) comparisons, and nothing of size n L.
+    # Encode entries (i, j) as i L + j and search the true ones: n k log(nnz) comparisons, and no array of size n L.
     flat = np.sort(rows * n_labels + columns)
     wanted = np.arange(n)[:, None] * n_labels + best
-    # A search may point beyond the last entry; there the last one is compared instead, and differs.
+    # A position beyond the last entry is clipped to the last one, which differs.
     position = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
-    found = (flat[position] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
-    return (found & predicted).astype(np.float64), n_true, best
+    is_true = (flat[position] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
+    return (is_true & predicted).astype(np.float64), n_true, best
 
 
 def _top_labels(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
     """Return the columns of the k best labels of each row, and whether each of them has a stored score."""
     if not is_sparse(scores):
         return np.argsort(-scores, axis=1, kind="stable")[:, :k], np.ones((len(scores), k), dtype=bool)
-    # One sort of all stored entries by row, falling score and column: ``position`` is then the rank within the row.
+    # Sort all stored entries by row, falling score and column; `position` is the rank within the row.
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     order = np.lexsort((scores.indices, -scores.data, row))
     position = np.arange(scores.nnz) - scores.indptr[row]
@@ -261,14 +266,14 @@ def _top_labels(scores: Scores, k: int) -> tuple[Int64s, NDArray[np.bool_]]:
 
 
 def _check_scores(scores: Scores, truth: Truth) -> tuple[Any, tuple[Int64s, Int64s, Int64s]]:
-    """Return the scores, and rows and columns of the true labels with the number of each row's, once checked."""
+    """Validate the arguments; return the scores, and rows, columns and counts per row of the true labels."""
     scores, truth = check_matrix("scores", scores), check_matrix("truth", truth)
-    if scores.dtype.kind == "b":  # bools have no order that can be turned round
+    if scores.dtype.kind == "b":  # Boolean arrays cannot be negated by `-`
         scores = scores.astype(np.int8)
     if scores.shape != truth.shape:
-        raise ValueError(f"the scores are of shape {scores.shape}, but the truth of {truth.shape}")
+        raise ValueError(f"scores.shape={scores.shape} must equal truth.shape={truth.shape}")
     if np.isnan(scores.data if is_sparse(scores) else scores).any():
-        raise ValueError("a score is NaN, which has no rank")
+        raise ValueError("scores contains NaN, which cannot be ranked: replace it by a number")
     rows, columns = (np.asarray(part, dtype=np.int64) for part in truth.nonzero())
     return scores, (rows, columns, np.bincount(rows, minlength=truth.shape[0]).astype(np.int64))
 

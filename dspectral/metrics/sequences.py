@@ -1,4 +1,4 @@
-"""How well states agree with tags, labels of frames with the true labels, and clusters of words with each other."""
+"""Agreement of states with tags and of frame labels with true labels, and mutual information of word clusters."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, groupby
@@ -17,9 +17,11 @@ Counts: TypeAlias = "ArrayLike | CSRRows"
 
 
 def contingency_table(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
-    """Count pairs of values, in the order of first appearance, shape (n_true_values, n_found_values).
+    """Return the contingency table of two lists, values in order of first appearance.
 
-    >>> contingency("NNV", [2, 2, 5])
+    Shape (n_true_values, n_found_values).
+
+    >>> contingency_table("NNV", [2, 2, 5])
     array([[2, 0],
            [0, 1]])
     """
@@ -28,23 +30,25 @@ def contingency_table(true: Iterable[Hashable], found: Iterable[Hashable]) -> In
         for name, values in (("true", true), ("found", found))
     )
     if len(rows) != len(columns):
-        raise ValueError(f"there are {len(rows)} true values, but {len(columns)} found ones")
+        raise ValueError(
+            f"true has {len(rows)} values, but found has {len(columns)}: both must have the same number"
+        )
     if not len(rows):
-        raise ValueError("there is nothing to compare: both are empty")
+        raise ValueError("true and found are empty, but must have at least one value")
     table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
-    # A pair may occur many times, and fancy indexing would count it once.
+    # `table[rows, columns] += 1` would count repeated pairs once.
     np.add.at(table, (rows, columns), 1)
     return table
 
 
 def _numbers(values: list[Hashable]) -> Int64s:
-    """Return the number of each value, in the order of first appearance."""
+    """Encode values as integers in order of first appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
 def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
-    """Return the share of tokens that are right when each state stands for its most frequent tag.
+    """Return the accuracy when each state is mapped to its most frequent tag.
 
     Parameters
     ----------
@@ -56,12 +60,12 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Returns
     -------
     float
-        Accuracy from 0 to 1 of the best mapping, in which several states may stand for one tag.
+        Accuracy from 0 to 1. Several states may be mapped to one tag.
 
     Raises
     ------
     ValueError, TypeError
-        If there is nothing to compare, the lengths differ, or one is no list of values.
+        If both lists are empty, the lengths differ, or an argument is no list of values.
 
     Examples
     --------
@@ -73,7 +77,7 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
 
 
 def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
-    """Return the share of tokens that are right under the best mapping of states to different tags.
+    """Return the accuracy under the best one-to-one mapping of states to tags.
 
     Parameters
     ----------
@@ -85,12 +89,12 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Returns
     -------
     float
-        Accuracy from 0 to 1; where there are more states than tags, tokens of the states left over count as wrong.
+        Accuracy from 0 to 1. With more states than tags, tokens of unmapped states count as errors.
 
     Raises
     ------
     ValueError, TypeError
-        If there is nothing to compare, the lengths differ, or one is no list of values.
+        If both lists are empty, the lengths differ, or an argument is no list of values.
 
     Examples
     --------
@@ -114,12 +118,12 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Returns
     -------
     float
-        Value from 0 to 1, as of scikit-learn's ``v_measure_score``; 1 where both sides have one value only.
+        Value from 0 to 1, equal to scikit-learn's ``v_measure_score``; 1 if both lists have a single value.
 
     Raises
     ------
     ValueError, TypeError
-        If there is nothing to compare, the lengths differ, or one is no list of values.
+        If both lists are empty, the lengths differ, or an argument is no list of values.
 
     References
     ----------
@@ -133,21 +137,24 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     table = contingency_table(true, found) / 1.0
     joint = table / table.sum()
     parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
-    of_true, of_found, of_both = (float(-np.sum(part * np.log(part))) for part in parts)  # entropies in nats
-    # V = 2 I / (H(true) + H(found)), with the mutual information from entropies; rounding may leave it below 0.
-    shared = max(0.0, of_true + of_found - of_both)
-    return 1.0 if of_true + of_found == 0 else 2.0 * shared / (of_true + of_found)
+    true_entropy, found_entropy, joint_entropy = (
+        float(-np.sum(part * np.log(part))) for part in parts
+    )  # in nats
+    # V = 2 I / (H(true) + H(found)); rounding may make the mutual information negative.
+    information = max(0.0, true_entropy + found_entropy - joint_entropy)
+    total = true_entropy + found_entropy
+    return 1.0 if total == 0 else 2.0 * information / total
 
 
 def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
-    """Return the share of the frames of all sequences whose label is right.
+    """Return the share of frames, over all sequences, whose label is correct.
 
     Parameters
     ----------
     true : sequence of sequences
         True labels of the frames of each sequence.
     found : sequence of sequences
-        Labels found, as many for each sequence.
+        Predicted labels, as many for each sequence.
 
     Returns
     -------
@@ -157,7 +164,7 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
     Raises
     ------
     ValueError, TypeError
-        If the sequences do not correspond, there is no frame, or one is no list of lists.
+        If the lengths differ, there is no frame, or an argument is no list of lists.
 
     Examples
     --------
@@ -166,30 +173,30 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
     """
     true, found = check_same_lengths(true, found)
     pairs = zip(chain.from_iterable(true), chain.from_iterable(found), strict=True)
-    return float(np.mean([one == other for one, other in pairs]))
+    return float(np.mean([true_label == found_label for true_label, found_label in pairs]))
 
 
 def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
-    """Return the number of edits that turn the found runs into the true runs, divided by the number of true runs.
+    """Return the edit distance between predicted and true runs of labels, divided by the number of true runs.
 
-    A run is a stretch of equal labels.
+    A run is a maximal sequence of equal labels.
 
     Parameters
     ----------
     true : sequence of sequences
         True labels of the frames of each sequence.
     found : sequence of sequences
-        Labels found, as many for each sequence.
+        Predicted labels, as many for each sequence.
 
     Returns
     -------
     float
-        Rate of at least 0, which may be above 1.
+        Rate, at least 0; it can exceed 1.
 
     Raises
     ------
     ValueError, TypeError
-        If the sequences do not correspond, there is no frame, or one is no list of lists.
+        If the lengths differ, there is no frame, or an argument is no list of lists.
 
     Examples
     --------
@@ -197,45 +204,45 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
     0.6666666666666666
     """
     true, found = check_same_lengths(true, found)
-    # Edits are summed before they are divided: the rate is of all sequences together, not a mean of rates.
+    # The rate of all sequences together, not a mean of rates.
     edits = n_runs = 0
-    for one, other in zip(true, found, strict=True):
-        truth = run_labels(one)
-        edits += edit_distance(truth, run_labels(other))
-        n_runs += len(truth)
+    for true_labels, found_labels in zip(true, found, strict=True):
+        true_runs = run_labels(true_labels)
+        edits += edit_distance(true_runs, run_labels(found_labels))
+        n_runs += len(true_runs)
     return edits / n_runs
 
 
 def run_labels(labels: Iterable[Hashable]) -> list[Hashable]:
-    """Return the label of each run."""
+    """Return the label of each run of equal labels."""
     return [label for label, _ in groupby(labels)]
 
 
-def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other.
 
     >>> edit_distance("kitten", "sitting")
     3
     """
-    one, other = check_list("one", one), check_list("other", other)
-    # row[j] is the distance of the first i values of one from the first j values of other.
-    row = list(range(len(other) + 1))
-    for i, value in enumerate(one, start=1):
+    first, second = check_list("first", first), check_list("second", second)
+    # Invariant: row[j] is the distance between the first i values of `first` and the first j values of `second`.
+    row = list(range(len(second) + 1))
+    for i, value in enumerate(first, start=1):
         before, row = row, [i]
-        for j, candidate in enumerate(other, start=1):
+        for j, candidate in enumerate(second, start=1):
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (value != candidate)))
     return row[-1]
 
 
 def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) -> float:
-    """Return the mutual information, in bits, of the clusters of two adjacent words.
+    """Return the mutual information, in bits, between the clusters of adjacent words.
 
     Parameters
     ----------
     counts : ndarray or SciPy sparse, shape (n_types, n_types)
-        How often the second type directly follows the first.
+        Number of times that the column's type directly follows the row's type.
     labels : array of int, shape (n_types,), optional
-        Cluster of each type; by default each type is a cluster, which bounds the value from above.
+        Cluster of each type. By default each type is a cluster, which gives the maximum.
 
     Returns
     -------
@@ -245,7 +252,7 @@ def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) 
     Raises
     ------
     ValueError
-        If the counts are not square, hold nothing, or do not have one label a type.
+        If the counts are not square or all zero, or there is not one label per type.
 
     References
     ----------
@@ -258,15 +265,15 @@ def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) 
     """
     matrix = _as_csr(counts).astype(np.float64)
     if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
+        raise ValueError(f"counts.shape={matrix.shape} must be square")
     if labels is not None:
         matrix = cluster_counts(matrix, labels)
     total = matrix.sum()
     if not total > 0:
-        raise ValueError("the counts hold no adjacent pair")
+        raise ValueError("counts are all 0, but must have at least one adjacent pair")
     # I = sum p(a, b) log2(p(a, b) / (p(a) p(b))) over the cells that are not zero, with p = counts / total.
     cells = matrix.tocoo()
-    # A stored zero has no logarithm, and its share of the sum is 0.
+    # Remove stored zeros, which have no logarithm.
     cells.eliminate_zeros()
     first, second = matrix.sum(axis=1), matrix.sum(axis=0)
     row, column = cells.coords
@@ -275,12 +282,12 @@ def average_mutual_information(counts: Counts, labels: ArrayLike | None = None) 
 
 
 def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
-    """Return how often one cluster directly follows another.
+    """Return the counts of adjacent words between clusters.
 
     Parameters
     ----------
     counts : ndarray or SciPy sparse, shape (n_types, n_types)
-        How often the second type directly follows the first.
+        Number of times that the column's type directly follows the row's type.
     labels : array of int, shape (n_types,)
         Cluster of each type, 0 or more.
 
@@ -297,15 +304,15 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
     matrix = _as_csr(counts)
     numbers = check_matrix("labels", labels, 1)
     if numbers.dtype.kind not in "iu":
-        raise ValueError(f"labels are {numbers.dtype}, but each must be the number of a cluster")
+        raise ValueError(f"labels.dtype={numbers.dtype} must be an integer type: pass cluster numbers")
     n_types = matrix.shape[0]
     if matrix.shape[1] != n_types:
-        raise ValueError(f"the counts have shape {matrix.shape}, but they must be square")
+        raise ValueError(f"counts.shape={matrix.shape} must be square")
     if numbers.shape != (n_types,) or (n_types and numbers.min() < 0):
         raise ValueError(
-            f"there are labels of shape {numbers.shape}, but each of {n_types} types needs one from 0"
+            f"labels has shape {numbers.shape}, but must have one number of at least 0 for each of {n_types} types"
         )
-    # With M the indicator of clusters, M' C M sums the counts over the types of two clusters.
+    # With the indicator matrix M of clusters, M' C M sums the counts over the types of two clusters.
     members = sparse.csr_array((np.ones(n_types), (np.arange(n_types), numbers)))
     return sparse.csr_array(members.T @ matrix @ members)
 
@@ -313,5 +320,7 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
 def _as_csr(counts: Counts) -> CSRRows:
     matrix: CSRRows = sparse.csr_array(check_matrix("counts", counts))
     if not np.all(np.isfinite(matrix.data)) or matrix.data.min(initial=0) < 0:
-        raise ValueError("counts hold a number that is negative, NaN or infinite, but each must be 0 or more")
+        raise ValueError(
+            "counts contains a negative, NaN or infinite number, but must be finite and at least 0"
+        )
     return matrix

@@ -1,4 +1,4 @@
-"""How well word vectors agree with judgments of similarity, and complete analogies."""
+"""Evaluation of word vectors on similarity judgments and analogies."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -15,10 +15,10 @@ REAL = int | float | np.integer | np.floating
 
 
 class Similarity(NamedTuple):
-    """Agreement on the pairs whose two words have vectors.
+    """Agreement on the pairs whose words both have vectors.
 
-    `spearman`: rank correlation of cosines and judgments, where equal values share their rank; NaN where fewer than two
-    pairs are left, or one side is constant. `n_pairs, coverage`: number of those pairs, and their share among all.
+    `spearman`: rank correlation of cosines and judgments; NaN with fewer than two pairs or constant values. `n_pairs,
+    coverage`: number of those pairs, and their share of all pairs.
     """
 
     spearman: float
@@ -29,16 +29,16 @@ class Similarity(NamedTuple):
 def word_similarity(
     words: Sequence[str], vectors: FloatArray, pairs: Sequence[tuple[str, str, float]]
 ) -> Similarity:
-    """Correlate the cosines of word vectors with judgments.
+    """Return the rank correlation between cosines of word vectors and similarity judgments.
 
     Parameters
     ----------
     words : sequence of str
         Distinct words.
     vectors : ndarray, shape (n_words, k)
-        The vector of each word; lengths do not matter.
+        Vector of each word, of any length.
     pairs : sequence of (str, str, float)
-        Two words each, and how similar people find them.
+        Two words each, and their judged similarity.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def word_similarity(
     Raises
     ------
     ValueError
-        If there is no pair, or the words are not as many as the vectors.
+        If there is no pair, or the numbers of words and vectors differ.
 
     Examples
     --------
@@ -62,40 +62,42 @@ def word_similarity(
     row_of = index_words(words, vectors)
     pairs = check_entries("pairs", pairs, 2, 1)
     if not pairs:
-        raise ValueError("there is no pair of words to compare")
+        raise ValueError("pairs is empty, but must have at least one (word, word, number)")
     known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
     share = len(known) / len(pairs)
     if len(known) < 2:
         return Similarity(float("nan"), len(known), share)
     first, second, judged = (np.array(column) for column in zip(*known, strict=True))
-    # Only the words of the pairs are scaled, not the whole vocabulary.
+    # Normalize only the vectors of the pairs.
     cosines = np.einsum("ij,ij->i", *(normalize_vectors(np.asarray(vectors)[ids]) for ids in (first, second)))
-    # Ranks of a constant have no correlation; SciPy would warn and return NaN as well.
+    # The correlation with a constant is undefined; SciPy would warn and return NaN.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
         return Similarity(float("nan"), len(known), share)
     return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)
 
 
 def index_words(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
-    """Return the row of each word's vector."""
+    """Return the row of the vector of each word, after validation."""
     known: list[Any] = check_hashable("words", check_list("words", words, "words"))
     if is_sparse(vectors):
-        raise TypeError("vectors is sparse, but it must be an array")
+        raise TypeError("vectors is sparse, but must be a dense array: use vectors.toarray()")
     n_vectors = len(check_finite("vectors", check_matrix("vectors", vectors)))
     if len(known) != n_vectors:
-        raise ValueError(f"there are {len(known)} words, but {n_vectors} vectors")
+        raise ValueError(
+            f"words has {len(known)} entries, but vectors has {n_vectors} rows: both must be equal"
+        )
     return {word: i for i, word in enumerate(known)}
 
 
 def check_entries(name: str, entries: object, n_words: int, n_numbers: int = 0) -> list[tuple[Any, ...]]:
-    """Return a list of entries of some words, then some numbers each."""
+    """Return a list of tuples of words followed by numbers, or raise ValueError naming the invalid entry."""
     found = check_list(name, entries, "tuples")
     for i, entry in enumerate(found):
         fits = isinstance(entry, list | tuple) and len(entry) == n_words + n_numbers
         fits = fits and all(isinstance(word, Hashable) for word in entry[:n_words])
         if not fits or not all(isinstance(x, REAL) and np.isfinite(x) for x in entry[n_words:]):
             wanted = ", ".join(["a word"] * n_words + ["a number"] * n_numbers)
-            raise ValueError(f"{name}[{i}] is {entry!r:.60}, but it must be ({wanted})")
+            raise ValueError(f"{name}[{i}]={entry!r:.60} must be ({wanted})")
     return found
 
 
@@ -120,11 +122,11 @@ def update_best_answers(
     best: NDArray[np.float32],
     answers: Int64s,
 ) -> None:
-    """Replace answers (n_questions,) by words of a tile (n_given, n_tile) that score higher."""
+    """Replace answers (n_questions,) in place by words of a panel of cosines (n_given, n_panel) with higher scores."""
     # Invariant: answers[q] is the best word before column j for question q, best[q] its score. 3CosAdd is
-    # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score, whose
-    # cosines are moved to [0, 1]. Three cosines are read for each pair of a question and a word. Whether a word is
-    # one of the three given ones is asked only when it would win, which is seldom.
+    # b.w - a.w + c.w; 3CosMul is (1 + b.w) (1 + c.w) / (1 + a.w + 2 epsilon), four times the published score with
+    # cosines shifted to [0, 1]. Cost: three cosines per question and word. The given words are excluded only when they
+    # would win, which is rare.
     small = np.float32(2 * EPSILON)
     one = np.float32(1)
     for q in range(len(rows)):
@@ -132,8 +134,7 @@ def update_best_answers(
         top, answer = best[q], answers[q]
         for j in range(cosines.shape[1]):
             score = (one + b[j]) * (one + c[j]) / (one + a[j] + small) if multiply else b[j] - a[j] + c[j]
-            # A strict comparison leaves equal scores to the word that comes first, in whatever tiles the words are
-            # read.
+            # Strict comparison: ties go to the first word, whatever the panels.
             if score > top:
                 word = first + j
                 if word != given[q, 0] and word != given[q, 1] and word != given[q, 2]:
@@ -141,12 +142,12 @@ def update_best_answers(
         best[q], answers[q] = top, answer
 
 
-TILE = 4096
-"""Words whose cosines with the questions are held at a time."""
+PANEL_WORDS = 4096
+"""Number of words whose cosines with the questions are in memory at a time."""
 
 
 class Analogies(NamedTuple):
-    """Share of right answers to the questions whose words have vectors, or NaN, and the number and share of those."""
+    """Accuracy on the questions whose words all have vectors (or NaN), and the number and share of those questions."""
 
     accuracy: float
     n_questions: int
@@ -160,28 +161,28 @@ def analogy_accuracy(
     *,
     method: Literal["add", "mul"] = "add",
 ) -> Analogies:
-    """Answer each question with one of all words but the three in the question.
+    """Return the accuracy of answers to analogy questions, chosen among all words but the three of the question.
 
     Parameters
     ----------
     words : sequence of str
         Distinct words.
     vectors : ndarray, shape (n_words, k)
-        The vector of each word; lengths do not matter.
+        Vector of each word, of any length.
     questions : sequence of (str, str, str, str)
         The words a, b, c and d of each question "what is to c as b is to a?", whose right answer is d.
     method : {"add", "mul"}, default="add"
-        Score of a candidate: 3CosAdd, or 3CosMul with cosines moved to [0, 1].
+        Score of a candidate: 3CosAdd, or 3CosMul with cosines shifted to [0, 1].
 
     Returns
     -------
     Analogies
-        Accuracy, number of questions that could be asked, and their share.
+        Accuracy, number of questions whose words all have vectors, and their share.
 
     Raises
     ------
     ValueError
-        If there is no question, the method is unknown, or the words are not as many as the vectors.
+        If there is no question, the method is unknown, or the numbers of words and vectors differ.
 
     Notes
     -----
@@ -201,27 +202,28 @@ def analogy_accuracy(
     row_of = index_words(words, vectors)
     questions = check_entries("questions", questions, 4)
     if not questions:
-        raise ValueError("there is no analogy question to answer")
+        raise ValueError("questions is empty, but must have at least one (a, b, c, d)")
     if method not in ("add", "mul"):
-        raise ValueError(f"method is {method!r}, but it must be 'add' or 'mul'")
+        raise ValueError(f"method={method!r} must be 'add' or 'mul'")
     known = [[row_of[word] for word in q] for q in questions if all(word in row_of for word in q)]
     share = len(known) / len(questions)
     if not known:
         return Analogies(float("nan"), 0, share)
-    asked = np.array(known)
-    answers = _answers(normalize_vectors(vectors).astype(np.float32), asked[:, :3], multiply=method == "mul")
-    return Analogies(float(np.mean(answers == asked[:, 3])), len(asked), share)
+    rows = np.array(known)
+    answers = _find_answers(
+        normalize_vectors(vectors).astype(np.float32), rows[:, :3], multiply=method == "mul"
+    )
+    return Analogies(float(np.mean(answers == rows[:, 3])), len(rows), share)
 
 
-def _answers(vectors: NDArray[np.float32], given: Int64s, *, multiply: bool) -> Int64s:
-    """Answer all questions tile by tile: a word that is in many questions is compared with the others once."""
-    # Cost: one product of the distinct given words with each tile, and TILE numbers for each of them in memory, in
-    # place of all cosines of all words.
+def _find_answers(vectors: NDArray[np.float32], given: Int64s, *, multiply: bool) -> Int64s:
+    """Return the best word for each question, by panels of words."""
+    # Cost: one product of the distinct given words with each panel, and PANEL_WORDS numbers for each in memory.
     distinct, rows = np.unique(given, return_inverse=True)
     best = np.full(len(given), -np.inf, dtype=np.float32)
     answers = np.full(len(given), -1)
-    for first in range(0, len(vectors), TILE):
-        # One matrix product a tile, in place of three cosines for each question and word.
-        cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + TILE].T)
+    for first in range(0, len(vectors), PANEL_WORDS):
+        # One matrix product per panel instead of three cosines for each question and word.
+        cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + PANEL_WORDS].T)
         update_best_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
     return answers

@@ -132,7 +132,7 @@ def test_single_precision_stays_and_all_else_becomes_double(solver, dtype, lazy)
 def test_directions_that_rows_do_not_have_are_zero_after_one_warning(solver, X, rank):
     for rows in (X, sparse.csr_array(X), da.from_array(X, chunks=(2, -1))):
         model = TruncatedSVD(6, solver=solver, sketch_size=14)
-        with pytest.warns(UserWarning, match=rf"\b{rank} independent") as warned:
+        with pytest.warns(UserWarning, match=rf"rank of .* is {rank}\b") as warned:
             model.fit(rows)
         assert len(warned) == 1
         truth = np.linalg.svd(X, compute_uv=False)[:rank]
@@ -161,7 +161,7 @@ def test_lazy_projections_are_turned_back_lazily():
         model.inverse_transform(projected), model.inverse_transform(np.asarray(projected))
     )
     for rows in (DENSE, da.from_array(DENSE)):
-        with pytest.raises(ValueError, match=r"50 columns.*3 components"):
+        with pytest.raises(ValueError, match=r"50 columns.*3, one for each component"):
             model.inverse_transform(rows)
 
 
@@ -239,7 +239,7 @@ def test_more_components_than_columns_are_refused(face):
         ({"solver": "exact"}, "solver.*'exact'.*'auto'.*'frequent_directions'"),
         ({"n_passes": 0}, "n_passes.*0.*1000000"),
         ({"n_components": 0}, "n_components.*0.*1"),
-        ({"sketch_size": 1}, "sketch_size.*1.*n_components = 2"),
+        ({"sketch_size": 1}, "sketch_size.*1.*n_components.*2"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_named(parameters, message):

@@ -146,7 +146,7 @@ def test_sparse_block_is_never_made_dense():
 
 
 def test_bad_sizes_and_entries_are_named():
-    with pytest.raises(ValueError, match=r"sketch.*3 row"):
+    with pytest.raises(ValueError, match=r"size.*3.*4"):
         FrequentDirections.from_block(np.eye(3), size=3, shrink="median")
     with pytest.raises(ValueError, match=r"shrink.*'half'"):
         FrequentDirections.from_block(np.eye(3), size=3, shrink="half")

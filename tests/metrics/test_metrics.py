@@ -143,7 +143,7 @@ def test_similarity_is_the_rank_correlation_of_the_pairs_that_are_covered():
 @pytest.mark.parametrize("tile", [7, 4096])
 @pytest.mark.parametrize("method", ["add", "mul"])
 def test_analogies_are_answered_by_the_best_word_that_is_not_in_the_question(method, tile, monkeypatch):
-    monkeypatch.setattr(word_vectors, "TILE", tile)
+    monkeypatch.setattr(word_vectors, "PANEL_WORDS", tile)
     right, questions = [], []
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     for a, b, c, d in RNG.permuted(np.tile(np.arange(30), (200, 1)), axis=1)[:, :4]:
@@ -172,14 +172,14 @@ def test_nothing_covered_is_not_a_number():
         (precision_at, (np.zeros((2, 3)), np.zeros((2, 4)), 1), "shape"),
         (precision_at, (np.full((1, 3), np.nan), np.zeros((1, 3)), 1), "NaN"),
         (precision_at, (np.zeros((1, 3)), np.zeros((1, 3)), 4), "k.*4"),
-        (many_to_one, ("NN", [0]), "2 true.*1"),
+        (many_to_one, ("NN", [0]), "true has 2.*found has 1"),
         (v_measure, ("", []), "empty"),
-        (frame_accuracy, ([[1]], []), "1 true sequences.*0"),
-        (label_error_rate, ([[1], [1, 2]], [[1], [1]]), "sequence 1.*2 true labels.*1"),
+        (frame_accuracy, ([[1]], []), "true has 1 .*found has 0"),
+        (label_error_rate, ([[1], [1, 2]], [[1], [1]]), "sequence 1.*2 labels.*1 in found"),
         (frame_accuracy, ([[]], [[]]), "empty"),
         (word_similarity, (WORDS, VECTORS, []), "pair"),
-        (word_similarity, (WORDS, VECTORS[1:], [("w1", "w2", 1)]), "30 words.*29 vectors"),
-        (analogy_accuracy, (WORDS, VECTORS, []), "analogy"),
+        (word_similarity, (WORDS, VECTORS[1:], [("w1", "w2", 1)]), "words.*30.*vectors.*29"),
+        (analogy_accuracy, (WORDS, VECTORS, []), "questions"),
         (partial(analogy_accuracy, method="sum"), (WORDS, VECTORS, [("w1",) * 4]), "method.*'sum'"),
     ],
 )

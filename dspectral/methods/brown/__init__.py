@@ -1,3 +1,3 @@
-"""Brown clusters of words."""
+"""Brown clustering of words."""
 
 __all__: list[str] = []

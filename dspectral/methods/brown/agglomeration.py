@@ -1,4 +1,4 @@
-"""Bottom-up merging, in compiled loops: of points in a window of active clusters, of clusters by mutual information."""
+"""Agglomerative clustering in compiled loops: of points in a window, and of clusters by mutual information."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from dspectral.types import Doubles, Int32s
 )
 @register_class
 class ClusterTree(NamedTuple):
-    """A binary tree over n leaves: the nodes that merge into node ``n + i``, nodes below n being leaves, and the costs.
+    """Binary tree over n leaves, in the format of SciPy's linkage: nodes below n are leaves.
 
-    Shapes: `merges` (n - 1, 2), `costs` (n - 1,).
+    `merges` (n - 1, 2): the nodes that merge into node ``n + i``; `costs` (n - 1,): their costs.
 
     >>> tree = ClusterTree(np.array([[0, 2], [1, 3], [4, 5]]), np.arange(3.0))
     >>> tree.codes(), tree.codes(2), tree.cut(2)
@@ -36,27 +36,27 @@ class ClusterTree(NamedTuple):
         return len(self.merges) + 1
 
     def cut(self, n_clusters: int) -> Int32s:
-        """Return the cluster of each leaf, shape (n,), when the last ``n_clusters - 1`` merges are undone."""
+        """Return the cluster of each leaf, shape (n,), without the last ``n_clusters - 1`` merges."""
         n = self._check_cut(n_clusters)
-        # From the last merge that is kept down: a node belongs to the root of the node that it was merged into.
+        # From the last remaining merge down, a node inherits the root of its parent.
         roots = np.arange(2 * n - 1)
         for i in range(n - n_clusters - 1, -1, -1):
             roots[self.merges[i]] = roots[n + i]
-        # Roots are numbered by merges; clusters by their first leaf, so that the numbers do not depend on n_clusters.
+        # Number clusters by their first leaf.
         _, first, inverse = np.unique(roots[:n], return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(first))
         return np.asarray(rank[inverse], dtype=np.int32)
 
     def codes(self, n_clusters: int | None = None) -> list[str]:
-        """Return the way to each leaf from the root, or to its subtree of ``n_clusters``, as a bit string."""
+        """Return the path from the root to each leaf, or to its cluster of `n_clusters`, as a bit string."""
         n_clusters = self.n_leaves if n_clusters is None else n_clusters
         n = self._check_cut(n_clusters)
-        # From the root down: a merge adds a bit while it is among the last n_clusters - 1, which a cut undoes.
+        # From the root down: the last n_clusters - 1 merges add a bit.
         codes = [""] * (2 * n - 1)
         for i in range(n - 2, -1, -1):
             split = i >= n - n_clusters
-            # A node has the code of its parent already, because parents have higher numbers and are visited first.
+            # Parents have higher numbers, so their codes are complete.
             for bit, child in zip("01", self.merges[i], strict=True):
                 codes[child] = codes[n + i] + (bit if split else "")
         return codes[:n]
@@ -64,27 +64,28 @@ class ClusterTree(NamedTuple):
     def _check_cut(self, n_clusters: int) -> int:
         n = self.n_leaves
         if not 1 <= n_clusters <= n:
-            raise ValueError(f"n_clusters is {n_clusters}, but the tree can be cut into 1 to {n} clusters")
+            raise ValueError(
+                f"n_clusters={n_clusters} must be from 1 to {n}, the number of leaves of the tree"
+            )
         return n
 
 
 def merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int32s, Doubles]:
-    """Merge points in their order whenever more than ``n_active`` clusters are active, then merge what is left.
+    """Merge points by Ward's cost, adding them in order to a window of at most `n_active` clusters.
 
-    Each active cluster keeps a lower bound of its cheapest merge, tightened when it is the lowest of all: a merge of
-    the cheapest pair never makes a cluster cheaper for the others. ``O(n_active * k)`` for each point and each
-    tightening. Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000. Shapes: `points` (n, k), `weights` (n,);
-    returns `merges` (n - 1, 2), `costs` (n - 1,).
+    Each active cluster has a lower bound of its cheapest merge, which is tightened when it is the lowest of all. Cost:
+    ``O(n_active * k)`` per point and per tightening. Stratos, Kim, Collins and Hsu 2014; Franti et al. 2000. Shapes:
+    `points` (n, k), `weights` (n,); returns `merges` (n - 1, 2), `costs` (n - 1,).
     """
     points, weights = points.astype(np.float64), weights.astype(np.float64)
-    if not np.isfinite(points).all():  # the loops would look for the cheapest merge for ever
-        raise ValueError("points to be merged hold NaN or infinity")
+    if not np.isfinite(points).all():  # NaN would make the loop below infinite
+        raise ValueError("points contain NaN or infinity, but must be finite")
     return _merge_window(read_only(points), read_only(weights), n_active)
 
 
 @compiled
 def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
-    """Return Ward's cost of merging two clusters: the rise of the weighted sum of squared distances to the mean."""
+    """Return Ward's cost of a merge: the increase of the weighted sum of squared distances to the means."""
     total = 0.0
     for j in range(len(x)):
         total += (x[j] - y[j]) ** 2
@@ -93,8 +94,8 @@ def _cost(x: Doubles, y: Doubles, w: float, v: float) -> float:
 
 @compiled
 def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> None:
-    """Find the cheapest merge of an active cluster: its bound becomes tight, and the other cluster its twin."""
-    # O(n k), the cost that the lower bounds save for clusters that never become the lowest.
+    """Find the cheapest merge of an active cluster; set its bound to the cost and its partner to the other cluster."""
+    # O(n k), which the lower bounds save for clusters that never have the lowest one.
     bounds[i], partners[i] = np.inf, -1
     for j in range(n):
         if j != i:
@@ -105,9 +106,9 @@ def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, par
 
 @compiled
 def _find_cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> int:
-    """Return the cluster with the cheapest merge; bounds are tightened, the lowest first, until the lowest is tight."""
-    # Each turn makes one more bound tight, at O(n k), so the loop ends. The others are bounds from below: once the
-    # lowest is tight, no pair is cheaper.
+    """Return the cluster with the cheapest merge, by tightening the lowest bound until it is tight already."""
+    # Each iteration tightens one more bound in O(n k), so the loop ends. If the lowest lower bound is tight, no pair is
+    # cheaper.
     while True:
         lowest = 0
         for i in range(1, n):
@@ -120,14 +121,14 @@ def _find_cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, partn
 
 @compiled
 def _copy_point(point: Doubles, out: Doubles) -> None:
-    """Write a point, number by number: Numba takes seconds to compile what would say that shapes differ."""
+    """Copy a point by a loop: an array assignment takes Numba seconds to compile."""
     for c in range(len(point)):
         out[c] = point[c]
 
 
 @compiled
 def _merge_means(mean: Doubles, other: Doubles, mass: float, others: float) -> None:
-    """Replace a mean by that of two clusters by mass."""
+    """Replace a mean in place by the weighted mean of two clusters."""
     for c in range(len(mean)):
         mean[c] = (mass * mean[c] + others * other[c]) / (mass + others)
 
@@ -136,10 +137,9 @@ def _merge_means(mean: Doubles, other: Doubles, mass: float, others: float) -> N
 def _remove_cluster(
     gone: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s, names: Int32s
 ) -> None:
-    """Move the last active cluster to the place of one that is gone."""
-    # Active clusters stay packed in the first places, so every scan runs over active clusters alone. Twins are places,
-    # not names: those that point to the moved cluster follow it. None points to the cluster that is gone, because the
-    # caller has reset these.
+    """Remove a cluster by moving the last active one to its index."""
+    # Active clusters stay contiguous, so scans visit only them. Partners are indices, so those of the moved cluster
+    # change with it. The caller has reset partners that point to the removed cluster.
     last = n - 1
     _copy_point(means[last], means[gone])
     mass[gone], bounds[gone], partners[gone], names[gone] = (
@@ -154,23 +154,22 @@ def _remove_cluster(
 
 
 # Invariants: means[:n], mass[:n] and names[:n] are the active clusters; bounds[i] is at most the cost of the cheapest
-# merge of i, and equal to it where twins[i], the other cluster of that merge, is not -1. A new point lowers bounds
-# exactly. A merge of the cheapest pair (a, b) invalidates only bounds whose twin was a or b; these stay lower bounds,
-# because the cost of a third cluster with a + b is at least the lower of its costs with a and with b (reducibility
-# of Ward's cost, given that a and b are the cheapest pair). So the lowest bound, once tight, is the cheapest merge.
-# Few bounds are ever tightened, as most never are the lowest.
+# merge of i, and equal to it if partners[i], the other cluster of that merge, is not -1. A new point updates bounds
+# exactly. A merge of the cheapest pair (a, b) invalidates only bounds whose partner was a or b. These stay lower bounds
+# because Ward's cost is reducible: the cost of a third cluster with a + b is at least the lower of its costs with a and
+# with b. So the lowest bound, once tight, is the cheapest merge.
 @compiled
 def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int32s, Doubles]:
     n_points, k = points.shape
     merges, costs = np.empty((n_points - 1, 2), dtype=np.int32), np.empty(n_points - 1)
-    # There is one place more than the window holds: a point enters first, and a merge then makes room.
+    # One more than the window: a point is added before a merge.
     means, mass = np.empty((n_active + 1, k)), np.empty(n_active + 1)
     bounds, partners = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
     names = np.empty(n_active + 1, dtype=np.int32)
     n, done, point = 0, 0, 0
     while done < n_points - 1:
         if point < n_points and n <= n_active:
-            # A new point is compared with all active clusters, in O(n k), and lowers the bounds above its costs.
+            # Compare the new point with all active clusters in O(n k), and lower bounds above its costs.
             _copy_point(points[point], means[n])
             mass[n], names[n] = weights[point], point
             bounds[n], partners[n] = np.inf, -1
@@ -186,11 +185,11 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
         costs[done] = bounds[i]
         a, b = min(i, partners[i]), max(i, partners[i])
         merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
-        # The merged cluster takes the place of a: its mean is that of both by mass, so that no point is needed again.
+        # The merged cluster replaces a. Its weighted mean suffices, so points are not read again.
         _merge_means(means[a], means[b], mass[a], mass[b])
         mass[a] += mass[b]
         names[a] = n_points + done
-        bounds[a], partners[a] = min(bounds[a], bounds[b]), -1  # a bound, no longer tight
+        bounds[a], partners[a] = min(bounds[a], bounds[b]), -1  # a lower bound
         for j in range(n):
             if partners[j] == a or partners[j] == b:
                 partners[j] = -1
@@ -200,16 +199,16 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
 
 
 def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
-    """Merge all clusters, at each step the pair whose merge loses the least mutual information.
+    """Merge all clusters, at each step the pair with the smallest loss of mutual information.
 
-    The merge loop of Brown et al. 1992, section 3: ``O(m^3)`` in all, since the loss of a pair changes only by its
-    cells with the merged clusters. Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
+    Brown et al. 1992, section 3, in ``O(m^3)``: the loss of a pair changes only by its cells with the merged clusters.
+    Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
 
     >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
     array([[1, 2],
            [0, 3]], dtype=int32)
     """
-    return _merge_by_information(np.array(counts, dtype=np.float64))  # a copy, which the loop overwrites
+    return _merge_by_information(np.array(counts, dtype=np.float64))  # the loop overwrites the copy
 
 
 @compiled
@@ -219,7 +218,7 @@ def _nlogn(x: float) -> float:
 
 @compiled
 def _third_cluster_loss(C: Doubles, i: int, j: int, e: int) -> float:
-    """Return what merging i and j loses in the four cells with a third cluster e."""
+    """Return the loss of merging i and j in the four cells with a third cluster e."""
     # With f(x) = x log x: f(C[i, e]) + f(C[j, e]) - f(C[i, e] + C[j, e]), and the same for the cells C[e, .].
     return (
         _nlogn(C[i, e])
@@ -233,9 +232,8 @@ def _third_cluster_loss(C: Doubles, i: int, j: int, e: int) -> float:
 
 @compiled
 def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> float:
-    """Return what merging i and j loses in the cells among themselves and in their row and column sums."""
-    # The loss is the objective before the merge less that after it. The margins have the other sign, as they do in the
-    # objective: sum of f over cells, less f of the row sums, less f of the column sums.
+    """Return the loss of merging i and j in the cells between them and in their row and column sums."""
+    # Objective before minus after the merge. Row and column sums have the opposite sign in the objective.
     loss = _nlogn(C[i, i]) + _nlogn(C[i, j]) + _nlogn(C[j, i]) + _nlogn(C[j, j])
     loss -= _nlogn(C[i, i] + C[i, j] + C[j, i] + C[j, j])
     loss -= _nlogn(first[i]) + _nlogn(first[j]) - _nlogn(first[i] + first[j])
@@ -246,7 +244,7 @@ def _own_loss(C: Doubles, first: Doubles, second: Doubles, i: int, j: int) -> fl
 def _pair_loss(
     C: Doubles, first: Doubles, second: Doubles, alive: NDArray[np.bool_], i: int, j: int
 ) -> float:
-    """Return what merging i and j loses in all, in O(m)."""
+    """Return the total loss of merging i and j, in O(m)."""
     # L(i, j) = own(i, j) + sum_e third(i, j, e). `_add_third_cluster_losses` updates it for all pairs but those of the
     # newest cluster.
     loss = _own_loss(C, first, second, i, j)
@@ -260,8 +258,8 @@ def _pair_loss(
 def _add_third_cluster_losses(
     losses: Doubles, C: Doubles, alive: NDArray[np.bool_], e: int, sign: float
 ) -> None:
-    """Add the part of a third cluster e to the losses of all pairs, or subtract it (sign -1)."""
-    # Six logarithms for each of m^2 / 2 pairs: the cost of a step, which calls this three times.
+    """Add the terms of a third cluster e to the losses of all pairs, or subtract them (sign -1)."""
+    # Six logarithms for each of m^2 / 2 pairs; each step calls this three times.
     for i in range(len(C)):
         if alive[i]:
             for j in range(i + 1, len(C)):
@@ -271,8 +269,8 @@ def _add_third_cluster_losses(
 
 @compiled
 def _join_counts(C: Doubles, a: int, b: int) -> None:
-    """Add row and column b to row and column a, and leave zeros."""
-    # Cell by cell: Numba takes seconds to compile what would say that the shapes of slices differ.
+    """Add row and column b to row and column a, and set them to zero."""
+    # Loops: operations on slices take Numba seconds to compile.
     for j in range(len(C)):
         C[a, j] += C[b, j]
     for j in range(len(C)):
@@ -283,8 +281,8 @@ def _join_counts(C: Doubles, a: int, b: int) -> None:
 
 @compiled
 def _lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
-    """Return the pair with the least loss, the first of equals."""
-    # A scan of m^2 / 2 numbers. A heap would gain nothing: each step changes all of them, by logarithms.
+    """Return the pair with the smallest loss; ties go to the first pair."""
+    # A scan of m^2 / 2 numbers: each step changes all of them, so a heap would not help.
     a, b, lowest = -1, -1, np.inf
     for i in range(len(losses)):
         if alive[i]:
@@ -294,11 +292,11 @@ def _lowest_pair(losses: Doubles, alive: NDArray[np.bool_]) -> tuple[int, int]:
     return a, b
 
 
-# Invariant at the start of each step: losses[i, j], for i < j both alive, is what merging i and j would lose,
+# Invariant at the start of each step: losses[i, j], for i < j both alive, is the loss of merging i and j,
 # L(i, j) = own(i, j) + sum over third clusters e of third(i, j, e), where with f(x) = x log x the objective is
-# sum_ij f(C[i, j]) - sum_i f(first[i]) - sum_j f(second[j]). A merge of a and b takes the parts of e = a and e = b out
-# of all other pairs and adds that of the new cluster; pairs with the new cluster itself are computed anew.
-# Cost: O(m^2) for each step, O(m^3) in all, against O(m^5) if all losses were computed anew.
+# sum_ij f(C[i, j]) - sum_i f(first[i]) - sum_j f(second[j]). A merge of a and b subtracts the terms of e = a and e = b
+# from all other pairs and adds those of the new cluster; pairs with the new cluster are recomputed.
+# Cost: O(m^2) per step, O(m^3) in total.
 @compiled
 def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
     m = len(C)
@@ -309,7 +307,7 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         for j in range(m):
             first[i] += C[i, j]
             second[j] += C[i, j]
-    # This first table costs O(m^3): each of m^2 / 2 pairs sums over m third clusters.
+    # The first table costs O(m^3): m^2 / 2 pairs with m third clusters each.
     for i in range(m):
         for j in range(i + 1, m):
             losses[i, j] = _pair_loss(C, first, second, alive, i, j)
@@ -317,12 +315,11 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         a, b = _lowest_pair(losses, alive)
         costs[done] = losses[a, b]
         merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
-        # Neither of the two is alive while the other pairs are corrected. Pairs with the first are computed anew below,
-        # and pairs with the second are never read again.
+        # Exclude both while the other pairs are updated. Pairs with a are recomputed below, pairs with b never read.
         alive[a] = alive[b] = False
         _add_third_cluster_losses(losses, C, alive, a, -1.0)
         _add_third_cluster_losses(losses, C, alive, b, -1.0)
-        # The new cluster takes the place of a.
+        # The new cluster replaces a.
         _join_counts(C, a, b)
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
         _add_third_cluster_losses(losses, C, alive, a, 1.0)

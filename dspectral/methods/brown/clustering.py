@@ -1,4 +1,4 @@
-"""Brown clusters: a spectral start, exchange sweeps, and a tree that gives each cluster its bit string."""
+"""Brown clustering: a spectral start, exchange sweeps, and a tree that assigns a bit string to each cluster."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
@@ -33,55 +33,55 @@ from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s
 )
 @register_class
 class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
-    """Cluster words by what stands directly beside them, and give each cluster a bit string.
+    """Cluster words by their adjacent words, with a bit string for each cluster.
 
-    Words become points, from the singular vectors of their scaled neighbor counts. A windowed agglomeration merges
-    the points into ``n_clusters`` clusters. Exchange sweeps then move single words to where the mutual information
-    of adjacent clusters is highest. A tree over the clusters, merged at the least loss of it, gives the bit strings.
+    Words are represented by singular vectors of their scaled neighbor counts. A windowed agglomeration merges them into
+    ``n_clusters`` clusters. Exchange sweeps then move single words to the cluster that maximizes the mutual information
+    of adjacent clusters. A tree, which merges clusters at the smallest loss of mutual information, defines the bit
+    strings.
 
     Parameters
     ----------
     n_clusters : int, default=100
         Number of clusters, at most the number of word types that have a neighbor.
     n_dimensions : int, default=64
-        Dimensions of the points, independent of ``n_clusters``; fewer are used where there are fewer words.
+        Dimensions of the points, independent of ``n_clusters``; at most the number of words.
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
-        Transform of neighbor counts before they are scaled; a float is a power above 0.
+        Transform of neighbor counts before scaling; a float is a positive power.
     n_sweeps : int, default=5
-        Largest number of exchange sweeps; they end earlier when no word moves.
+        Maximum number of exchange sweeps; they stop when no word moves.
     min_count : int, default=2
-        Words that occur less often become one type, ``"<?>"``, as unknown ones are; with 1 those join the largest
-        cluster.
+        Rarer words are replaced by the type ``"<?>"``, which also stands for unknown words. With 1, unknown words
+        belong to the largest cluster.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the singular vectors' random start. The same seed and text give the same bits under every scheduler.
     start : {"weighted", "published"}, default="weighted"
-        How the points are made and merged. ``"weighted"``: from both neighbors of a word, along singular vectors
-        times singular values, each word as heavy as its count. ``"published"``, which :meth:`as_published` sets: from
-        the word after it alone, along the singular vectors, each word of weight 1.
+        How points are computed. ``"weighted"``: from both neighbors of a word, singular vectors times singular values,
+        words weighted by count. ``"published"`` (see :meth:`as_published`): from the next word only, singular vectors
+        without values, words with weight 1.
 
     Attributes
     ----------
     words_ : list of str
-        Word types in order of falling count; the first is ``"<?>"``, for rare and unknown words.
+        Word types by decreasing count; the first is ``"<?>"``, for rare and unknown words.
     word_counts_ : ndarray of int64, shape (n_types,)
         Number of tokens of each word type.
     labels_ : ndarray of int32, shape (n_types,)
-        Cluster of each word type. A type that never has a neighbor is in the cluster with the most tokens.
+        Cluster of each word type. Types without neighbors are in the cluster with the most tokens.
     tree_ : ClusterTree
-        Merges of the clusters, from which bit strings are read.
+        Merges of the clusters, which define the bit strings.
     history_ : list of float
         Average mutual information in bits before the first sweep and after each sweep.
     random_state_ : int
         Seed that was used.
     n_passes_ : int
-        Number of passes over the sentences, which is one.
+        Number of passes over the sentences: 1.
 
     Notes
     -----
-    Memory: 260 bytes for each distinct pair of adjacent words (measured: 55 MB for 250,000 pairs of 10,000 types),
-    ``(2 * n_types) * (n_dimensions + 16)`` numbers, and four matrices of ``n_clusters`` by ``n_clusters``. Pairs that
-    ``dspectral.memory-limit`` (1 GiB) has no room for are counted in the store of the corpus, with the same clusters;
-    without a store they are refused if the limit was set.
+    Memory: 260 bytes for each distinct pair of adjacent words, ``(2 * n_types) * (n_dimensions + 16)`` numbers, and
+    four matrices of ``n_clusters`` by ``n_clusters``. Pairs that exceed ``dspectral.memory-limit`` (1 GiB) are counted
+    in the store of the corpus, with the same clusters. Without a store, fit raises an error if the limit was set.
 
     References
     ----------
@@ -118,21 +118,21 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
 
     @classmethod
     def as_published(cls, n_clusters: int = 100, **parameters: Any) -> Self:
-        """Return the plain setting of Stratos et al. 2014, which their recovery theorem is about.
+        """Return an estimator with the settings of Stratos et al. 2014, for which their recovery theorem holds.
 
-        Counts of the next word alone, not transformed; singular vectors without values; words of weight 1; no sweeps.
+        Untransformed counts of the next word, singular vectors without values, words with weight 1, no sweeps.
 
         Parameters
         ----------
         n_clusters : int, default=100
             Number of clusters, and of dimensions.
         **parameters
-            Other parameters of the constructor, which replace those of the setting.
+            Other parameters of the constructor, which override these settings.
 
         Returns
         -------
         SpectralBrownClustering
-            An estimator that is not fitted yet.
+            Unfitted estimator.
         """
         published = {
             "n_dimensions": n_clusters,
@@ -164,11 +164,11 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer words with a neighbor than ``n_clusters``, or a parameter is out of its range.
+            If fewer than ``n_clusters`` words have a neighbor, or a parameter is out of range.
         MemoryError
-            If the pairs take more than ``dspectral.memory-limit``, which is set, and X is no corpus in a store.
+            If the pairs exceed ``dspectral.memory-limit``, which was set, and X is not a corpus in a store.
         """
-        check_integer("n_clusters", self.n_clusters)  # its range depends on the words
+        check_integer("n_clusters", self.n_clusters)  # its range is checked below
         check_integer("n_dimensions", self.n_dimensions, at_least=1)
         check_integer("n_sweeps", self.n_sweeps, at_least=0)
         check_integer("min_count", self.min_count, at_least=1)
@@ -185,12 +185,12 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         return self
 
     def clusters(self, pairs: AdjacentCounts, word_counts: Int64s) -> Int32s:
-        """Return the cluster of each type, given how often types are adjacent, without building a tree.
+        """Cluster types by their adjacency counts, without building a tree.
 
         Parameters
         ----------
         pairs : AdjacentCounts
-            How often the column's type directly follows the row's.
+            Number of times that the column's type directly follows the row's type.
         word_counts : ndarray of int64, shape (n_types,)
             Number of tokens of each type.
 
@@ -205,26 +205,25 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
             If no type has a neighbor, or fewer than ``n_clusters`` have one.
         """
         self.random_state_ = resolve_seed(self.random_state)
-        beside = np.flatnonzero(pairs.n_following + pairs.n_preceding)
-        if not len(beside):
-            raise ValueError("no word has a neighbor: every sentence is one word, or none")
-        if not 1 <= self.n_clusters <= len(beside):
+        types = np.flatnonzero(pairs.n_following + pairs.n_preceding)
+        if not len(types):
+            raise ValueError("no word has a neighbor, but some sentence must have at least two words")
+        if not 1 <= self.n_clusters <= len(types):
             raise ValueError(
-                f"n_clusters is {self.n_clusters}, but it must be from 1 to {len(beside)}: so many word types have "
-                f"a neighbor (min_count = {self.min_count})"
+                f"n_clusters={self.n_clusters} must be from 1 to {len(types)}, the number of word types with a "
+                f"neighbor (min_count = {self.min_count})"
             )
-        # Words without a neighbor have no direction: they join a cluster at the end. The window takes words by count.
-        weights = word_counts[beside].astype(np.float64)
+        # Types without neighbors are assigned at the end. The window adds types by decreasing count.
+        weights = word_counts[types].astype(np.float64)
         order = np.argsort(-weights, kind="stable")
-        beside, weights = beside[order], weights[order]
-        # The sweeps start from the spectral clusters and change their labels in place: an exchange finds the nearest
-        # local optimum only, so the start decides much.
-        with pairs.reorder(beside) as among:
-            labels = self._exchange(among, self._start(among, weights))
+        types, weights = types[order], weights[order]
+        # The sweeps change the labels in place and find a local optimum near the spectral start.
+        with pairs.reorder(types) as reordered:
+            labels = self._exchange(reordered, self._start(reordered, weights))
         largest = int(np.argmax(np.bincount(labels, weights=weights)))
-        found = np.full(len(word_counts), largest, dtype=np.int32)
-        found[beside] = labels
-        return found
+        all_labels = np.full(len(word_counts), largest, dtype=np.int32)
+        all_labels[types] = labels
+        return all_labels
 
     def __contains__(self, word: object) -> bool:
         check_is_fitted(self)
@@ -236,7 +235,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Parameters
         ----------
         X : iterable of str
-            Words; those that are not in ``words_`` are in the cluster of ``"<?>"``.
+            Words; unknown ones belong to the cluster of ``"<?>"``.
 
         Returns
         -------
@@ -246,18 +245,18 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         check_is_fitted(self)
         words = None if isinstance(X, str | bytes) else list(X)
         if words is None or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"X is {X!r:.60}, but it must be a list of words, each a string")
-        # Type 0 stands for all rare words, and so for those that were never seen.
+            raise TypeError(f"X={X!r:.60} must be a list of strings, one for each word")
+        # Unknown words are type 0, "<?>".
         numbers = get_word_ids(self)
         return np.asarray(self.labels_[[numbers.get(word, 0) for word in words]], dtype=np.int32)
 
     def cut(self, n_clusters: int) -> Int32s:
-        """Return the cluster of each word type when the tree is cut to fewer clusters.
+        """Cut the tree to fewer clusters, and return the cluster of each word type.
 
         Parameters
         ----------
         n_clusters : int
-            Number of clusters, from 1 to the number that was fitted.
+            Number of clusters, from 1 to that of the fit.
 
         Returns
         -------
@@ -273,7 +272,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Parameters
         ----------
         n_clusters : int, optional
-            Number of clusters that the tree is cut to; by default each fitted cluster has its own bit string.
+            Number of clusters of the cut; by default each fitted cluster has its own bit string.
 
         Returns
         -------
@@ -290,14 +289,14 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         Parameters
         ----------
         X : Corpus, or iterable of token lists
-            Sentences; words that are not in ``words_`` are in the cluster of ``"<?>"``.
+            Sentences; unknown words belong to the cluster of ``"<?>"``.
         y : object, optional
             Ignored.
 
         Returns
         -------
         float
-            Higher is better, so that searches over parameters can maximize it.
+            Average mutual information; higher is better.
 
         Raises
         ------
@@ -313,35 +312,41 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         return average_mutual_information(table)
 
     def _start(self, pairs: AdjacentCounts, weights: Doubles) -> Int32s:
-        """Cluster the points, the most frequent first."""
-        both = self.start == "weighted"
-        # A context is a word on a side, so words after and words before have columns of their own.
-        columns = np.concatenate([pairs.n_preceding, pairs.n_following]) if both else pairs.n_preceding
+        """Return the spectral clusters of the types."""
+        is_weighted = self.start == "weighted"
+        # Preceding and following words are separate contexts.
+        columns = np.concatenate([pairs.n_preceding, pairs.n_following]) if is_weighted else pairs.n_preceding
         scaling = ContextScaling.from_column_sums(columns, transform=self.count_transform)
 
-        def scaled() -> Iterator[CSRRows]:
-            return (scaling.apply(block.concatenate_sides() if both else block.after) for block in pairs)
+        def scale_blocks() -> Iterator[CSRRows]:
+            return (
+                scaling.apply(block.concatenate_sides() if is_weighted else block.after) for block in pairs
+            )
 
         n_types = len(weights)
         k = min(self.n_dimensions, n_types)
         with blas_in_one_thread():
             if pairs.in_memory:
-                vectors, values = leading_left_vectors(next(scaled()), k, random_state=self.random_state_)
+                vectors, values = leading_left_vectors(
+                    next(scale_blocks()), k, random_state=self.random_state_
+                )
             else:
                 vectors, values = leading_left_vectors_by_block(
-                    scaled, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
+                    scale_blocks, (n_types, len(columns)), scaling.dtype, k, random_state=self.random_state_
                 )
-            points = np.asarray(normalize_rows(vectors * values if both else vectors), dtype=np.float64)
-        n_clusters, weights = int(self.n_clusters), weights if both else np.ones(len(weights))
+            points = np.asarray(
+                normalize_rows(vectors * values if is_weighted else vectors), dtype=np.float64
+            )
+        n_clusters, weights = int(self.n_clusters), weights if is_weighted else np.ones(len(weights))
         return ClusterTree(*merge_window(points, weights, n_clusters)).cut(n_clusters)
 
     def _exchange(self, pairs: AdjacentCounts, labels: Int32s) -> Int32s:
-        """Sweep until no word moves, or ``n_sweeps`` times."""
+        """Run exchange sweeps until no word moves, at most ``n_sweeps``; return the labels."""
         bigrams, m = to_bigram_counts(pairs), int(self.n_clusters)
         self.history_ = [average_mutual_information(cluster_table(bigrams, labels, m))]
         for _ in range(self.n_sweeps):
             moved = exchange_sweep(bigrams, labels, m)
             self.history_.append(average_mutual_information(cluster_table(bigrams, labels, m)))
-            if not moved:  # each word is where it gains most, given all others
+            if not moved:  # a local optimum
                 break
         return labels

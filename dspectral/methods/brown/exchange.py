@@ -1,4 +1,4 @@
-"""Exchange of words between clusters, one at a time, to raise the mutual information of adjacent clusters."""
+"""Exchange algorithm: move words between clusters, one at a time, to increase the mutual information."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from dspectral.methods.brown.pair_counts import AdjacentCounts, PairBlock
 from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 TABLE = 1 << 16
-"""Number of counts whose ``n log n`` is looked up; that of larger counts is computed."""
+"""Number of counts with a tabulated ``n log n``; larger ones are computed."""
 
 
 class ClusterBigrams(NamedTuple):
-    """Bigram counts between m clusters and their transpose, updated in place, with ``n log n`` and sums."""
+    """Bigram counts between m clusters and their transpose, with their ``n log n``, row and column sums."""
 
     counts: Int64s
     transposed_counts: Int64s
@@ -42,7 +42,7 @@ def _nlogn(n: int, table: Doubles) -> float:
 def add_bigrams(
     first: int, starts: Int64s, others: Int32s, counts: Int64s, labels: Int32s, forth: Int64s
 ) -> None:
-    """Add to the bigrams of clusters those of some types, given the words that follow each of them (CSR)."""
+    """Add the bigrams of consecutive types, given as CSR rows of following types, to the counts between clusters."""
     for row in range(len(starts) - 1):
         label = labels[first + row]
         for at in range(starts[row], starts[row + 1]):
@@ -51,8 +51,8 @@ def add_bigrams(
 
 @compiled
 def cluster_bigrams(forth: Int64s, table: Doubles) -> ClusterBigrams:
-    """Return the bigrams of m clusters with what follows from them."""
-    # Counts are whole numbers, so any order of moves leaves the same cells, and only the logarithms are rounded.
+    """Return the counts between m clusters with their transpose, logarithms and sums."""
+    # Counts are integers, so updates are exact and only logarithms round.
     m = len(forth)
     worth, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     for a in range(m):
@@ -65,14 +65,14 @@ def cluster_bigrams(forth: Int64s, table: Doubles) -> ClusterBigrams:
 
 @compiled
 def _shift(cells: ClusterBigrams, a: int, b: int, by: int, table: Doubles) -> None:
-    """Change one count, in all four matrices."""
+    """Add to one count, and update all four matrices."""
     cells.counts[a, b] += by
     cells.transposed_counts[b, a] = cells.counts[a, b]
     cells.nlogn[a, b] = _nlogn(cells.counts[a, b], table)
     cells.transposed_nlogn[b, a] = cells.nlogn[a, b]
 
 
-# Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` are the counts of the type with cluster c on either
+# Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` are the counts of the type with cluster c on each
 # side, without the type itself, whose count with itself is `alone`.
 @compiled
 def add_type(
@@ -86,11 +86,10 @@ def add_type(
     alone: int,
     table: Doubles,
 ) -> None:
-    """Add the bigrams of a type to those of a cluster (sign 1), or take them out (-1)."""
-    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. The sums
-    # of the neighbors' clusters stay as they are: they count all neighbors, also a type that is in no cluster. Where a
-    # neighbor is in the same cluster, both loops change the one cell, since "type, neighbor" and "neighbor, type" are
-    # different bigrams.
+    """Add the bigrams of a type to a cluster (sign 1), or subtract them (-1)."""
+    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. Sums of
+    # neighboring clusters do not change: they also count types without a cluster. If a neighbor is in the same cluster,
+    # both loops change the same cell, for the bigrams "type, neighbor" and "neighbor, type".
     for c in seen_after:
         _shift(cells, cluster, c, sign * after[c], table)
         cells.first[cluster] += sign * after[c]
@@ -106,17 +105,17 @@ def add_type(
 def _add_gains(
     sums: Int64s, seen: Int32s, matrix: Int64s, worth: Doubles, gains: Doubles, table: Doubles
 ) -> None:
-    """Add to the gain of each cluster what its counts with the neighbors on one side gain."""
-    # The innermost loop reads a row of each matrix from end to end, which is why the transposes are kept.
+    """Add the gain of each cluster from the neighbors on one side."""
+    # The inner loop reads contiguous rows, for which the transposes are stored.
     for c in seen:
-        more, row, old = sums[c], matrix[c], worth[c]
+        count, row, old = sums[c], matrix[c], worth[c]
         for b in range(len(gains)):
-            gains[b] += _nlogn(row[b] + more, table) - old[b]
+            gains[b] += _nlogn(row[b] + count, table) - old[b]
 
 
 # The objective is  sum_ab n(a, b) log n(a, b) - sum_a n(a, .) log n(a, .) - sum_b n(., b) log n(., b):  mutual
-# information times the number of bigrams, up to a constant. A type that joins cluster b changes row and column b
-# alone, and there only the cells of its k neighboring clusters, so all m gains cost O(k m) look-ups.
+# information times the number of bigrams, up to a constant. Adding a type to cluster b only changes the cells of its k
+# neighboring clusters in row and column b, so all m gains cost O(k m) table look-ups.
 @compiled
 def write_gains(
     cells: ClusterBigrams,
@@ -128,7 +127,7 @@ def write_gains(
     gains: Doubles,
     table: Doubles,
 ) -> None:
-    """Write what each cluster would gain by a type that is in no cluster."""
+    """Write the gain of adding a type to each cluster."""
     gains[:] = 0.0
     _add_gains(after, seen_after, cells.transposed_counts, cells.transposed_nlogn, gains, table)
     _add_gains(before, seen_before, cells.counts, cells.nlogn, gains, table)
@@ -138,8 +137,8 @@ def write_gains(
     for b in seen_before:
         total_before += before[b]
     for b in range(len(gains)):
-        # The count of a cluster with itself changes at once by both sides and by the type itself: replace what each
-        # side added for it alone. The sums of rows and columns count with the opposite sign.
+        # The diagonal cell changes by both sides and by the type itself: replace the separate gains of the two sides.
+        # Row and column sums have the opposite sign.
         cell, first, second = cells.counts[b, b], cells.first[b], cells.second[b]
         gains[b] += _nlogn(cell + after[b] + before[b] + alone, table) + _nlogn(cell, table)
         gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
@@ -166,7 +165,7 @@ class BigramCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredBigrams:
-    """Bigram counts that are read again at each iteration."""
+    """Bigram counts read from the store at each iteration."""
 
     pairs: AdjacentCounts
 
@@ -175,7 +174,7 @@ class StoredBigrams:
 
 
 class TypeFeatures(NamedTuple):
-    """Weighted binary features: type i has ``features[starts[i]:starts[i + 1]]``, of its spelling for example."""
+    """Weighted binary features of types, such as spelling: type i has ``features[starts[i]:starts[i + 1]]``."""
 
     starts: Int64s
     features: Int32s
@@ -184,17 +183,17 @@ class TypeFeatures(NamedTuple):
 
     @classmethod
     def none(cls, n_types: int) -> "TypeFeatures":
-        """Return the features of types that have none."""
+        """Return empty features."""
         return cls(np.zeros(n_types + 1, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(n_types), 0)
 
 
 def to_bigram_counts(pairs: AdjacentCounts) -> Iterable[BigramCounts]:
-    """Return bigram counts that can be gone through again and again."""
+    """Return bigram counts that can be iterated repeatedly."""
     return list(map(BigramCounts.from_block, pairs)) if pairs.in_memory else StoredBigrams(pairs)
 
 
 def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
-    """Return how often one cluster directly follows another, shape (n_clusters, n_clusters)."""
+    """Return the bigram counts between clusters, shape (n_clusters, n_clusters)."""
     forth = np.zeros((n_clusters, n_clusters), dtype=np.int64)
     for block in bigrams:
         add_bigrams(block.first, block.starts, block.others, block.counts, read_only(labels), forth)
@@ -209,10 +208,10 @@ def exchange_sweep(
     *,
     fixed: Int64s | None = None,
 ) -> int:
-    """Move each type, in the order of their numbers, to the cluster where mutual information is highest.
+    """Move each type in turn to the cluster that maximizes mutual information; return the number of moved types.
 
-    A type with k distinct neighboring clusters costs ``O(k * n_clusters)``. Martin, Liermann and Ney 1998, "Algorithms
-    for bigram and trigram word clustering"; with features, Clark 2003.
+    `labels` is updated in place; `fixed` types stay. A type with k neighboring clusters costs ``O(k * n_clusters)``.
+    Martin, Liermann and Ney 1998, "Algorithms for bigram and trigram word clustering"; with features, Clark 2003.
 
     >>> from scipy import sparse
     >>> counts = sparse.csr_array(np.array([[0, 0, 5, 5], [0, 0, 5, 5], [5, 5, 0, 0], [5, 5, 0, 0]]))
@@ -233,7 +232,7 @@ def exchange_sweep(
 
 
 class SweepState(NamedTuple):
-    """Clusters within a sweep, changed in place: bigrams, feature weights (n_clusters, n_features), sums, sizes."""
+    """State of a sweep, updated in place: bigrams, feature weights (n_clusters, n_features) and sums, cluster sizes."""
 
     cells: ClusterBigrams
     table: Doubles
@@ -242,9 +241,7 @@ class SweepState(NamedTuple):
 
 
 def _csr_parts(counts: CSRRows) -> tuple[Int64s, Int32s, Int64s]:
-    # Counts arrive as floating-point numbers. As integers they are added and taken away without rounding, so a million
-    # moves leave the cells exact. Read-only, so that the loops are compiled once, whether an array of the caller can be
-    # written to or not.
+    # Convert counts to integers, so that updates are exact. Read-only arrays, so that the loops are compiled once.
     return (
         read_only(counts.indptr.astype(np.int64)),
         read_only(counts.indices.astype(np.int32)),
@@ -263,9 +260,8 @@ def _gather(
     sums: Int64s,
     seen: Int32s,
 ) -> tuple[int, int]:
-    """Add up the neighbors of a type by cluster; return how many clusters there are, and the count with itself."""
-    # A cluster is new where its sum is still 0, as counts are above 0. The pair of a word with itself moves along with
-    # the word, so it belongs to no cluster while the word is in none.
+    """Sum the neighbor counts of a type by cluster; return the number of clusters and the count with itself."""
+    # A cluster is new if its sum is 0. The count of a word with itself moves with the word, so it is separate.
     n_seen, alone = 0, 0
     for at in range(start, stop):
         if others[at] == word:
@@ -281,10 +277,10 @@ def _gather(
 
 @compiled
 def _best(gains: Doubles, home: int) -> int:
-    """Return the cluster that gains most; home, if others gain no more."""
+    """Return the cluster with the largest gain; `home` unless another one gains more."""
     best = home
     for b in range(len(gains)):
-        # Less than rounding is no gain: without a margin, ties would wander for ever.
+        # Require a gain above rounding: otherwise tied words could move forever.
         if gains[b] > gains[best] + 1e-9 * (1.0 + abs(gains[best])):
             best = b
     return best
@@ -295,13 +291,12 @@ def _xlogx(x: float) -> float:
     return x * np.log(x) if x > 0.0 else 0.0
 
 
-# With F[b, f] the weight of feature f in cluster b and F[b] its sum over f, features are worth
-# sum_bf F log F - sum_b F[b] log F[b]: the part of their mutual information with the clusters that a move changes.
+# With F[b, f] the weight of feature f in cluster b and F[b] its sum over f, features add
+# sum_bf F log F - sum_b F[b] log F[b] to the objective: the part of their mutual information that depends on clusters.
 # Cost: O(n_clusters) logarithms for each feature of the type.
 @compiled
 def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles, gains: Doubles) -> None:
-    """Add to the gain of each cluster what the features of a type are worth there."""
-    # What the objective gains if the type goes to cluster b: its features add to F[b, f], and all of them to F[b].
+    """Add the gain from the features of a type for each cluster."""
     for b in range(len(gains)):
         gain = _xlogx(sums[b]) - _xlogx(sums[b] + weight * len(row))
         for f in row:
@@ -311,8 +306,8 @@ def add_feature_gains(row: Int32s, weight: float, table: Doubles, sums: Doubles,
 
 @compiled
 def add_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: int) -> None:
-    """Add the features of a type to a cluster, or take them out if the weight is negative."""
-    # Rounding may leave less than nothing of what was put in and taken out.
+    """Add the features of a type to a cluster; a negative weight subtracts them."""
+    # Clip negative sums due to rounding.
     for f in row:
         table[b, f] = max(0.0, table[b, f] + weight)
     sums[b] = max(0.0, sums[b] + weight * len(row))
@@ -320,7 +315,7 @@ def add_features(row: Int32s, weight: float, table: Doubles, sums: Doubles, b: i
 
 @compiled
 def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubles, Doubles]:
-    """Return the weight of each feature in each cluster, and the sum over the features."""
+    """Return the weight of each feature in each cluster, and the sum over features."""
     table, sums = np.zeros((m, features.n_features)), np.zeros(m)
     for word in range(len(labels)):
         row = features.features[features.starts[word] : features.starts[word + 1]]
@@ -329,9 +324,9 @@ def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubl
 
 
 # Invariants at the start of each step: `cells`, `table` and `sums` hold the counts of all types under `labels`, and
-# `after` and `before` are zero. A step takes one type out of its cluster, writes the gain of every cluster, and puts it
-# into the best: the objective of cluster_bigrams (plus that of features) is then the highest that this type
-# alone can reach, so no step lowers it. Cost of a sweep: O(n_bigrams + m * (neighboring clusters of all types)).
+# `after` and `before` are zero. A step removes one type from its cluster, computes the gain of every cluster, and adds
+# it to the best one, so no step decreases the objective. Cost of a sweep: O(n_bigrams + m * (neighboring clusters of
+# all types)).
 @compiled
 def _sweep(
     bigrams: BigramCounts,
@@ -354,8 +349,7 @@ def _sweep(
         home = labels[word]
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]
-        # A cluster must not become empty, or there would be fewer than m. A type with neither neighbors nor features is
-        # worth the same in every cluster.
+        # Skip types that are alone in their cluster, and types with neither neighbors nor features.
         if not moves[word] or sizes[home] == 1 or stop - start + end - back + len(row) == 0:
             continue
         n, alone = _gather(start, stop, others, counts, word, labels, after, seen_after)
@@ -368,7 +362,7 @@ def _sweep(
         best = _best(gains, home)
         add_type(cells, best, 1, after, here, before, there, alone, nlogn)
         add_features(row, weight, table, sums, best)
-        after[here], before[there] = 0, 0  # a step clears what it wrote, not all m
+        after[here], before[there] = 0, 0  # clear only the entries of this step
         sizes[home] -= 1
         sizes[best] += 1
         labels[word] = best

@@ -1,4 +1,4 @@
-"""Counts of adjacent types: what follows each type and what comes before it, in memory or in blocks of a store."""
+"""Counts of following and preceding types, in memory or in blocks of a store."""
 
 import tempfile
 from bisect import bisect_left
@@ -17,17 +17,16 @@ from dspectral.types import CSRRows, Doubles, Int32s, Int64s
 
 
 class PairBlock(NamedTuple):
-    """How often the column's type stands directly after, and before, each of n types from number ``first``."""
+    """Counts of the types directly after and before n consecutive types from number ``first``, one row per type."""
 
     first: int
     after: CSRRows
     before: CSRRows
 
     def concatenate_sides(self) -> CSRRows:
-        """Return the types after, then those before, as columns of one matrix, shape (n, 2 * n_types)."""
+        """Return the counts after, then those before, as columns of one matrix, shape (n, 2 * n_types)."""
         a, b = self.after, self.before
-        # SciPy would go through coordinates, at ten times the time. Entries of a row lie behind those of all rows
-        # before it: both halves of them.
+        # scipy.sparse.hstack takes ten times as long.
         at_a = np.arange(a.nnz) + np.repeat(b.indptr[:-1], np.diff(a.indptr))
         at_b = np.arange(b.nnz) + np.repeat(a.indptr[1:], np.diff(b.indptr))
         data, indices = np.empty(a.nnz + b.nnz), np.empty(a.nnz + b.nnz, dtype=np.int32)
@@ -40,7 +39,7 @@ class PairBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AdjacentCounts:
-    """How often types are adjacent, read block by block as often as asked, each by ``read(item)``.
+    """Counts of adjacent types; each iteration reads the blocks by ``read(item)``.
 
     Shapes: `n_following, n_preceding` (n_types,).
     """
@@ -53,7 +52,7 @@ class AdjacentCounts:
 
     @classmethod
     def from_matrix(cls, counts: CSRRows) -> "AdjacentCounts":
-        """Take a matrix in memory, shape (n_types, n_types), as one block."""
+        """Return the counts of a matrix in memory, shape (n_types, n_types), as one block."""
         rows, columns = (np.asarray(counts.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
         block = PairBlock(0, counts, sparse.csr_array(counts.T.tocsr()))
         return cls(_return_block, (block,), rows, columns, counts.nnz)
@@ -67,20 +66,20 @@ class AdjacentCounts:
         return map(self.read, self.items)
 
     def times(self, factor: Any) -> tuple[Any, Any]:
-        """Multiply counts of types after, and before, by a matrix (n_types, m), in one reading."""
+        """Multiply the counts after and before by a matrix (n_types, m), reading the blocks once."""
         products = [(block.after @ factor, block.before @ factor) for block in self]
         return _concatenate_products([after for after, _ in products]), _concatenate_products(
             [before for _, before in products]
         )
 
     def whole(self) -> CSRRows:
-        """Return how often the column's type follows the row's as one matrix in memory."""
+        """Return the counts of following types as one matrix in memory."""
         after = [block.after for block in self]
         return after[0] if len(after) == 1 else _stack_rows(after)
 
     @contextmanager
     def reorder(self, order: Int64s) -> "Iterator[AdjacentCounts]":
-        """Give types other numbers while a block of code runs: the type at position i of ``order`` becomes i."""
+        """Return a context manager that renumbers types: type ``order[i]`` becomes type i."""
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:
             yield AdjacentCounts.from_matrix(sparse.csr_array(self.whole()[order][:, order]))
@@ -108,8 +107,8 @@ def _stack_rows(parts: "Sequence[CSRRows]") -> CSRRows:
 
 
 def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
-    """Return which numbers are of a longest rising subsequence: all others stand elsewhere in the new order."""
-    ends: list[int] = []  # the least last number of a rising subsequence of each length
+    """Return the mask of a longest increasing subsequence."""
+    ends: list[int] = []  # smallest last number of an increasing subsequence of each length
     lengths = np.empty(len(order), dtype=np.int64)
     for i, number in enumerate(order.tolist()):
         lengths[i] = bisect_left(ends, number)
@@ -121,10 +120,10 @@ def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
     return stays
 
 
-# Types come in nearly the order of the store, which is that of falling counts: the few that stand elsewhere are read
-# once before, and put where they belong. A block of the result ends where one of the store ends.
+# The new order is nearly that of the store, by decreasing counts. The few other types are read first and inserted.
+# Blocks end where those of the store end.
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
-    """Yield blocks in another order of the types, in which columns have their new numbers."""
+    """Yield blocks in another order of the types, with renumbered columns."""
     stays, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     moved = order[~stays]
@@ -140,19 +139,19 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
         is_last = block.first + n == len(pairs.n_following)
         stop = len(order) if is_last else int(here[-1]) + 1 if len(here) else start
         asked = order[start:stop]
-        # Rows of the block, then those from elsewhere: one index picks from both.
+        # Select from the rows of the block followed by the rows read first.
         rows = np.where(stays[start:stop], asked - block.first, n + place[asked])
         after, before = (
             _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), number, len(order))
             for own, other in zip(block[1:], halves, strict=True)
         )
-        before.sort_indices()  # as those of a transpose are
+        before.sort_indices()  # like a transpose
         yield PairBlock(start, after, before)
         start = stop
 
 
 def _select_rows(block: PairBlock, numbers: Int64s) -> tuple[Int64s, CSRRows, CSRRows]:
-    """Return those of some types that are in a block, and their rows."""
+    """Return the types of `numbers` that are in a block, and their rows."""
     rows = numbers - block.first
     rows = rows[(rows >= 0) & (rows < block.after.shape[0])]
     return rows + block.first, block.after[rows], block.before[rows]
@@ -163,7 +162,7 @@ def _renumber_columns(rows: CSRRows, number: Int32s, n: int) -> CSRRows:
 
 
 def _write_block(path: Path, block: PairBlock) -> tuple[Path, int]:
-    """Write a block to a file, not compressed; return what :func:`_read_block` takes."""
+    """Write a block to an uncompressed file; return the argument of :func:`_read_block`."""
     np.savez(path, *(part for half in block[1:] for part in (half.data, half.indices, half.indptr)))
     return path.with_suffix(".npz"), block.first
 

@@ -1,4 +1,4 @@
-"""Answers of fitted word vectors: nearest words, analogies (also under gensim's names), and means of sentences."""
+"""Queries of fitted word vectors: nearest words, analogies, sentence means, and gensim's names for them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.types import CSRRows, FloatArray, Int32s, Int64s, Sentences
 
 EPSILON = 1e-3
-"""Number that 3CosMul adds to each denominator, so that nothing is divided by zero."""
+"""Number added to the denominator of 3CosMul to avoid division by zero."""
 
 
 def nearest_vectors(
@@ -38,31 +38,34 @@ def nearest_vectors(
     method: Literal["add", "mul"] = "add",
     hidden: Sequence[int] = (),
 ) -> tuple[Int64s, FloatArray]:
-    """Return ids and scores (n,) of the vectors (n_types, k) nearest to those given, which are no answers."""
+    """Return ids and scores (n,) of the vectors nearest to a sum of vectors, excluding these and `hidden` ones.
+
+    Shapes: `vectors` (n_types, k).
+    """
     if not len(positive) and not len(negative):
-        raise ValueError("at least one word must be given to be near to, or far from")
+        raise ValueError("positive and negative are both empty, but at least one word must be given")
     if method == "add":
         target = vectors[list(positive)].sum(axis=0) - vectors[list(negative)].sum(axis=0)
         length = float(np.linalg.norm(target))
         scores = vectors @ (target / length if length else target)
     elif method == "mul":
-        # Cosines are moved to [0, 1]: products of negative ones would change the order.
+        # Shift cosines to [0, 1]: products of negative numbers would change the order.
         near = (1 + vectors @ vectors[list(positive)].T) / 2
         far = (1 + vectors @ vectors[list(negative)].T) / 2
         scores = near.prod(axis=1) / (far + EPSILON).prod(axis=1)
     else:
-        raise ValueError(f"method is {method!r}, but it must be 'add' or 'mul'")
-    # All vectors are sorted, stably: ties are answered in the order of the vocabulary on every machine.
-    left_out = [*positive, *negative, *hidden]
+        raise ValueError(f"method={method!r} must be 'add' or 'mul'")
+    # A stable sort returns ties in the order of the vocabulary.
+    excluded = [*positive, *negative, *hidden]
     scores = scores.copy()
-    scores[left_out] = -np.inf
-    order = np.argsort(-scores, kind="stable")[: min(n, len(vectors) - len(set(left_out)))]
+    scores[excluded] = -np.inf
+    order = np.argsort(-scores, kind="stable")[: min(n, len(vectors) - len(set(excluded)))]
     return order, scores[order]
 
 
 def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean vector of the words of each sentence, shape (n_sentences, k)."""
-    # A matrix of sentences by words, whose entries of unknown words are 0: a sentence is then a sparse product.
+    # Multiply by the sparse matrix of sentences by words, with zeros for unknown words.
     known = (sentences.ids > 0).astype(np.float32)
     shape = (sentences.n_sentences, len(vectors))
     words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
@@ -73,17 +76,17 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
 def map_and_average(
     sentences: Sentences, *, places: Int32s, vectors: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return the mean vectors of sentences of another vocabulary."""
+    """Return the mean vectors of sentences after mapping their word ids to those of the vectors."""
     return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)
 
 
 D = TypeVar("D")
 _REQUIRED: Any = object()
-"""Default of a word that must be in the vocabulary."""
+"""Sentinel: a missing word raises KeyError."""
 
 
 class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Questions that need only words and their vectors: ``words_`` and ``vectors_``."""
+    """Mixin of queries that need ``words_`` and ``vectors_``."""
 
     words_: list[str]
     vectors_: NDArray[np.float32]
@@ -96,21 +99,21 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         *,
         n: int = 10,
     ) -> list[tuple[str, float]]:
-        """Return the words nearest to a sum of word vectors, by the cosine.
+        """Return the words nearest to a sum of word vectors by cosine similarity.
 
         Parameters
         ----------
         positive, negative : str or list of str, default=()
-            Words whose vectors are added and subtracted; they are not among the answers.
+            Words whose vectors are added and subtracted; they are excluded from the result.
         topn : int, optional
-            Another name of ``n``, as in gensim.
+            Same as ``n``, under gensim's name.
         n : int, default=10
-            Number of answers.
+            Number of words to return.
 
         Returns
         -------
         list of (str, float)
-            Words and cosines, the nearest first. ``"<?>"`` is never an answer.
+            Words and cosines by decreasing similarity, without ``"<?>"``.
 
         Raises
         ------
@@ -119,7 +122,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         ValueError
             If no word is given.
         """
-        # Type 0 stands for all rare words together, so it is never an answer.
+        # Hide type 0, which stands for all rare words.
         given = self._ids(positive), self._ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
         return self._answers(*nearest_vectors(self.vectors_, *given, n=n, hidden=(0,)))
@@ -127,21 +130,21 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
     def analogy(
         self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
     ) -> list[tuple[str, float]]:
-        """Return the words that are to ``c`` as ``b`` is to ``a``.
+        """Answer the analogy "a is to b as c is to ...".
 
         Parameters
         ----------
         a, b, c : str
-            Words of the question; they are not among the answers.
+            Words of the question; they are excluded from the result.
         method : {"add", "mul"}, default="add"
             3CosAdd or 3CosMul (Levy and Goldberg 2014).
         n : int, default=1
-            Number of answers.
+            Number of words to return.
 
         Returns
         -------
         list of (str, float)
-            Words and scores, the best first.
+            Words and scores by decreasing score.
 
         Raises
         ------
@@ -164,12 +167,12 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         word : str
             Word to look up.
         default : object, optional
-            Value for a word that is not in the vocabulary, such as ``model["<?>"]``; by default it is an error.
+            Value for a word that is not in the vocabulary, such as ``model["<?>"]``; by default KeyError is raised.
 
         Returns
         -------
         ndarray of float32, shape (n_components,)
-            Vector of length 1, or zeros for a word that never has a context.
+            Unit vector, or zeros for a word without contexts.
 
         Raises
         ------
@@ -209,7 +212,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         Parameters
         ----------
         X : Corpus, or iterable of token lists
-            Sentences; words that are not in ``words_`` do not count.
+            Sentences; unknown words are ignored.
 
         Returns
         -------
@@ -221,7 +224,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
             return sentence_means(
                 encode_sentences(as_token_lists(cast("TokenLists", X)), self.words_), self.vectors_
             )
-        # Word ids of a corpus are those of its own vocabulary.
+        # Map word ids of the corpus to those of this vocabulary.
         corpus, numbers = cast("HoldsSentences", X), get_word_ids(self)
         places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
@@ -244,11 +247,14 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
     def _ids(self, words: str | Sequence[str]) -> list[int]:
         check_is_fitted(self)
         numbers = get_word_ids(self)
-        asked = [words] if isinstance(words, str) else list(words)
-        for word in asked:
+        words = [words] if isinstance(words, str) else list(words)
+        for word in words:
             if word not in numbers:
-                raise KeyError(f"{word!r} is not among the {len(numbers)} words of the embedding")
-        return [numbers[word] for word in asked]
+                raise KeyError(
+                    f"{word!r} is not one of the {len(numbers)} words of the embedding: test `word in model` first, or "
+                    "pass default= to vector"
+                )
+        return [numbers[word] for word in words]
 
     def _answers(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
         return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]

@@ -1,4 +1,4 @@
-"""Word vectors from a decomposition of context counts: one template for its many named variants."""
+"""Word vectors by spectral decomposition of scaled context counts."""
 
 import warnings
 from functools import partial
@@ -32,29 +32,30 @@ from dspectral.store.counts import CountStore
 from dspectral.types import CheckpointPath, CSRRows, Doubles
 
 ENTRY_BYTES = 36
-"""Bytes of a count while two matrices are merged: 12 in each of them and in the result."""
+"""Bytes per count while two matrices are merged: 12 in each of them and in the result."""
 
 
 @register_class
 class EmbeddingRecipe(NamedTuple):
-    """How :class:`~dspectral.WordEmbedding` counts and decomposes contexts, beyond what a user would set.
+    """Advanced options of :class:`~dspectral.WordEmbedding`.
 
     Attributes
     ----------
     context : {"bag", "list", "zones"}, default="bag"
-        Whether a context is a word in the window, a word at a position, or a word within two words or farther.
+        What counts as a context: a word in the window, a word at its position, or a word within two words or farther.
     distance_weighting : bool, default=True
         Whether a context at distance d counts 1/d instead of 1.
     context_smoothing : float in [0, 1], default=0.75
-        Exponent of the sums of contexts, for ``scaling="cca"`` and ``"ppmi"``.
+        Exponent of the context sums for ``scaling="cca"`` and ``"ppmi"``.
     n_skipped : int, default=1
-        Number of leading singular vectors that are left out: the first says little but how frequent a word is.
+        Number of leading singular vectors to drop. The first one mostly encodes word frequency.
     n_contexts : int, optional
-        Number of columns that contexts are hashed to; by default each context has its own column.
+        Number of hashed context columns; by default each context has its own column.
     sketch_size : int, optional
-        Columns of all products of the block Krylov solver together; by default ``4 * (n_components + n_skipped)``.
+        Total number of columns of all products of the block Krylov solver, by default
+        ``4 * (n_components + n_skipped)``.
     n_passes : int, default=6
-        Number of passes of the block Krylov solver over the counts; 1 is taken as 2, the fewest that it needs.
+        Number of passes of the block Krylov solver over the counts, at least 2 (1 is treated as 2).
     """
 
     context: Context = "bag"
@@ -76,41 +77,41 @@ class EmbeddingRecipe(NamedTuple):
 )
 @register_class
 class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
-    """Vectors of words from the leading singular vectors of their transformed and scaled context counts.
+    """Word vectors from the leading singular vectors of transformed and scaled context counts.
 
     Parameters
     ----------
     n_components : int, default=300
         Length of a vector.
     window : int, default=10
-        Number of words on each side that are contexts, within the sentence.
+        Number of context words on each side, within the sentence.
     min_count : int, default=1
-        Words that occur less often become one type, ``"<?>"``.
+        Rarer words are replaced by the type ``"<?>"``.
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
-        Transform of counts before they are scaled; a float is a power above 0.
+        Transform of counts before scaling; a float is a positive power.
     scaling : {"cca", "ppmi", "reg", "none"}, default="cca"
-        How counts are set off against their sums, by :class:`~dspectral.cooccurrence.ContextScaling`.
+        Scaling of counts by word and context sums, see :class:`~dspectral.cooccurrence.ContextScaling`.
     power : float in [-16, 16], default=0.7
         Power p of the singular values in the vectors ``U S^p``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the solver's random start. The same seed and text give the same bits under every scheduler.
     recipe : EmbeddingRecipe, optional
-        Settings that studies compare; see :class:`~dspectral.EmbeddingRecipe`.
+        Advanced options, see :class:`~dspectral.EmbeddingRecipe`.
 
     Attributes
     ----------
     words_ : list of str
-        Word types in order of falling count; the first is ``"<?>"``, for rare and unknown words.
+        Word types by decreasing count; the first is ``"<?>"``, for rare and unknown words.
     word_counts_ : ndarray of int64, shape (n_types,)
         Number of tokens of each word type.
     vectors_ : ndarray of float32, shape (n_types, n_components)
-        Rows of length 1; zeros for a word that never has a context.
+        Unit vectors; zeros for a word without contexts.
     singular_values_ : ndarray of float64, shape (n_components,)
-        Singular values of the scaled counts, without those that are skipped.
+        Singular values of the scaled counts, without the skipped ones.
     certificate_ : Certificate
-        Bound on what is left of the scaled counts outside the space that was searched.
+        Error bound of the decomposition.
     out_of_core_ : bool
-        Whether the counts went to the store.
+        Whether the counts were written to the store.
     random_state_ : int
         Seed that was used.
     n_passes_ : int
@@ -118,10 +119,9 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
 
     Notes
     -----
-    If merging the counts could take more than ``dspectral.memory-limit`` (1 GiB), at 36 bytes for each pair of a type
-    and a position beside its tokens, a corpus in a store keeps them there by row blocks, and everything after works
-    on those. A fit in memory peaked at 32 to 58 bytes for each distinct pair of a type and a context. Beside the
-    counts a task holds ``n_contexts * sketch_size / (n_passes - 1)`` numbers.
+    Merging counts takes 36 bytes per pair of a type and a context. If an upper bound of this exceeds
+    ``dspectral.memory-limit`` (1 GiB), the counts of a corpus in a store are written there by row blocks. A task also
+    holds ``n_contexts * sketch_size / (n_passes - 1)`` numbers.
 
     References
     ----------
@@ -159,29 +159,29 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
 
     @classmethod
     def as_published(cls, n_components: int = 300, **parameters: Any) -> Self:
-        """Return the plain setting of Stratos et al. 2015: canonical correlation analysis of transformed counts.
+        """Return an estimator with the settings of Stratos et al. 2015: canonical correlation analysis of square roots.
 
-        Five words on each side that all count 1, square roots, sums to the power 0.75, vectors without singular
-        values.
+        Five words on each side without distance weighting, square roots, context sums to the power 0.75, vectors
+        without singular values.
 
         Parameters
         ----------
         n_components : int, default=300
             Length of a vector.
         **parameters
-            Other parameters of the constructor, which replace those of the setting.
+            Other parameters of the constructor, which override these settings.
 
         Returns
         -------
         WordEmbedding
-            An estimator that is not fitted yet.
+            Unfitted estimator.
         """
         recipe = EmbeddingRecipe(distance_weighting=False, n_skipped=0)
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
     @tracked_fit
     def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
-        """Count contexts, scale and decompose them.
+        """Count contexts, then scale and decompose the counts.
 
         Parameters
         ----------
@@ -200,19 +200,19 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no word, none with a context, or a parameter is out of its range.
+            If there is no word or no context, or a parameter is out of range.
 
         Warns
         -----
         UserWarning
-            If the counts have fewer independent directions than ``n_components``; the other components are zeros.
+            If the rank of the counts is below ``n_components``; the other components are zero.
         """
         recipe = self._check()
         self.random_state_ = resolve_seed(self.random_state)
         corpus = as_corpus(X, min_count=self.min_count)
         if len(corpus.words) == 1:
             raise ValueError(
-                f"no word occurs often enough for a vector of its own (min_count = {self.min_count})"
+                f"no word occurs at least min_count = {self.min_count} times: lower min_count or pass more sentences"
             )
         counted = count_contexts(corpus, int(self.window), recipe)
         scaling = ContextScaling.from_column_sums(
@@ -222,11 +222,10 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             smoothing=recipe.context_smoothing,
         )
         if not scaling.total:
-            raise ValueError("no word has a context: every sentence is one word, or none")
+            raise ValueError("no word has a context, but some sentence must have at least two words")
         how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
         rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
-        # The leading direction of scaled counts mostly tells how frequent words are: n_skipped directions are found
-        # beside those asked for, and left out afterwards.
+        # Compute n_skipped additional directions and drop the leading ones, which mostly encode word frequency.
         n_wanted = int(self.n_components) + recipe.n_skipped
         plan = SVDOptions(
             n_wanted,
@@ -235,7 +234,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             seed=self.random_state_,
             dtype=scaling.dtype,
         )
-        # Never exactly in memory: the tail of counts is flat, where Krylov passes are as good and cost less.
+        # Not solver "in_memory": for the flat spectrum of counts Krylov passes are as accurate and faster.
         plan = plan._replace(solver=select_solver(plan, len(counted.column_sums)))
         found = word_vectors(rows, plan, recipe, self.power)
         self.out_of_core_ = counted.out_of_core
@@ -246,7 +245,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         return self
 
     def fit_transform(self, X: HoldsSentences | TokenLists, y: object = None) -> Any:
-        """Fit to sentences, and return the mean vector of the words of each.
+        """Fit to sentences and return the mean vector of the words of each sentence.
 
         Parameters
         ----------
@@ -260,15 +259,15 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         ndarray of float32, or (for a corpus in a store) Dask array, shape (n_sentences, n_components)
             Mean vectors, as :meth:`transform` returns them.
         """
-        # A list, as a generator could not be read a second time.
+        # A list: a generator could not be read twice.
         sentences = X if is_corpus(X) else as_token_lists(cast("TokenLists", X))
         return self.fit(sentences).transform(sentences)
 
     def _check(self) -> EmbeddingRecipe:
-        """Refuse wrong parameters, and return the recipe."""
+        """Validate the parameters and return the recipe."""
         recipe = EmbeddingRecipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, EmbeddingRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an EmbeddingRecipe or None")
+            raise TypeError(f"recipe={self.recipe!r:.60} must be an EmbeddingRecipe or None")
         check_integer("n_components", self.n_components, at_least=1, at_most=MAX_COMPONENTS)
         for name in ("window", "min_count"):
             check_integer(name, getattr(self, name), at_least=1)
@@ -285,13 +284,13 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
 
 
 MAX_COMPONENTS = 1 << 16
-"""Most components: those that the counts do not have are zeros, which take memory."""
+"""Largest number of components."""
 MAX_POWER = 16.0
-"""Largest magnitude of ``power``: singular values to a larger one leave the range of single precision."""
+"""Largest magnitude of ``power``, so that powers of singular values stay in the range of single precision."""
 
 
 class CountedContexts(NamedTuple):
-    """Context counts in memory or in a store, rows of shape (n_types, n_contexts), with the sum of each column."""
+    """Context counts (n_types, n_contexts) in memory or in a store, with column sums."""
 
     rows: "CSRRows | CountStore"
     column_sums: Doubles
@@ -299,15 +298,15 @@ class CountedContexts(NamedTuple):
 
 
 def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe) -> CountedContexts:
-    """Count the contexts of each word type, in the store of the corpus if merging them may not fit memory."""
-    # bool(), as the settings name the folder of counts in a store, and numpy.bool is no JSON.
+    """Count the contexts of each word type, in the store of the corpus if merging may exceed the memory limit."""
+    # bool(), because the settings are written as JSON, which has no numpy.bool.
     settings = ContextSettings(
         len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts
     )
     near = make_window(**settings._asdict())
     entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
     where, limit = getattr(corpus, "where", None), get_memory_limit()
-    # A bound, from the counts of words alone: the sentences are not read to decide where their contexts go.
+    # An upper bound from word counts, without reading the sentences.
     if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
         most = max(1, limit // ENTRY_BYTES)
         store = spill_contexts(corpus.sentences, where, entries, settings, max_entries=most)
@@ -318,7 +317,7 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
 
 
 class WordVectors(NamedTuple):
-    """Vectors of word types, shape (n_types, k), and how they were found, as the attributes of the estimator say."""
+    """Vectors of word types (n_types, k), with singular values, certificate and number of passes."""
 
     vectors: NDArray[np.float32]
     singular_values: Doubles
@@ -327,12 +326,11 @@ class WordVectors(NamedTuple):
 
 
 def word_vectors(rows: Any, plan: SVDOptions, recipe: EmbeddingRecipe, power: float) -> WordVectors:
-    """Decompose scaled counts, A = U S V', and return the rows of ``U S^power``, scaled to length 1."""
-    # The solver returns right singular vectors V and values S^2: U S = A V takes one more pass, block by block, and
-    # only blocks of it are ever in the memory of a task.
+    """Decompose scaled counts A = U S V' and return the rows of ``U S^power``, scaled to length 1."""
+    # The solver returns V and S^2. One more pass computes U S = A V block by block.
     possible = plan._replace(n_components=min(plan.n_components, *rows.shape))
     expect_passes(n_block_reads(rows, possible) + 1)
-    with warnings.catch_warnings():  # of directions that are missing: they are named below
+    with warnings.catch_warnings():  # missing directions are reported below
         warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
         leading = spectrum(rows, possible)
     found = _pad_directions(leading, plan.n_components, recipe.n_skipped)
@@ -341,7 +339,7 @@ def word_vectors(rows: Any, plan: SVDOptions, recipe: EmbeddingRecipe, power: fl
     with count_as_pass(is_pass=True):
         products = map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors")
         vectors = collect_rows(products)
-    # The products are U S: one power less is wanted, and 0 where there is no direction.
+    # Multiply U S by S^(power - 1), and by 0 for missing directions.
     weights = np.zeros_like(values)
     np.power(values, power - 1.0, out=weights, where=values > 0)
     return WordVectors(
@@ -350,12 +348,12 @@ def word_vectors(rows: Any, plan: SVDOptions, recipe: EmbeddingRecipe, power: fl
 
 
 def _pad_directions(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
-    """Put zeros in the place of directions that the counts do not have, and warn of them."""
-    n_asked, n_found = n_wanted - n_skipped, max(0, int(np.sum(found.values > 0)) - n_skipped)
-    if n_found < n_asked:
+    """Pad the spectrum with zeros to `n_wanted` directions, with a warning."""
+    n_components, n_found = n_wanted - n_skipped, max(0, int(np.sum(found.values > 0)) - n_skipped)
+    if n_found < n_components:
         warnings.warn(
-            f"n_components is {n_asked}, but the context counts have only {n_found} direction(s) beside the first "
-            f"n_skipped = {n_skipped}: the other components are zeros",
+            f"n_components is {n_components}, but the context counts have only {n_found} independent direction(s) "
+            f"after n_skipped = {n_skipped}: the other components are zero; reduce n_components",
             UserWarning,
             stacklevel=4,
         )
