@@ -1,3 +1,3 @@
-"""Fitted estimators on disk: a Zarr group of arrays and JSON, nothing that runs code when it is read."""
+"""Save and load fitted estimators as Zarr groups of arrays and JSON; loading runs no code from the file."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Fitted estimators as JSON and arrays in Zarr, and back; a file may name registered and imported classes alone."""
+"""Encode fitted estimators as JSON and arrays in Zarr, and decode them; files can only name registered classes."""
 
 import math
 import re
@@ -33,9 +33,9 @@ FORMAT = 1
 KEY = "dspectral_model"
 _UNFINISHED_FILES = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK}|{HOLDER}"
 WAIT_SECONDS = 60.0
-"""Seconds that a save waits for another one at the same path."""
+"""Seconds that `save` waits for the write lock."""
 MAX_READS = 100
-"""Number of times that ``load`` starts again because another process has replaced the model meanwhile."""
+"""Largest number of attempts of `load` if other processes replace the model during the read."""
 
 
 def save(
@@ -50,26 +50,26 @@ def save(
     Parameters
     ----------
     model : estimator
-        A fitted estimator of dspectral, with whatever fitted ones it holds; a subclass of one; or a Pipeline,
-        FeatureUnion or ColumnTransformer of these and of a few from scikit-learn (StandardScaler, MaxAbsScaler,
-        Normalizer, LinearSVC, LogisticRegression, Ridge).
+        A fitted estimator of dspectral or of a subclass, with its nested estimators; or a Pipeline, FeatureUnion or
+        ColumnTransformer of these and of some scikit-learn classes (StandardScaler, MaxAbsScaler, Normalizer,
+        LinearSVC, LogisticRegression, Ridge).
     path : str or path-like
-        Local path or fsspec URL of the Zarr group to make.
+        Local path or fsspec URL of the new Zarr group.
     overwrite : bool, default=False
-        Whether a model at ``path`` may be replaced. It stays whole until the new one is.
+        Whether to replace a model at ``path``, in one atomic step.
     storage_options : dict, default=None
         Options of the file system of ``path``.
 
     Raises
     ------
     ValueError
-        If the model is not fitted, something is at ``path`` already, or another process saves there for a minute.
+        If the model is not fitted, ``path`` exists already, or another process holds the lock for a minute.
     TypeError
-        If the model is of, or holds, a class that cannot be saved.
+        If the class of the model or of a nested object cannot be saved.
 
     Notes
     -----
-    Arrays keep their type and have checksums; numbers keep every bit; sparse matrices come back as CSR.
+    Numbers and array types are preserved bit by bit, and arrays have checksums. Sparse matrices are loaded as CSR.
 
     Examples
     --------
@@ -81,11 +81,11 @@ def save(
     """
     import_all()
     if get_class_name(type(model)) is None:
-        raise TypeError(f"a {type(model).__name__} cannot be saved, but {', '.join(ESTIMATORS)} can")
+        raise TypeError(f"a {type(model).__name__} cannot be saved: give one of {', '.join(ESTIMATORS)}")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     where = Location.from_url(path, storage_options)
-    # Everything that can be refused is refused before anything is written, the lock included.
+    # All errors are raised before anything is written, including the lock.
     _check_replaceable(where, overwrite=overwrite)
     arrays: list[Any] = []
     node = cast("dict[str, Any]", encode(model, type(model).__name__, arrays))
@@ -95,17 +95,17 @@ def save(
 
 
 def _check_replaceable(where: Location, *, overwrite: bool) -> None:
-    """Refuse a path where something is that a save must not replace."""
-    there = read_stored_group(where)
-    ours = there is not None and not {KEY, UNFINISHED}.isdisjoint(there.attributes)
-    # A first save that was killed leaves a group of nothing, a lock, or a file that was not renamed yet.
-    is_unfinished = there is None or not there.attributes
-    if not ours and not (
+    """Raise ValueError if `save` must not replace the content of a path."""
+    existing = read_stored_group(where)
+    is_model = existing is not None and not {KEY, UNFINISHED}.isdisjoint(existing.attributes)
+    # An interrupted first save leaves an empty group, a lock, or a temporary file.
+    is_unfinished = existing is None or not existing.attributes
+    if not is_model and not (
         is_unfinished and all(re.fullmatch(_UNFINISHED_FILES, name) for name in where.names())
     ):
-        raise ValueError(f"something that is not a model is at {where.url}: choose another path")
-    if there is not None and KEY in there.attributes and not overwrite:
-        raise ValueError(f"there is a model at {where.url} already: overwrite=True replaces it")
+        raise ValueError(f"{where.url} exists and is not a model: choose another path")
+    if existing is not None and KEY in existing.attributes and not overwrite:
+        raise ValueError(f"there is already a model at {where.url}: overwrite=True replaces it")
 
 
 def load(
@@ -114,29 +114,29 @@ def load(
     classes: Iterable[type | Callable[[str], Iterable[Any]]] = (),
     storage_options: dict[str, Any] | None = None,
 ) -> Any:
-    """Load a fitted estimator: it transforms and predicts as the saved one did, to the bit.
+    """Load a fitted estimator; its results are bit-identical to those of the saved one.
 
     Parameters
     ----------
     path : str or path-like
         Local path or fsspec URL, as given to :func:`save`.
     classes : iterable of type or function, default=()
-        Your own subclasses that the model may be of, or hold, and your own tokenizers. Imported subclasses are found
-        by module and name, those given here by their name alone; a tokenizer is found only if it is given here, or
-        was given to an estimator or a builder in this process.
+        Your own subclasses and tokenizers in the model. Imported subclasses are found by module and name, classes given
+        here by their name only. A tokenizer is found if it is given here, or was given to an estimator or a builder in
+        this process.
     storage_options : dict, default=None
         Options of the file system of ``path``.
 
     Returns
     -------
     estimator
-        The model, of the class that was saved.
+        The model, of the same class as the saved one.
 
     Raises
     ------
     ValueError
-        If there is no model at ``path``, it is damaged or of a newer format, or it names a class that dspectral does
-        not save and nobody has imported: nothing is imported because a file names it.
+        If there is no model at ``path``, it is damaged or of a newer format, or its class is neither registered nor
+        imported. Loading imports no module that a file names.
 
     Examples
     --------
@@ -150,26 +150,26 @@ def load(
     """
     import_all()
     where, classes = Location.from_url(path, storage_options), list(classes)
-    given = [one for one in classes if isinstance(one, type)]
-    for function in (one for one in classes if not isinstance(one, type)):
+    given = [item for item in classes if isinstance(item, type)]
+    for function in (item for item in classes if not isinstance(item, type)):
         register_tokenizer(function, "classes")
     for _ in range(MAX_READS):
         record = read_stored_group(where)
         if record is None or KEY not in record.attributes:
-            raise ValueError(f"there is no model at {path}: save writes one")
+            raise ValueError(f"there is no model at {path}: write one with save")
         try:
             return _decode(record, where.url, given)
         except StoreError:
-            # The arrays are gone once save(overwrite=True) has written newer ones: those are read instead.
+            # save(overwrite=True) removes the old arrays; then the new ones are read.
             if (newer := read_stored_group(where)) is None or newer.attributes == record.attributes:
                 raise
     raise StoreError(
-        f"the model at {path} was replaced {MAX_READS} times while it was read: load it again later"
+        f"the model at {path} was replaced {MAX_READS} times during the read: load it again later"
     )
 
 
 def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
-    """Return the model of a record."""
+    """Decode the model of a stored group."""
     head = record.attributes[KEY]
     try:
         if type(head["format"]) is not int or not 1 <= head["format"] <= FORMAT:
@@ -182,11 +182,13 @@ def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
         if isinstance(error, StoreError) or record.where.url in str(error):
             raise
         message = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the model at {path} holds what save does not write ({message:.200})") from error
+        raise ValueError(
+            f"the model at {path} has invalid content ({message:.200}): save it again"
+        ) from error
 
 
 def _is_fitted(model: Any) -> bool:
-    """Ask the model, a Pipeline for instance, or look for anything beside its parameters."""
+    """Report whether a model is fitted: by its own method, or by attributes that are not parameters."""
     if hasattr(model, "__sklearn_is_fitted__"):
         return bool(model.__sklearn_is_fitted__())
     return not vars(model).keys() <= model.get_params(deep=False).keys()
@@ -194,14 +196,14 @@ def _is_fitted(model: Any) -> bool:
 
 @cache
 def import_all() -> None:
-    """Import every module that may define a class that is saved: each registers its own."""
+    """Import all modules that register classes for saving."""
     for package in (decomposition, preprocessing, methods):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
 
 
 def get_class_name(kind: type) -> str | None:
-    """Return the name that an estimator's class has in files, or None if it is not saved.
+    """Return the name of an estimator class in files; None if it cannot be saved.
 
     >>> import_all()
     >>> get_class_name(ESTIMATORS["TruncatedSVD"]), get_class_name(dict)
@@ -216,22 +218,22 @@ def get_class_name(kind: type) -> str | None:
 
 
 def find_class(name: str, given: Sequence[type], url: str) -> Any:
-    """Return the class behind a name in a file."""
+    """Return the class with a name from a file; raise ValueError if it is not registered or imported."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     short = name.rsplit(".", 1)[-1]
     if short == name:
         known = ", ".join(ESTIMATORS)
         raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {known}")
-    # The last one wins: a notebook's cell that was run again has defined the class again.
-    found = [kind for kind in _iter_subclasses() if _get_qualified_name(kind) == name]
-    found += [kind for kind in given if kind.__name__ == short]
-    if not found:
+    # The last one is used, because a notebook cell may have defined the class again.
+    candidates = [kind for kind in _iter_subclasses() if _get_qualified_name(kind) == name]
+    candidates += [kind for kind in given if kind.__name__ == short]
+    if not candidates:
         raise ValueError(
             f"the model at {url} names the class {name!r}, which is not imported: import its module, or give "
             f"load(..., classes=[{short}])"
         )
-    return found[-1]
+    return candidates[-1]
 
 
 def _get_qualified_name(kind: type) -> str:
@@ -239,23 +241,22 @@ def _get_qualified_name(kind: type) -> str:
 
 
 def _get_own_estimators() -> list[type]:
-    """Return the estimators of dspectral: the register holds a few of scikit-learn too."""
+    """Return the registered estimators of dspectral, without those of scikit-learn."""
     return [kind for kind in ESTIMATORS.values() if kind.__module__.startswith("dspectral.")]
 
 
 def _iter_subclasses() -> Iterator[type]:
-    """Yield the subclasses of dspectral's estimators that are imported, each after its bases."""
-    waiting = _get_own_estimators()
-    while waiting:
-        kind = waiting.pop()
-        below: list[type] = type.__subclasses__(kind)
-        yield from below
-        waiting += below
+    """Yield the imported subclasses of dspectral's estimators, each after its bases."""
+    pending = _get_own_estimators()
+    while pending:
+        subclasses: list[type] = type.__subclasses__(pending.pop())
+        yield from subclasses
+        pending += subclasses
 
 
 def encode(value: Any, name: str, arrays: list[Any]) -> JSON:
-    """Return what JSON knows of a value; arrays of numbers are added to ``arrays``."""
-    # Exact types: an object of a subclass of int or str would come back as a plain one.
+    """Encode a value as JSON; numeric arrays are appended to ``arrays``."""
+    # Exact types, because an object of a subclass of int or str would be loaded as a plain one.
     if value is None or type(value) in (bool, int, str):
         return cast("JSON", value)
     if type(value) is float:
@@ -274,7 +275,7 @@ def _encode_container(
     name: str,
     arrays: list[Any],
 ) -> JSON:
-    # Pairs in place of a JSON object, whose keys could be strings alone.
+    # Pairs, because the keys of JSON objects must be strings.
     if isinstance(value, dict):
         pairs = [_encode_container(list(pair), name, arrays) for pair in value.items()]
         return {"kind": "dict", "items": pairs}
@@ -293,19 +294,19 @@ def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, array
         return {"kind": "sparse", "shape": list(rows.shape), "items": parts}
     if value.dtype.kind in "biuf" and value.ndim:
         arrays.append(value)
-        # BLAS sums in another order where the memory is in another order.
+        # The memory order is saved, because it changes the order of sums in BLAS.
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         return {"kind": "array", "number": len(arrays) - 1, "order": order}
-    # Strings, objects and single numbers go into the JSON: they are few, and no array of numbers could hold them.
+    # Strings, objects and scalars are small and are encoded as JSON.
     if value.dtype.kind in "biufUO":
         items = [encode(item, name, arrays) for item in value.ravel().tolist()]
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         return {"kind": f"small {kind}", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
-    raise TypeError(f"{name} is an array of {value.dtype}, but only numbers and strings can be saved")
+    raise TypeError(f"{name} has dtype {value.dtype}, but only numbers and strings can be saved")
 
 
 def _encode_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
-    """Return the state of a source of random numbers, so that it goes on where it was."""
+    """Encode the state of a random number generator."""
     if legacy := isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=False)
     else:
@@ -324,18 +325,20 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         return {"kind": "record", "class": record, "fields": fields}
     class_name = get_class_name(type(value))
     if class_name is None:
-        raise TypeError(f"{name} is a {type(value).__qualname__}, which cannot be saved")
+        raise TypeError(
+            f"{name} is a {type(value).__qualname__}, which cannot be saved: replace or remove it"
+        )
     parameters = value.get_params(deep=False)
     # scikit-learn adds its version to the attributes of its own estimators.
     ours = not type(value).__module__.startswith("sklearn.")
     state = vars(value) if ours else value.__getstate__()
-    # Parameters go to the constructor and attributes are set afterwards, so that a loaded model is made as any other.
+    # `load` passes parameters to the constructor and sets attributes afterwards.
     fitted = {key: of for key, of in state.items() if key not in parameters}
     if wrong := find_unset_names(type(value), fitted, parameters):
         raise TypeError(
             f"{name} has {wrong[0]!r}, which no method of {class_name} sets: remove it, or keep it elsewhere"
         )
-    check_arrays(value, fitted=bool(fitted))  # what load would refuse is not written
+    check_arrays(value, fitted=bool(fitted))  # the same check as in `load`
     return {
         "kind": "estimator",
         "class": class_name,
@@ -345,7 +348,7 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
 
 
 class Decoder(NamedTuple):
-    """Make values of what :func:`encode` returned."""
+    """Decoder of the output of :func:`encode`."""
 
     record: StoredGroup
     class_named: Callable[[str], Any]
@@ -358,7 +361,9 @@ class Decoder(NamedTuple):
             return node
         if node["kind"] not in _DECODERS:
             url = self.record.where.url
-            raise ValueError(f"the model at {url} holds an unknown kind of value, {node['kind']!r}")
+            raise ValueError(
+                f"the model at {url} has an unknown kind of value, {node['kind']!r}: save it again"
+            )
         return _DECODERS[node["kind"]](self, node)
 
     def items(self, node: dict[str, Any]) -> list[Any]:
@@ -366,12 +371,12 @@ class Decoder(NamedTuple):
         return [self.value(item) for item in node["items"]]
 
     def check(self, made: Any, *, fitted: bool = True) -> Any:
-        """Return an object whose arrays fit each other."""
+        """Return an object after checking its arrays; raise ValueError if one violates its declaration."""
         try:
             check_arrays(made, fitted=fitted)
         except ValueError as error:
             raise ValueError(
-                f"the model at {self.record.where.url} does not fit together: {error}; save it again"
+                f"the model at {self.record.where.url} is inconsistent: {error}; save it again"
             ) from error
         return made
 
@@ -379,26 +384,30 @@ class Decoder(NamedTuple):
         """Return the values of named nodes."""
         values = {name: self.value(node) for name, node in nodes.items()}
         if isinstance(name := values.get("tokenizer"), str):
-            # A string that a user gives is imported; this one is from a file, and loading imports nothing.
+            # A name from a file must not be imported, unlike one from a user.
             values["tokenizer"] = Tokenizer(name)
         return values
 
 
 def _decode_small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
-    # Filled and not converted: from a list of tuples or lists NumPy would make an array of more dimensions.
+    # Filled, because np.array would make more dimensions from a list of tuples or lists.
     dtype, url = np.dtype(node["dtype"]), decoder.record.where.url
     if dtype.kind not in "biufUO" or any(size < 0 for size in node["shape"]):
-        raise ValueError(f"the model at {url} has a small array of {dtype} and shape {node['shape']}")
+        raise ValueError(
+            f"the model at {url} has an invalid array of dtype {dtype} and shape {node['shape']}: save it again"
+        )
     values = np.empty(len(node["items"]), dtype=dtype)
     values[:] = decoder.items(node)
     return values.reshape(node["shape"]) if node["kind"] == "small array" else values[0]
 
 
 def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
-    # Compiled loops trust indices, and whoever wrote the file may have sealed wrong ones.
+    # Compiled loops do not check bounds, and a content hash does not prove that indices are valid.
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := find_csr_error(rows.indices, rows.indptr, rows.shape[1]):
-        raise ValueError(f"the model at {decoder.record.where.url} holds a damaged sparse matrix: {fault}")
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has a damaged sparse matrix ({fault}): save it again"
+        )
     return rows
 
 
@@ -407,10 +416,10 @@ def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomSt
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
         raise ValueError(
-            f"the model at {decoder.record.where.url} has a random state of unknown kind, {kind!r}"
+            f"the model at {decoder.record.where.url} has a random state of unknown kind {kind!r}: save it again"
         )
     bits = _BIT_GENERATORS[kind]()
-    # NumPy reads at a position without looking whether it is inside.
+    # NumPy does not check the bounds of the position.
     positions = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
     if not (0 <= positions[0] <= len(state["state"].get("key", ())) and 0 <= positions[1] <= 4):
         raise ValueError(
@@ -437,11 +446,13 @@ def _decode_record(decoder: Decoder, node: dict[str, Any]) -> Any:
 def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind, parameters = decoder.class_named(node["class"]), decoder.values(node["parameters"])
     if isinstance(parameters.get("memory"), str):
-        parameters["memory"] = None  # of a Pipeline: a folder of pickles, which the next fit would run
+        parameters["memory"] = None  # the cache folder of a Pipeline, whose pickles the next fit would load
     made, attributes = kind(**parameters), decoder.values(node["attributes"])
     if wrong := find_unset_names(kind, attributes, made.get_params(deep=False)):
-        raise ValueError(f"the model at {decoder.record.where.url} sets {wrong[0]!r}, which no fit does")
-    if "_sklearn_version" in attributes:  # it warns of models that another version has fitted
+        raise ValueError(
+            f"the model at {decoder.record.where.url} has the attribute {wrong[0]!r}, which no fit sets: save it again"
+        )
+    if "_sklearn_version" in attributes:  # scikit-learn warns about models of another version
         made.__setstate__({**vars(made), **attributes})
     else:
         vars(made).update(attributes)
@@ -458,7 +469,7 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 
 def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
-    """Return the names of attributes that hide a parameter, method or property, or that no method of a class sets."""
+    """Return the attributes that hide a parameter, method or property, or that no method of the class sets."""
     hidden = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
     return [
         name
@@ -469,7 +480,7 @@ def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable
 
 @cache
 def _find_set_attributes(kind: type) -> frozenset[str]:
-    """Return the attributes of self that the methods of a class and of its bases set, as their code says."""
+    """Return the attributes of self that methods of a class and of its bases set, found in their bytecode."""
     found, waiting = (
         set(_SET_BY_FUNCTIONS),
         [member for base in kind.__mro__ for member in vars(base).values()],
@@ -478,9 +489,9 @@ def _find_set_attributes(kind: type) -> frozenset[str]:
         member = waiting.pop()
         if isinstance(member, CodeType):
             waiting += member.co_consts
-            if opmap["STORE_ATTR"] in member.co_code[::2]:  # few do, and reading all takes .1 s a class
+            if opmap["STORE_ATTR"] in member.co_code[::2]:  # skips most code objects
                 steps = [step for step in get_instructions(member) if step.opname != "EXTENDED_ARG"]
-                # Newer versions of Python load two variables in one step: the second one is the object.
+                # Newer versions of Python load two variables in one instruction; the second one is the object.
                 found |= {
                     step.argval
                     for before, step in pairwise(steps)
@@ -495,7 +506,7 @@ def _find_set_attributes(kind: type) -> frozenset[str]:
 _SET_BY_FUNCTIONS = frozenset(
     {"n_features_in_", "feature_names_in_", "column_identity_", "weighting_", "_sklearn_version"}
 )
-"""Attributes that functions beside the classes set, ours and scikit-learn's."""
+"""Attributes that functions outside the classes set, in dspectral and scikit-learn."""
 _BIT_GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)

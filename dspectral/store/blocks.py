@@ -219,7 +219,7 @@ def read_documents_of_rows(
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
     if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
         raise IndexError(
-            f"row {wrong[0]} must be at least 0 and below {starts[-1]}, the rows of store {where.url}"
+            f"row {wrong[0]} must be one of the {starts[-1]} rows of store {where.url}, counted from 0"
         )
     documents_of_rows = [""] * len(wanted)
     numbers = np.searchsorted(starts, wanted, side="right") - 1

@@ -1,1 +1,1 @@
-"""Text that becomes stores and corpora: how files are read, and how what they hold is counted and written."""
+"""Build stores and corpora from text: read files and texts, count n-grams or words, and write blocks."""

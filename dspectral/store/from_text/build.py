@@ -1,4 +1,4 @@
-"""Text to a store: one pass when hashing, two for an exact vocabulary."""
+"""Build a store from text: one pass with hashing, two passes with an exact vocabulary."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ Settings: TypeAlias = HashingSettings | VocabularySettings
 
 
 @tracked_fit
-def build_store(  # noqa: PLR0913  what text may be like, by keywords
+def build_store(  # noqa: PLR0913  keyword-only options of the text
     sources: TextSources,
     store: str | PathLike[str],
     *,
@@ -62,59 +62,56 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> CountStore:
-    r"""Count the n-grams of text files, or of texts in memory, into a store.
+    r"""Count the n-grams of text files, or of texts in memory, and write them as a store.
 
     Parameters
     ----------
     sources : str, path, sequence of these, or texts
         Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2. Or texts:
         a generator, an array, a column of pandas, polars, Arrow or Hugging Face Datasets, a Dask Bag or a column of a
-        Dask DataFrame (read partition by partition, a task each), a table or records with ``field`` (a lazy frame of
-        polars, a data set or record batch reader of Arrow and a relation of DuckDB batch by batch), or
-        ``Texts([...])``, since a list of strings names files.
+        Dask DataFrame (one task per partition), a table or records with ``field`` (lazy frames of polars, data sets
+        and record batch readers of Arrow and relations of DuckDB are read in batches), or ``Texts([...])``, because a
+        list of strings names files.
     store : str or path-like
-        Local path or fsspec URL of the store to make.
+        Local path or fsspec URL of the new store.
     unit : {"line", "file", "field"}, optional
-        Unit of text that is a document: by default a line of a txt file, a field of a record elsewhere.
+        What a document is: by default a line of a txt file, or a field of a record in other formats.
     field : str, optional
-        Name of the field or column that holds the text; required for jsonl, csv, tsv and Parquet files, and tables.
+        Field or column with the text; required for jsonl, csv, tsv and Parquet files, and for tables.
     encoding : str, optional
-        Encoding of the files, such as "latin-1" or "utf-16"; by default UTF-8, which Parquet files always hold.
+        Encoding of the files, such as "latin-1" or "utf-16"; by default UTF-8. Parquet files are always UTF-8.
     delimiter : str, optional
-        Character between the fields of csv files; by default comma, semicolon, tab or bar, as the header has
+        Field delimiter of csv files; by default the one of comma, semicolon, tab and bar for which the header has
         ``field``.
     hashing : NgramHashing or HashingSettings, optional
-        Settings by which n-grams become columns; the default settings, unless there is a vocabulary.
+        Settings of the hashing; by default the default settings, unless ``vocabulary`` is given.
     vocabulary : VocabularySettings, optional
-        Settings of an exact vocabulary, counted in one pass more. It excludes ``hashing``.
+        Settings of an exact vocabulary, which takes one more pass. It excludes ``hashing``.
     block_bytes : int, default=16777216
-        Most bytes of text behind a block of rows (a longer document is a block of its own).
+        Largest number of bytes of text in a block of rows; a longer document is a block of its own.
     errors : {"strict", "replace"}, default="strict"
-        Whether bytes that cannot be decoded are an error, or become U+FFFD.
+        Whether undecodable bytes raise an error, or become U+FFFD.
     max_document_bytes : int, default=16777216
-        Most bytes of a document, decompressed; a record with all its fields may have twice as many, or 4 MiB.
+        Largest document, in bytes after decompression. A whole record may have twice as many, or 4 MiB.
     long_documents : {"error", "skip", "truncate"}, default="error"
-        Treatment of a longer document: an error that names it, an empty document (so that row numbers stay line
-        numbers), or its beginning. How many there were is in the provenance, and a warning says it. A record that is
-        too long can be skipped, not truncated; in a csv file, where a quote may not be closed, it is an error.
+        Treatment of longer documents: an error, an empty document, or a prefix. A warning and the provenance give
+        their number. Too long records can be skipped but not truncated; in a csv file they are always an error.
     missing : {"error", "empty", "skip"}, optional
-        Treatment of a text that is missing: null or NaN, in jsonl also a record without the field. An error that names
-        it, an empty document (by default where ``errors`` is "replace"), or none. An empty cell of csv and tsv is an
-        empty text, and missing where it is skipped. How many there were is in the provenance: ``n_missing_texts``,
-        beside ``n_blank_lines``.
+        Treatment of missing texts (null, NaN, or a jsonl record without the field): an error, an empty document (the
+        default with ``errors="replace"``), or no document. An empty cell of csv and tsv is an empty text; with "skip"
+        it is missing. The provenance has their number, ``n_missing_texts``, and ``n_blank_lines``.
     format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
-        Format of the files, whatever their names end in. By default the ending says it (.ndjson is jsonl, .log and
-        .text are txt), and where it is another, such as .json, or ``field`` is asked of a .txt file, the content.
+        Format of the files. By default the name's ending decides (.ndjson is jsonl, .log and .text are txt); for other
+        endings, and for .txt files with ``field``, the content does.
     append : bool, default=False
-        Whether to add the documents behind those of a finished store, which stays as it was until all are written.
+        Whether to add the documents to a finished store, which stays unchanged until all of them are written.
     keep_terms : int, optional
-        Number of n-grams to keep as names of hashed columns, those that occur most: ``store.kept_terms``.
+        Number of most frequent n-grams to store as names of hashed columns, ``store.kept_terms``.
     id_field : str, optional
-        Name of the field or column that holds an id of each document, strings or whole numbers: ``store.ids``. Of files
-        it is read in one pass more over the records; of texts in memory or of Dask, tables and records with ``field``
-        have it.
+        Field or column with an id of each document, a string or an integer: ``store.ids``. Files are read once more
+        for it. Texts in memory need a table or records with ``field``.
     keep_texts : bool, default=False
-        Whether the texts are kept in the store, compressed: ``store.text(rows)``.
+        Whether to store the compressed texts: ``store.text(rows)``.
     storage_options, source_options : dict, optional
         Options of the file systems of the store and of the sources.
 
@@ -126,7 +123,8 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     Raises
     ------
     ValueError
-        If a source cannot be read, there is no document, no word, or an unfinished store of another plan in the way.
+        If a source cannot be read, there is no document or no word, or there is an unfinished build with other
+        arguments.
     FileNotFoundError
         If a source is missing, or a glob matches no file.
     StoreError
@@ -134,15 +132,14 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
 
     Notes
     -----
-    One pass over the text when hashing; a task holds about five times ``block_bytes``. Empty lines are
-    documents: row numbers are line numbers. A build that was stopped goes on where it was: call it again.
+    One pass over the text with hashing; a task holds about five times ``block_bytes``. Empty lines are documents, so
+    row numbers are line numbers. Repeating an interrupted call resumes the build.
 
-    Lines end in LF, CR LF or CR. Blank lines of jsonl, csv and tsv files are no records. Patterns name hidden files
-    only where they spell the dot, as in a shell: ``FOLDER/*`` leaves ``.part.crc`` out, and reads Spark's ``_SUCCESS``,
-    which is empty. Links are followed.
+    Lines end in LF, CR LF or CR. Blank lines of jsonl, csv and tsv files are skipped. As in a shell, patterns match
+    hidden files only if they contain the dot. Links are followed.
 
-    Texts that are no files are read once, block by block, and kept compressed in the store's scratch until it is
-    finished; a build that was stopped goes on with the same texts alone.
+    Texts in memory are read once and stored compressed until the store is finished; an interrupted build resumes only
+    with the same texts.
 
     Examples
     --------
@@ -159,14 +156,14 @@ def build_store(  # noqa: PLR0913  what text may be like, by keywords
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
     text = open_text(sources, read_options, id_field=id_field)
-    # The provenance is the plan: a call that finds it half done goes on only if all of it is the same.
+    # The provenance is also the manifest: a call resumes an interrupted build only if all of it is equal.
     plan = _make_provenance(text, settings, keep)
     ids = None
     if id_field is not None:
         plan["id_field"] = id_field
         if text.texts is None:
             of_ids = read_options._replace(field=id_field, text_field=field)
-            ids = open_text(sources, of_ids, ids=True)  # cut as the texts are
+            ids = open_text(sources, of_ids, ids=True)  # with the byte ranges of the texts
     plan |= {"keep_texts": True} if keep_texts else {}
     with open_writer(store, storage_options, plan, append=append, fingerprints=text.fingerprints) as writer:
         return _build(writer, text, settings, keep, ids)
@@ -188,11 +185,13 @@ def _build(
     name = "hash-block" if hashed else "encode-block"
     blocks = build_blocks(ranges, writer, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
-        raise ValueError(f"no document at all in {text.named}")
+        raise ValueError(f"{text.named} has 0 documents, but a store needs at least one")
     if not writer.generation and not any(block.nnz for block in blocks):
         writer.restart().abort()
         n_documents = sum(block.n_rows for block in blocks)
-        raise ValueError(f"no word at all in the {n_documents} document(s) of {text.named}")
+        raise ValueError(
+            f"the {n_documents} document(s) of {text.named} have 0 words: check the sources and the tokenizer"
+        )
     if ids is not None or text.id_field is not None:
         _write_ids(writer, blocks, ranges, ids)
     writer = text.check_unchanged(writer)
@@ -205,9 +204,9 @@ def _resolve_settings(
     hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
 ) -> Settings:
     if vocabulary is not None and hashing is not None:
-        raise ValueError("hashing and vocabulary are two ways to number columns: give one of them")
+        raise ValueError("hashing and vocabulary exclude each other: give one of them")
     if not isinstance(vocabulary, VocabularySettings | None):
-        raise TypeError(f"vocabulary is {vocabulary!r:.60}, but it must be VocabularySettings(...) or None")
+        raise TypeError(f"vocabulary={vocabulary!r:.60} must be VocabularySettings(...) or None")
     settings = as_settings(hashing) if vocabulary is None else vocabulary
     check_normalize(settings.normalize)
     known = as_tokenizer(settings.tokenizer)
@@ -215,7 +214,7 @@ def _resolve_settings(
 
 
 def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> dict[str, Any]:
-    """Return what a store records of its making."""
+    """Return the provenance of a store: sources and settings."""
     hashed = isinstance(settings, HashingSettings)
     return {
         "sources": text.describe(),
@@ -224,7 +223,6 @@ def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> d
         **text.read_options.record(),
         "hashing": settings.record() if hashed else None,
         "vocabulary": None if hashed else settings.record(),
-        # Left out where no terms are kept, so that plans are equal to those of stores from before there were any.
         **({"keep_terms": keep} if keep else {}),
     }
 
@@ -232,10 +230,10 @@ def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> d
 def _make_encoder(
     writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: Settings
 ) -> tuple[StoreWriter, Callable[[Documents], CSRRows]]:
-    """Return the draft with its columns known, and the function that makes rows of documents."""
+    """Return the draft with its number of columns, and the function from documents to rows."""
     if isinstance(settings, HashingSettings):
         return writer._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
-    if not writer.generation:  # rows that are appended have the columns of the first ones
+    if not writer.generation:  # an append uses the existing columns
         known = count_vocabulary(writer, ranges, read, settings)
         writer = writer._replace(n_columns=known.documents.n_documents)
     return writer, partial(_encode, where=writer.where, call=uuid4().hex, settings=settings)
@@ -257,7 +255,7 @@ def _write_document_block(
     sample: Callable[[Documents], TermSample] | None,
     texts: bool,
 ) -> BlockInfo:
-    """Write a block of rows, and before its mark, which vouches for them, its texts and, to scratch, its terms."""
+    """Write a block of rows; its texts and its term sample are written before the completion marker."""
     if texts:
         write_documents(writer.where, f"{name}/{TEXTS}", documents)
     if sample is not None:
@@ -273,28 +271,26 @@ def _resolve_keep_terms(
     hashed: bool,
     append: bool,
 ) -> int | None:
-    """Return how many terms a build keeps; one that appends keeps as many as the store does."""
+    """Return the number of terms to keep; an append uses the number of the store."""
     if keep_terms is not None:
         keep_terms = check_size(KEEP_TERMS, keep_terms)
         if not hashed:
             raise ValueError(
-                f"keep_terms is {keep_terms}, but a vocabulary knows the terms of all columns: leave it out"
+                f"keep_terms={keep_terms} must be None with a vocabulary, which stores the terms of all columns"
             )
     finished = open_finished(Location.from_url(store, storage_options)) if append and hashed else None
     if finished is None:
         return keep_terms
     kept = finished.provenance.get(KEEP_TERMS)
     if keep_terms not in (None, kept):
-        raise StoreError(
-            f"keep_terms to append with is {keep_terms}, but store {store} was built with {kept}"
-        )
+        raise StoreError(f"keep_terms={keep_terms} must be {kept}, the setting of store {store}, or None")
     return kept
 
 
 def _write_ids(
     writer: StoreWriter, blocks: Sequence[BlockInfo], ranges: Sequence[Any], ids: TextInput | None
 ) -> None:
-    """Write the ids of all blocks: of files in one pass over the records, of texts those that were kept with them."""
+    """Write the ids of all blocks: from one pass over files, or from saved texts."""
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
@@ -316,12 +312,12 @@ def _write_ids(
 def _write_range_ids(
     item: tuple[Any, list[tuple[str, int]]], *, read: Read, where: Location, named: str
 ) -> None:
-    """Write the ids of one span of text into the blocks that it became."""
+    """Write the ids of one byte range into its blocks."""
     file_range, blocks = item
     ids = concatenate_documents([Documents.from_strings([]), *read(file_range)])
     if ids.n_documents != sum(size for _, size in blocks):
         raise ValueError(
-            f"{named} holds {ids.n_documents} ids for {sum(size for _, size in blocks)} documents"
+            f"{named} has {ids.n_documents} ids, but must have {sum(size for _, size in blocks)}, one per document"
         )
     first = 0
     for name, size in blocks:
@@ -330,13 +326,13 @@ def _write_range_ids(
 
 
 def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:
-    """Merge the terms of all blocks and write them beside the column sums."""
+    """Merge the term samples of all blocks and write them beside the column totals."""
     where = writer.where
     earlier = [get_totals_path(writer.generation - 1)] if writer.earlier else []
-    # The terms of earlier rows come first, as their rows do: what is dropped depends on the order of merging.
+    # Samples are merged in the order of the rows, because dropped terms depend on the order.
     paths = [*earlier, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
     merged = merge_samples(read_term_sample(where, path, size) for path in paths)
-    # Of a new generation: until the root names it, whoever has the store open reads the terms of the last one.
+    # Readers use the sample of the previous generation until the root is written.
     write_term_sample(where, get_totals_path(writer.generation), merged)
 
 

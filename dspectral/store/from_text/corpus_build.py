@@ -1,4 +1,4 @@
-"""Text to a corpus, sentences of token ids in Zarr: two passes."""
+"""Build a corpus of token ids from text, in two passes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -35,11 +35,11 @@ from dspectral.text.words import count_words, number_words, tokenize_sentences
 from dspectral.types import Documents
 
 RARE = "<?>"
-"""Type 0: words that occur too seldom for a type of their own, and words that were never seen."""
+"""Type 0: rare and out-of-vocabulary words."""
 CHARACTERS: TokenRule = "characters"
-"""Rule for text whose words would be whole clauses."""
+"""Token rule for scripts without spaces, whose words would be whole clauses."""
 N_PARTITIONS = 8
-"""Parts, by a hash of the word, in which words are counted one after the other."""
+"""Number of hash partitions of the words, merged one after the other."""
 
 
 @tracked_fit
@@ -64,39 +64,38 @@ def build_corpus(
     storage_options: dict[str, Any] | None = None,
     source_options: dict[str, Any] | None = None,
 ) -> Corpus:
-    r"""Write the sentences of text files, or of texts in memory, as ids of their words.
+    r"""Tokenize text files, or texts in memory, and write their sentences as word ids.
 
     Parameters
     ----------
     sources : str, path, sequence of these, or texts
-        Files by their names or patterns, or texts in memory or of Dask, as for :func:`build_store`.
+        Paths or patterns of files, or texts in memory or in Dask, as for :func:`build_store`.
     store : str or path-like
-        Local path or fsspec URL of the corpus to make.
+        Local path or fsspec URL of the new corpus.
     unit : {"line", "file", "field"}, optional
-        Unit of text that is a sentence: by default each line, of a file as of a field or a text in memory, which may
-        hold several; "file" makes a whole file one sentence, "field" a whole field or text, its line ends being blanks.
+        What a sentence is: by default each line of a file, field or text; "file" makes each file one sentence,
+        "field" each field or text.
     field : str, optional
-        Name of the field or column that holds the text, as for :func:`build_store`.
+        Field or column with the text, as for :func:`build_store`.
     encoding, delimiter : str, optional
-        Encoding of the files, and character between the fields of csv files, as for :func:`build_store`.
+        Encoding of the files, and field delimiter of csv files, as for :func:`build_store`.
     min_count : int, default=1
-        Fewest times that a word must occur to have a type of its own; rarer ones become type 0, ``"<?>"``.
+        Smallest number of occurrences of a word type; rarer words become type 0, ``"<?>"``.
     lowercase : bool, default=True
-        Whether the case of the text is lowered first.
+        Whether to convert text to lower case.
     tokens : {"words", "blanks", "language", "characters"}, callable or str, default="words"
-        Rule by which sentences are cut into tokens: into words and punctuation at the word boundaries of Unicode, where
-        marks and joiners belong to a word, as apostrophes between its letters do, and format characters are left out;
-        at blanks, for text that is cut already; as words, but one U+241A for each string of 40 characters or more that
-        is no language, such as a line of base64; or as words, but where a script has no blanks, as those of Japanese,
-        Chinese and Thai, runs of kana, and pairs of neighboring letters, each with the marks, vowels and final
-        consonants that belong to it. ``"words"`` and ``"language"`` become ``"characters"`` where words in such scripts
-        would have more than four letters on average; the provenance holds what was done. Or a function from a sentence
-        to a list of tokens: one at the top level of a module, its name ``"module:function"``, or an object with a name
-        and a version, such as a pipeline of spaCy.
+        Token rule. ``"words"``: words and punctuation at Unicode word boundaries, without format characters; combining
+        marks, joiners and inner apostrophes belong to a word. ``"blanks"``: split at spaces, for tokenized text.
+        ``"language"``: as words, but U+241A for each string of 40 or more characters that is not language, such as
+        base64. ``"characters"``: as words, but runs of kana and pairs of neighboring letters in scripts without
+        spaces, such as Japanese, Chinese and Thai. ``"words"`` and ``"language"`` become ``"characters"`` if words in
+        such scripts have more than four letters on average; the provenance records the rule. Or a function from a
+        sentence to a list of tokens: a top-level function of a module, its name ``"module:function"``, or an object
+        with a name and a version, such as a spaCy pipeline.
     normalize : {"NFC"} or None, default="NFC"
-        Unicode's form that text is brought to first, in which a letter and its accent are one character.
+        Unicode normalization form of the text.
     block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
-        Size of blocks, and treatment of text that cannot be read as it is, as for :func:`build_store`.
+        Size of blocks, and treatment of unreadable text, as for :func:`build_store`.
     storage_options, source_options : dict, optional
         Options of the file systems of the corpus and of the sources.
 
@@ -108,14 +107,14 @@ def build_corpus(
     Raises
     ------
     ValueError
-        If a source cannot be read, there is no word, or an unfinished store of another plan is in the way.
+        If a source cannot be read, there is no word, or there is an unfinished build with other arguments.
     StoreError
-        If there is something at ``store`` already.
+        If ``store`` exists already.
 
     Notes
     -----
-    Two passes over the text, three where words become pairs of letters. A task holds about ten times ``block_bytes``,
-    or the vocabulary. Builds go on, and texts that are no files are kept, as for :func:`build_store`.
+    Two passes over the text, three if the rule changes to ``"characters"``. A task holds about ten times
+    ``block_bytes``, or the vocabulary. Interrupted builds resume as for :func:`build_store`.
 
     Examples
     --------
@@ -151,7 +150,7 @@ def build_corpus(
 
 def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_count: int) -> Corpus:
     ranges, read = text.opened(writer)
-    # Pass one ends with the vocabulary's mark: where that is, a stopped build goes on with pass two.
+    # The completion marker of the vocabulary ends pass one; an interrupted build then resumes with pass two.
     if find_vocabulary(writer.where) is None and not _count_types(writer, ranges, read, cut, min_count):
         _count_types(writer, ranges, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
     if (writer.where.attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
@@ -170,7 +169,7 @@ def _resolve_token_rule(tokens: TokenRule | TokenizerLike) -> TokenRule | Tokeni
         return cast(TokenRule, tokens)
     known = as_tokenizer(tokens, "tokens")
     if known is None:
-        raise TypeError("tokens is None, but it must be the name of a rule or a function")
+        raise TypeError("tokens=None must be the name of a rule or a function")
     return known.resolve()
 
 
@@ -183,7 +182,7 @@ def _count_types(
     *,
     use_characters: bool = False,
 ) -> bool:
-    """Pass one: write the vocabulary, and report whether the rule does for the scripts of the text."""
+    """Pass one: write the vocabulary; return False if the token rule does not suit the scripts of the text."""
     names, _ = count_terms(
         writer, ranges, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
     )
@@ -193,18 +192,20 @@ def _count_types(
         return False
     n_tokens = sum(tokens for _, tokens, _ in parts)
     if not n_tokens:
-        raise ValueError(f"no word at all in {', '.join(sorted({file_range.url for file_range in ranges}))}")
-    # A merged table is in byte order; the stable sort keeps that order among words of equal count.
+        raise ValueError(
+            f"{', '.join(sorted({file_range.url for file_range in ranges}))} has 0 words, but needs at least one"
+        )
+    # The merged table is in byte order, and the stable sort keeps this order for equal counts.
     first, *others = (table for table, *_ in parts)
     merged = first.merge(*others)
     order = np.argsort(-merged.counts, kind="stable")
     terms = take_terms(merged.terms, order)
-    # Type 0 goes before all others, whatever its count: the tokens that are in no table any more.
+    # Type 0 is always first; it counts the tokens of dropped types.
     data = np.concatenate([np.frombuffer(RARE.encode(), dtype=np.uint8), terms.data])
     offsets = np.concatenate([[0], terms.offsets + len(RARE)])
     rare = [n_tokens - int(merged.counts.sum())]
     counts = np.concatenate([rare, merged.counts[order]])
-    # In how many sentences the rare words are together is not known: it is written as 0.
+    # The document frequency of type 0 is unknown and stored as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
     write_vocabulary(writer.where, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
@@ -218,10 +219,10 @@ def _count_block_words(documents: Documents, *, cut: Callable[[Documents], Token
 def _merge_types(
     part: int, *, where: Location, names: list[str], min_count: int
 ) -> tuple[TermTable, int, tuple[int, int]]:
-    """Merge a part of all blocks; return the types that are frequent enough, and tokens and letters of all."""
+    """Merge a partition of all blocks; return the frequent types, the number of tokens and the letter counts."""
     merged = merge_partition(part, where=where, names=names)
     kept = merged.counts >= min_count
-    # The word "<?>" in the text would be a second type of that name: its tokens count as rare ones.
+    # A word "<?>" in the text would duplicate type 0, so its tokens count as rare.
     as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
     literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
     kept[literal] = False
@@ -248,8 +249,8 @@ def _write_sentences(
 
 
 def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
-    """Write the root: from then on the corpus opens."""
-    # Unlike a store of counts, blocks without sentences stay: their marks are all that a reader asks for.
+    """Write the root, which makes the corpus complete."""
+    # Unlike in count stores, empty blocks are kept.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
     writer.where.mark("", {CORPUS_KEY: with_content_hash(head)})
     writer.where.clear("scratch")

@@ -1,4 +1,4 @@
-"""Pass one of an exact vocabulary: count the n-grams of text that need not fit in memory."""
+"""Pass one of an exact vocabulary: count n-grams out of core, in hash partitions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,10 +25,9 @@ from dspectral.types import Documents
 def count_vocabulary(
     writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
-    """Find the n-grams that become columns: those of each block go to scratch, merged by parts of a hash."""
-    # Only a draft that goes on can have a vocabulary already: looking costs a request.
-    if writer.resumed and (there := find_vocabulary(writer.where)) is not None:
-        return there
+    """Count the n-grams of all blocks, select those within the limits, and write them as the vocabulary."""
+    if writer.resumed and (existing := find_vocabulary(writer.where)) is not None:
+        return existing
     names_of_rule = "ngram_range", "lowercase", "tokenizer", "normalize"
     table_of = partial(TermTable.from_block, **{name: getattr(settings, name) for name in names_of_rule})
     names, n_documents = count_terms(writer, ranges, read, table_of, settings.n_partitions)
@@ -38,9 +37,9 @@ def count_vocabulary(
     vocabulary = Vocabulary.from_tables(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
         raise ValueError(
-            f"no n-gram of {n_documents} document(s) is in {limits[0]:g} to {limits[1]:g} of them, as "
-            f"min_document_frequency = {settings.min_document_frequency} and "
-            f"max_document_frequency = {settings.max_document_frequency} ask for"
+            f"0 n-grams are in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower "
+            f"min_document_frequency = {settings.min_document_frequency} or raise "
+            f"max_document_frequency = {settings.max_document_frequency}"
         )
     write_vocabulary(writer.where, vocabulary)
     return vocabulary
@@ -55,16 +54,16 @@ def count_terms(
     *,
     second_rule: bool = False,
 ) -> tuple[list[str], int]:
-    """Write the terms of each block to scratch, cut by a hash, one task a span; ``second_rule`` by another rule."""
+    """Write the term counts of each block in hash partitions; return their paths and the number of documents."""
     scratch = f"{writer.scratch}/again" if second_rule else writer.scratch
     facts: dict[str, Any] = {"where": writer.where, "scratch": scratch, "n_partitions": n_partitions}
     count = partial(_count_span, read=read, table_of=table_of, **facts)
-    expect_passes(2)  # this one, and one that writes what was counted
+    expect_passes(2)  # this one and the pass that writes rows
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
         counted = run_tasks(
             count, list(enumerate(ranges)), name="count-terms", n_bytes=get_total_bytes(ranges), **threads
         )
-    # What comes back are numbers of documents; the tables stay in the store, where each part is merged by one task.
+    # Tasks return only numbers of documents; the tables stay in the store and are merged by one task per partition.
     names = [
         f"{scratch}/{number:06d}/{part}"
         for number, of_span in enumerate(counted)
@@ -87,19 +86,17 @@ def _count_span(
     table_of: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> list[int]:
-    """Write the n-grams of a span to scratch; return the documents of each of its blocks."""
+    """Write the n-grams of a byte range; return the number of documents of each of its blocks."""
     number, file_range = item
-    # One mark for the span, not one for each block: text has no index, and a part of a span costs as much to read
-    # again as all of it.
+    # One completion marker per byte range: text has no index, so single blocks cannot be read again.
     path = f"{scratch}/{number:06d}"
-    if there := where.attributes(path):
-        return list(there["n_documents"])
+    if marker := where.attributes(path):
+        return list(marker["n_documents"])
     store = where.open(read_only=False)
     n_documents: list[int] = []
     for part, documents in enumerate(read(file_range)):
         trim_malloc()
-        # A part has the same number in all blocks, because the hash of a term decides it: terms of different parts
-        # never meet, and each part can be merged by itself.
+        # The hash of a term selects its partition, so each partition can be merged separately.
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
             write_array(store, f"{path}/{part}/{partition}", pack_terms(terms))
         n_documents.append(documents.n_documents)
@@ -110,23 +107,22 @@ def _count_span(
 def _merge_and_filter(
     part: int, *, where: Location, names: list[str], limits: tuple[float, float]
 ) -> TermTable:
-    """Merge a part of all blocks and keep what is within the limits."""
-    merged, (least, most) = merge_partition(part, where=where, names=names), limits
-    return merged.filter((merged.document_frequency >= least) & (merged.document_frequency <= most))
+    """Merge a partition of all blocks and drop terms outside the limits of document frequency."""
+    merged, (low, high) = merge_partition(part, where=where, names=names), limits
+    return merged.filter((merged.document_frequency >= low) & (merged.document_frequency <= high))
 
 
 def merge_partition(part: int, *, where: Location, names: list[str]) -> TermTable:
-    """Merge a part of all n blocks in a balanced tree, so that at most log2(n) tables are in memory."""
+    """Merge a partition of all n blocks in a balanced tree with at most log2(n) tables in memory."""
     store = where.open()
-    # As a binary counter: `waiting` holds tables of 2**level blocks, their levels falling, each level once at most.
-    waiting: list[tuple[int, TermTable]] = []
+    # A binary counter: `pending` holds tables of 2**level blocks, with strictly falling levels.
+    pending: list[tuple[int, TermTable]] = []
     for name in names:
         level, table = 0, unpack_terms(read_array(where, store, name, str(part)))
-        while waiting and waiting[-1][0] == level:
-            level, table = level + 1, waiting.pop()[1].merge(table)
-        waiting.append((level, table))
-    # The levels that are left, smallest first, in the order of the blocks.
-    *earlier, merged = (table for _, table in waiting)
+        while pending and pending[-1][0] == level:
+            level, table = level + 1, pending.pop()[1].merge(table)
+        pending.append((level, table))
+    *earlier, merged = (table for _, table in pending)
     for table in reversed(earlier):
         merged = table.merge(merged)
     return merged

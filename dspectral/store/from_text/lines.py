@@ -1,4 +1,4 @@
-"""How text is read, and whole lines of a file in UTF-8 piece by piece; what is too long is never held whole."""
+"""Options for reading text, and reading of files in chunks of whole UTF-8 lines with bounded memory."""
 
 import codecs
 import warnings
@@ -13,24 +13,24 @@ from dspectral.types import Documents
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 16 << 20
-"""Bytes of text behind a block, unless a caller says otherwise."""
+"""Default number of bytes of text in a block."""
 LINE_CHUNK_BYTES = 1 << 20
-"""Bytes that are read and checked at once."""
+"""Number of bytes that are read and decoded at once."""
 TAIL_READ_BYTES = 1 << 14
 MAX_DOCUMENT_BYTES = 16 << 20
-"""Bytes of the longest document, unless a caller says otherwise."""
+"""Default limit of the size of a document, in bytes."""
 RECORD_BYTES = 4 << 20
-"""A record, with its quotes, escapes and other fields, may have as many bytes, or twice those of its text if more."""
+"""Smallest limit of the size of a whole record, in bytes."""
 UNITS = ("line", "file", "field")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
-"""Unit of text that is a document in each format, unless the caller says."""
+"""Default document unit of each format."""
 MISSING = "missing='empty' reads a missing text as an empty one, 'skip' leaves it out"
 MAX_POSITIONS = 3
-"""Places of too long documents that are shown."""
+"""Number of positions of long documents in a warning."""
 
 
 class ReadCounts:
-    """Numbers of long documents, with the places of the first ones, of blank lines, and of missing texts."""
+    """Counts of long documents (with the first positions), blank lines and missing texts."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -40,7 +40,7 @@ class ReadCounts:
 
     @property
     def others(self) -> dict[str, int]:
-        """The numbers that are not 0, but for that of long documents."""
+        """Nonzero counts of blank lines and missing texts."""
         names = ("n_blank_lines", "n_missing_texts")
         return {name: number for name in names if (number := getattr(self, name))}
 
@@ -52,7 +52,7 @@ class ReadCounts:
 
 
 class DocumentSizeLimit(NamedTuple):
-    """Most bytes of a document, what becomes of a longer one, how its error ends, and who counts them."""
+    """Size limit of documents: bytes, treatment of longer ones, advice of the error, and their counter."""
 
     n_bytes: int = MAX_DOCUMENT_BYTES
     treatment: str = "error"
@@ -61,13 +61,13 @@ class DocumentSizeLimit(NamedTuple):
 
     @classmethod
     def checked(cls, max_document_bytes: int, long_documents: str) -> Self:
-        """Return the limit that two parameters ask for."""
+        """Return the limit of two parameters of a builder; raise if one is invalid."""
         check_option("long_documents", long_documents, ("error", "skip", "truncate"))
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
 
     @property
     def for_records(self) -> Self:
-        """The limit of whole records: more than that of a text, and a record that is cut cannot be read."""
+        """Limit of whole records, which are larger than their text and cannot be truncated."""
         n_bytes = max(2 * self.n_bytes, RECORD_BYTES)
         if self.treatment != "truncate":
             return self._replace(n_bytes=n_bytes)
@@ -75,19 +75,19 @@ class DocumentSizeLimit(NamedTuple):
         return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy, found=None)
 
     def record(self) -> dict[str, Any]:
-        """Return what a store records of it: nothing where it is the default."""
+        """Return the entries for the provenance; none for the default limit."""
         if self == DocumentSizeLimit():
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
     def error(self, place: str, what: str) -> ValueError:
-        """Return the error of a document that is too long."""
-        return ValueError(f"{place}: {what} of more than {self.n_bytes:,} bytes is not read; {self.remedy}")
+        """Return the error for a document that is too long."""
+        return ValueError(f"{place}: {what} must have at most {self.n_bytes:,} bytes; {self.remedy}")
 
     def shorten(
         self, text: bytes, place: str, what: str, encoding: str | None = None, empty: bytes = b""
     ) -> bytes:
-        """Return what becomes of a text that is too long: its beginning, of whole characters, or ``empty``."""
+        """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
             raise self.error(place, what)
         if self.found is not None:
@@ -97,10 +97,10 @@ class DocumentSizeLimit(NamedTuple):
         head = text[: self.n_bytes]
         decoder = codecs.getincrementaldecoder(encoding or "utf-8")("replace")
         decoder.decode(head)
-        return head[: len(head) - len(decoder.getstate()[0])]  # what it waits with is a part of a character
+        return head[: len(head) - len(decoder.getstate()[0])]  # without the bytes of an incomplete character
 
     def apply(self, documents: Documents, place: Callable[[int], str]) -> Documents:
-        """Return documents of which none is too long."""
+        """Return documents with long ones shortened."""
         long = np.flatnonzero(np.diff(documents.offsets) > self.n_bytes).tolist()
         if not long:
             return documents
@@ -113,23 +113,24 @@ class DocumentSizeLimit(NamedTuple):
 def warn_long_documents(
     size_limit: DocumentSizeLimit, count: int, places: list[str], *, stacklevel: int
 ) -> None:
-    """Warn of documents that were skipped or truncated."""
-    done = "read as empty" if size_limit.treatment == "skip" else "truncated"
+    """Warn about documents that were skipped or truncated."""
+    action = "read as empty" if size_limit.treatment == "skip" else "truncated"
     at = "; ".join(places) + ("; ..." if count > len(places) else "")
     warnings.warn(
-        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {done}: {at}",
+        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {at}; raise "
+        "max_document_bytes to read them whole",
         stacklevel=stacklevel,
     )
 
 
 DEFAULT_SIZE_LIMIT = DocumentSizeLimit()
-"""The limit unless a caller says otherwise."""
+"""Default limit of documents."""
 LINE_SIZE_LIMIT = DocumentSizeLimit(64 << 20, remedy="is a line end missing?")
-"""How long a line may be of which the caller says nothing."""
+"""Default limit of lines."""
 
 
 class ReadOptions(NamedTuple):
-    """How text is read: the words that all builders share, as for :func:`dspectral.build_store`."""
+    """Options for reading text that all builders share, as for :func:`dspectral.build_store`."""
 
     unit: str | None = None
     field: str | None = None
@@ -145,11 +146,11 @@ class ReadOptions(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the file system of the files."""
+        """Options of the sources' file system."""
         return self.storage_options or {}
 
     def checked(self) -> Self:
-        """Return it with a size that is an int; refuse what is no unit, delimiter or treatment of errors."""
+        """Return validated options; raise ValueError for an unknown value."""
         check_option("errors", self.errors, ERRORS)
         if self.unit is not None:
             check_option("unit", self.unit, UNITS)
@@ -158,31 +159,31 @@ class ReadOptions(NamedTuple):
         if self.missing is not None:
             check_option("missing", self.missing, ("error", "empty", "skip"))
         if self.delimiter is not None and not (isinstance(self.delimiter, str) and len(self.delimiter) == 1):
-            raise ValueError(f"delimiter is {self.delimiter!r}, but it must be one character, such as ';'")
+            raise ValueError(f"delimiter={self.delimiter!r} must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
     def counting(self, found: ReadCounts) -> Self:
-        """Return it with a counter of long documents, blank lines and missing texts."""
+        """Return options that count long documents, blank lines and missing texts."""
         return self._replace(size_limit=self.size_limit._replace(found=found))
 
     @property
     def if_missing(self) -> str:
-        """What becomes of a missing text: unless it is named, an error, or an empty text where errors are replaced."""
+        """Treatment of missing texts; by default an error, or an empty text with ``errors="replace"``."""
         return self.missing or ("empty" if self.errors == "replace" else "error")
 
     def count_blank(self, n_lines: int) -> None:
-        """Count blank lines, which are no records."""
+        """Add to the count of blank lines."""
         if self.size_limit.found is not None:
             self.size_limit.found.n_blank_lines += n_lines
 
     def count_missing(self, n_texts: int = 1) -> bytes | None:
-        """Count missing texts; return what each is read as, None where it is left out."""
+        """Add to the count of missing texts; return their replacement, None if they are skipped."""
         if self.size_limit.found is not None:
             self.size_limit.found.n_missing_texts += n_texts
         return b"" if self.if_missing == "empty" else None
 
     def record(self) -> dict[str, Any]:
-        """Return what a store records beside unit and field: nothing where it is the default."""
+        """Return the entries for the provenance, without defaults."""
         others = {"missing": self.missing, "format": self.format}
         return self.size_limit.record() | {name: value for name, value in others.items() if value is not None}
 
@@ -191,9 +192,9 @@ DEFAULTS = ReadOptions()
 
 
 class LineChunk(NamedTuple):
-    """Some whole lines of a file with their ends, and where they begin in it: the byte, and the line from 1.
+    """Whole lines of a file with their line ends, and their first byte and first line (from 1).
 
-    `replaced`: whether it stands for a line that was too long.
+    `replaced`: whether it replaces a line that was too long.
     """
 
     data: bytes
@@ -203,18 +204,18 @@ class LineChunk(NamedTuple):
     replaced: bool = False
 
     def describe_position(self, offset: int) -> str:
-        """Return where a byte of the piece is."""
+        """Return the position of a byte of the chunk in the file, for messages."""
         if self.line is None:
             return f"{self.url}, byte {self.byte + offset}"
         return f"{self.url}, line {self.line + _count_line_ends(self.data[:offset])}"
 
     def describe_line(self, number: int) -> str:
-        """Return where a line of the piece is."""
+        """Return the position of a line of the chunk in the file, for messages."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
         return self.describe_position(int(ends[number - 1]) + 1 if number else 0)
 
     def error(self, offset: int, what: str) -> ValueError:
-        """Return an error that says what is wrong, and where."""
+        """Return an error with the position of a byte."""
         return ValueError(f"{self.describe_position(offset)}: {what}")
 
 
@@ -230,11 +231,10 @@ def read_line_chunks(
     empty: bytes = b"",
     keep_returns: bool = False,
 ) -> Iterator[LineChunk]:
-    r"""Yield the lines that begin at the bytes ``start <= byte < stop`` of a file.
+    r"""Yield the lines whose first byte is in ``start <= byte < stop`` of a file.
 
-    A line ends in LF, CR LF or CR, of which CR becomes LF unless ``keep_returns``. A line that is too long is an
-    error, or becomes its beginning or ``empty``, as ``size_limit`` says. Memory: ``chunk_bytes``, or twice the longest
-    line that is allowed.
+    A line ends in LF, CR LF or CR; CR becomes LF unless ``keep_returns``. A line that is too long raises an error, or
+    is replaced by a prefix or by ``empty``. Memory: ``chunk_bytes``, or twice the size limit of a line.
 
     >>> import io
     >>> [piece.data for piece in read_line_chunks(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
@@ -242,10 +242,8 @@ def read_line_chunks(
     """
     lines = _LineEndReader(file, keep_returns)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
-    most = (
-        size_limit.n_bytes + 2
-    )  # one byte more than a line and its end of two bytes shows that it is too long
-    # Invariant: `begins` is the byte of the file at which the next part begins, `line` the number of its first line.
+    most = size_limit.n_bytes + 2  # one byte more detects a line that is too long, also with a CR LF end
+    # Invariant: `begins` is the position of the next lines in the file, `line` the number of the first one.
     for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, most):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
         piece = LineChunk(text, url, begins + len(data) - len(text), line)
@@ -258,7 +256,7 @@ def read_line_chunks(
 
 
 class _LineEndReader:
-    """A file whose line ends are LF or CR LF: CR alone becomes LF, and no CR LF is cut in two."""
+    """File wrapper that converts CR to LF and never splits CR LF between two reads."""
 
     def __init__(self, file: IO[bytes], keep_returns: bool) -> None:
         self._file = file
@@ -266,7 +264,7 @@ class _LineEndReader:
         self.seek = file.seek
 
     def read(self, size: int) -> bytes:
-        """Read at least one byte unless the file ends; the number of bytes stays, and so do places in the file."""
+        """Read at least one byte unless at EOF; conversion does not change the number of bytes."""
         data = self._file.read(size)
         while data.endswith(b"\r") and (more := self._file.read(1)):
             data += more
@@ -275,7 +273,7 @@ class _LineEndReader:
         return b"\r\n".join([line.replace(b"\r", b"\n") for line in data.split(b"\r\n")])
 
     def find_last_line_end(self, data: bytes) -> int:
-        """Return where the last whole line of what was read ends, 0 where there is none."""
+        """Return the end of the last whole line in ``data``, 0 if there is none."""
         last = data.rfind(b"\n") + 1
         return max(last, data.rfind(b"\r", last) + 1) if self._keep_returns else last
 
@@ -285,7 +283,7 @@ def _count_line_ends(data: bytes) -> int:
 
 
 def count_lone_returns(data: bytes) -> int:
-    r"""Return how many line ends are CR without LF.
+    r"""Count the line ends that are CR without LF.
 
     >>> count_lone_returns(b"a\rb\r\nc\r")
     2
@@ -303,7 +301,7 @@ def read_whole_file(
     """Read a file as one document."""
     most = len(BYTE_ORDER_MARK) + size_limit.n_bytes + 1
     parts: list[bytes] = []
-    # A file may give less than it is asked for; its end is where it gives nothing.
+    # `read()` may return fewer bytes than requested; an empty result is EOF.
     while most > 0 and (data := file.read(min(LINE_CHUNK_BYTES, most))):
         parts.append(data)
         most -= len(data)
@@ -316,11 +314,11 @@ def read_whole_file(
 def _limit_line_sizes(
     piece: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes
 ) -> Iterator[LineChunk]:
-    """Yield the lines of a piece, each that is too long as a piece of its own, skipped or truncated."""
+    """Yield the lines of a chunk; each long line is skipped or truncated and becomes a chunk of its own."""
     ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == 10)
     stops = ends if piece.data.endswith(b"\n") else np.append(ends, len(piece.data))
     starts = np.concatenate([[0], stops[:-1] + 1])
-    # Lines before `done` were yielded; a line end of two bytes is no part of its line either.
+    # Lines before `done` were yielded; CR of a CR LF end does not count.
     done = 0
     for i in np.flatnonzero(stops - starts > size_limit.n_bytes).tolist():
         a, b = int(starts[i]), int(stops[i])
@@ -342,17 +340,17 @@ def _slice_chunk(piece: LineChunk, a: int, b: int) -> LineChunk:
 
 
 def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
-    """Go to the first line that begins at byte ``start`` or behind it, and return where that is."""
+    """Seek the first line that starts at byte ``start`` or later; return its position."""
     if not start:
         return 0
-    # Spans are cut at any byte: a line belongs to the span in which it begins. A line end at start - 1 means that one
-    # begins at start. No further than `stop` is looked: else each span of a long line would read all of its rest.
+    # Ranges start at any byte, and a line belongs to the range of its first byte. A line end at start - 1 means that a
+    # line starts at `start`. The search ends at `stop`, so that ranges inside a long line do not read its rest.
     at = start - 1
     file.seek(at)
     while (stop < 0 or at < stop) and (data := file.read(TAIL_READ_BYTES)):
-        if (found := data.find(b"\n")) >= 0:
-            file.seek(at + found + 1)
-            return at + found + 1
+        if (end := data.find(b"\n")) >= 0:
+            file.seek(at + end + 1)
+            return at + end + 1
         at += len(data)
     return at
 
@@ -360,17 +358,17 @@ def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
 def _split_at_lines(
     file: _LineEndReader, at: int, stop: int, chunk_bytes: int, most: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines from ``at`` to ``stop``'s in parts, with their bytes; of long ones beginning and end."""
-    # Invariant: `at` is the place of the next byte to read; `held` is the beginning of a line whose end is not read
-    # yet, `n_held` its bytes and `n_read` how many of the line were read, more than are held where it is too long.
-    # Behind `stop` small parts are read, as the span's last line is likely to end soon.
+    """Yield groups of whole lines from ``at`` to ``stop`` with their size in the file; long lines lose their middle."""
+    # Invariant: `at` is the position of the next byte to read; `held` is the prefix of a line whose end is not read
+    # yet, `n_held` its size, and `n_read` the bytes read of the line, more than `n_held` if it is too long.
+    # After `stop`, reads are small, because the last line usually ends soon.
     held: list[bytes] = []
     n_held = n_read = 0
     while stop < 0 or at < stop or held:
         data = file.read(chunk_bytes if stop < 0 else min(chunk_bytes, max(TAIL_READ_BYTES, stop - at)))
         if not data:
             break
-        # The line end that closes the span's last line is the first one at stop - 1 or behind it.
+        # The first line end at stop - 1 or later ends the last line of the range.
         end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
         cut = end + 1 if end >= 0 else file.find_last_line_end(data)
         at += len(data)
@@ -379,7 +377,7 @@ def _split_at_lines(
             n_held, n_read = n_held + len(held[-1]), n_read + len(data)
             continue
         first = 0
-        if n_held < n_read:  # of a line that is too long nothing is kept between what is held and its end
+        if n_held < n_read:  # drop the middle of a line that is too long
             first = data.find(b"\n") + 1
             yield b"".join((*held, b"\n")), n_read + first
             held, n_read = [], 0
@@ -394,8 +392,8 @@ def _split_at_lines(
 
 
 def check_utf8(piece: LineChunk, errors: str) -> LineChunk:
-    """Return the piece if it is UTF-8, or mended with U+FFFD where ``errors`` is "replace"."""
-    if piece.data.isascii():  # cheaper than decoding, and true of most text
+    """Return a chunk in valid UTF-8: raise ValueError for invalid bytes, or replace them with U+FFFD."""
+    if piece.data.isascii():  # cheaper than decoding
         return piece
     try:
         piece.data.decode()
@@ -404,18 +402,17 @@ def check_utf8(piece: LineChunk, errors: str) -> LineChunk:
             return piece._replace(data=piece.data.decode(errors="replace").encode())
         other = "utf-16" if not piece.byte and piece.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
         what = (
-            f"not UTF-8 ({error.reason}); errors='replace' reads on, and encoding= names another encoding, such as "
-            f"{other!r}"
+            f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
         )
         raise piece.error(error.start, what) from error
     return piece
 
 
 def split_lines(data: bytes) -> Documents:
-    r"""Make each line a document, without its line end (LF or CR LF); the last one may lack it."""
+    r"""Return each line as a document, without its line end (LF or CR LF)."""
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 10)
-    # A document begins where its line does, less one byte for each line end that was taken out before it.
+    # Offsets shrink by one byte for each removed line end before them.
     text = data.replace(b"\n", b"")
     last = [] if data.endswith(b"\n") or not data else [len(text)]
     offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)
@@ -423,7 +420,7 @@ def split_lines(data: bytes) -> Documents:
 
 
 def split_documents(documents: Documents) -> Documents:
-    """Make each line of each document a document, as for a file; lines end in LF, CR LF or CR."""
+    """Split documents into one document per line; lines end in LF, CR LF or CR."""
     if not np.any((documents.data == ord("\n")) | (documents.data == ord("\r"))):
         return documents
     every = (documents.text(i) for i in range(documents.n_documents))
@@ -432,12 +429,12 @@ def split_documents(documents: Documents) -> Documents:
 
 
 def decode_to_utf8(piece: LineChunk, encoding: str | None, errors: str) -> LineChunk:
-    r"""Return whole lines in UTF-8, checked.
+    r"""Convert whole lines to valid UTF-8.
 
     >>> decode_to_utf8(Piece(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
     'café'
     """
-    # Lines of wide encodings became UTF-8 when the file was opened.
+    # Files of wide encodings are transcoded when they are opened.
     if encoding is None or is_wide(encoding):
         return check_utf8(piece, errors)
     try:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _ROWS = 1024
 _BATCH_BYTES = 4 << 20
-_PAGE_HEADERS = 1 << 16  # at most what a row group has beside its texts, for each of them
-_BUFFER = 1 << 20  # without one a whole column of a row group is read before its first row
+_PAGE_HEADERS = 1 << 16  # upper bound of the overhead per text in a row group
+_BUFFER = 1 << 20  # unbuffered, pyarrow reads a whole column chunk before its first row
 
 
 def read_column_names(url: str, options: dict[str, Any]) -> list[str]:
@@ -28,25 +28,31 @@ def read_column_names(url: str, options: dict[str, Any]) -> list[str]:
 
 
 def count_row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
-    """Return the number of row groups of a Parquet file; its footer alone is read."""
+    """Return the number of row groups of a Parquet file; only the footer is read."""
     with _open(url, options) as file:
         schema = file.schema_arrow
         if schema.names.count(field) != 1:
-            raise ValueError(f"{url} has no column {field!r}, or several, but {', '.join(schema.names)}")
+            raise ValueError(
+                f"{url} must have one column {field!r}, but its columns are {', '.join(schema.names)}"
+            )
         kind = schema.field(field).type
         if not (_holds_strings(kind) or (numbers and _import_arrow().types.is_integer(kind))):
-            raise ValueError(f"{url}: column {field!r} holds {kind}, not strings")
+            raise ValueError(
+                f"{url}: column {field!r} has type {kind}, but must hold strings: name another field"
+            )
         return int(file.num_row_groups)
 
 
 def iter_parquet_records(
     url: str, group: int, fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place and some fields of each row of a row group."""
+    """Yield the position and some fields of each row of a row group."""
     with _open(url, options) as file:
         names, row = file.schema_arrow.names, 0
         if lacking := [field for field in fields if names.count(field) != 1]:
-            raise ValueError(f"{url} has no column {lacking[0]!r}, or several, but {', '.join(names)}")
+            raise ValueError(
+                f"{url} must have one column {lacking[0]!r}, but its columns are {', '.join(names)}"
+            )
         for batch in file.iter_batches(row_groups=[group], columns=list(fields), batch_size=_ROWS):
             for number, record in enumerate(batch.to_pylist(), start=row):
                 yield f"{url}, row group {group}, row {number}", record
@@ -54,12 +60,12 @@ def iter_parquet_records(
 
 
 def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) -> Iterator[Documents]:
-    """Yield the texts of a column of a row group, some rows at a time."""
+    """Yield the texts of a column of a row group in batches of rows."""
     row, position = 0, f"{url}, row group {group}, row"
-    text_field = read_options.text_field or field  # a row without a text has no id either
+    text_field = read_options.text_field or field  # ids of rows without a text are skipped too
     with _open(url, read_options.options) as file:
         n_rows = _get_batch_rows(file, group, field, read_options.size_limit, f"{url}, row group {group}")
-        # A few rows of a group at a time, as a group may be larger than memory; `row` is the number of the next one.
+        # A row group may be larger than memory, so rows are read in batches; `row` is the index of the next one.
         fields = list(dict.fromkeys((field, text_field)))
         for batch in file.iter_batches(row_groups=[group], columns=fields, batch_size=n_rows):
             numbers = np.arange(row, row + batch.num_rows)
@@ -86,7 +92,7 @@ def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
 def _handle_missing(
     strings: "pa.Array", numbers: IntArray, given: "pa.Array", read_options: ReadOptions, error: str
 ) -> tuple["pa.Array", IntArray]:
-    """Return strings and row numbers where a text is given; a missing one is left out, or empty, or an error."""
+    """Apply the treatment of missing texts; return the remaining strings and their row numbers."""
     known = given.to_numpy(zero_copy_only=False)
     if read_options.if_missing == "error":
         raise ValueError(error.format(numbers[np.argmin(known)]))
@@ -103,24 +109,24 @@ def _cast_to_strings(column: "pa.Array") -> "pa.Array":
 def _get_batch_rows(
     file: "ParquetFile", group: int, field: str, size_limit: DocumentSizeLimit, position: str
 ) -> int:
-    """Return how many rows to read at a time, fewer where they are long; refuse those that must be too long."""
+    """Return the batch size for a row group from its average row size; raise if rows must exceed the size limit."""
     metadata = file.metadata.row_group(group)
     paths = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
     if field not in paths or not metadata.num_rows:
         return _ROWS
-    # The footer says how many bytes the rows have together, so that no page needs to be read for this.
-    of_row = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
-    if size_limit.treatment == "error" and of_row > size_limit.n_bytes + _PAGE_HEADERS:
+    # The footer contains the size of all rows, so no page is read.
+    row_bytes = int(metadata.column(paths.index(field)).total_uncompressed_size) // int(metadata.num_rows)
+    if size_limit.treatment == "error" and row_bytes > size_limit.n_bytes + _PAGE_HEADERS:
         raise size_limit.error(
-            position, f"a text (of {metadata.num_rows:,}, which have {of_row:,} bytes on average)"
+            position, f"a text (of {metadata.num_rows:,}, which have {row_bytes:,} bytes on average)"
         )
-    return max(1, min(_ROWS, _BATCH_BYTES // max(1, of_row)))
+    return max(1, min(_ROWS, _BATCH_BYTES // max(1, row_bytes)))
 
 
 def _wrap_buffers(strings: "pa.Array") -> Documents:
-    """Take the buffers of large strings as they are."""
-    # Arrow's layout is ours: bytes one after the other, and int64 offsets for large_string. A batch may be a slice of
-    # its buffers, so that its first offset need not be 0.
+    """Wrap the buffers of Arrow's large strings without a copy."""
+    # Arrow has the same layout: concatenated bytes and int64 offsets. A batch may be a slice, so its first offset may
+    # not be 0.
     _, offsets, data = strings.buffers()
     if not len(strings):
         return Documents.from_strings([])
@@ -130,7 +136,7 @@ def _wrap_buffers(strings: "pa.Array") -> Documents:
 
 
 def _validate_utf8(strings: "pa.Array", position: str, rows: IntArray, errors: str) -> "pa.Array":
-    """Return large strings that are UTF-8, mended with U+FFFD where ``errors`` is "replace"."""
+    """Return valid UTF-8 strings: raise ValueError for invalid bytes, or replace them with U+FFFD."""
     arrow = _import_arrow()
     try:
         strings.validate(full=True)
@@ -139,7 +145,7 @@ def _validate_utf8(strings: "pa.Array", position: str, rows: IntArray, errors: s
         if errors == "replace":
             return arrow.array([text.decode(errors="replace") for text in texts], arrow.large_string())
         wrong = next(i for i, text in enumerate(texts) if text.decode(errors="ignore").encode() != text)
-        raise ValueError(f"{position} {rows[wrong]}: not UTF-8; errors='replace' reads on") from None
+        raise ValueError(f"{position} {rows[wrong]}: invalid UTF-8; use errors='replace'") from None
     return strings
 
 
@@ -149,11 +155,11 @@ def _open(url: str, options: dict[str, Any]) -> Iterator["ParquetFile"]:
     with open_raw(url, options) as file:
         try:
             yield arrow.parquet.ParquetFile(file, buffer_size=_BUFFER)
-        # Damaged data too is an OSError, without a number: one with a number comes from the file system.
+        # pyarrow raises OSError without errno for damaged data; the file system sets errno.
         except (arrow.ArrowException, OSError) as error:
             if getattr(error, "errno", None) is not None:
                 raise
-            raise ValueError(f"{url} is damaged, or not a Parquet file: {error}") from error
+            raise ValueError(f"{url} is damaged or not a Parquet file ({error}): write it again") from error
 
 
 def _holds_strings(kind: "pa.DataType") -> bool:

@@ -1,4 +1,4 @@
-"""The text that stores and corpora are built of, files or texts, and their blocks, written span by span."""
+"""Text input of stores and corpora, from files or memory, and the pass that writes its blocks."""
 
 import ctypes
 import sys
@@ -47,9 +47,9 @@ B = TypeVar("B", bound=BlockInfo | SentenceBlock)
 
 
 class TextInput(NamedTuple):
-    """Text that is to be read: pieces of files and texts that are no files; each line is a text where ``by_lines``.
+    """Text input of a build: byte ranges of files, or texts in memory; with ``by_lines`` each line is a text.
 
-    `id_field`: field of the ids of texts that are no files.
+    `id_field`: field of the ids of texts in memory.
     """
 
     read_options: ReadOptions
@@ -59,25 +59,25 @@ class TextInput(NamedTuple):
     id_field: str | None = None
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return where the text is from, as JSON takes it."""
+        """Return the sources as JSON values."""
         if self.texts is None:
             return [file_range.describe() for file_range in self.ranges]
         return [{"texts": "in memory"}]
 
     @property
     def named(self) -> str:
-        """The sources of the text, for messages."""
+        """Names of the sources, for messages."""
         urls = ", ".join(file_range.url for file_range in self.ranges) or "[]"
         return urls if self.texts is None else "the texts given"
 
     def opened(self, writer: StoreWriter) -> tuple[list[FileRange] | list[SavedTextBlock], Read]:
-        """Return pieces of text that are read in parallel, and the function that reads one."""
+        """Return the parts of the text that tasks read, and the function that reads one part."""
         read_options = self.read_options
-        # Texts are kept before the first pass, because a generator cannot be read for a second one.
+        # Texts in memory are saved first, because a generator can be read only once.
         if self.texts is not None:
             if is_dry_run():
                 raise ValueError(
-                    "the sources are texts in memory, which are read once: only files can be planned"
+                    "a dry run cannot read texts in memory, because they are read only once: give files as sources"
                 )
             pieces: Any = save_texts(writer, self.texts, read_options, self.id_field)
             of_piece: Any = partial(read_saved_texts, where=writer.where)
@@ -92,17 +92,17 @@ class TextInput(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether long documents, blank lines or missing texts may be read on."""
+        """Whether long documents, blank lines or missing texts must be counted."""
         records = any(file_range.format not in ("txt", "parquet") for file_range in self.ranges)
         return records or {self.read_options.size_limit.treatment, self.read_options.if_missing} != {"error"}
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """Stamp of each file."""
+        """Fingerprint of each file."""
         return get_fingerprints(self.ranges)
 
     def check_unchanged(self, writer: StoreWriter) -> StoreWriter:
-        """Refuse files that have changed meanwhile; return the draft with what was read on, and warn of long ones."""
+        """Raise StoreError if a file has changed; return the draft with read counts in its provenance."""
         check_unchanged(writer.where, self.ranges, self.read_options.options)
         return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
 
@@ -115,7 +115,7 @@ def open_text(
     ids: bool = False,
     id_field: str | None = None,
 ) -> TextInput:
-    """Tell files from texts, sentences by lines unless the unit says otherwise; only sizes and headers are read."""
+    """Return the text input of sources, which are files or texts in memory; only sizes and headers are read."""
     read_options = read_options.checked()
     unit = read_options.unit
     by_lines = sentences and unit in (None, "line")
@@ -130,9 +130,7 @@ def open_text(
     for name in ("unit", "encoding", "delimiter", "format"):
         value = unit if name == "unit" else getattr(read_options, name)
         if value is not None:
-            raise ValueError(
-                f"{name} is {value!r}, but it is for files: texts in memory are documents already"
-            )
+            raise ValueError(f"{name}={value!r} must be None for texts in memory: it is an option of files")
     return TextInput(read_options, [], texts, by_lines, id_field)
 
 
@@ -143,10 +141,10 @@ def _read_counted(
     read_options: ReadOptions,
     writer: StoreWriter,
 ) -> Iterator[Documents]:
-    """Yield the documents of a piece, and write down what was read on before the last block is known."""
-    found = ReadCounts()
-    yield from read(piece, read_options.counting(found))
-    write_read_counts(writer, piece, found)
+    """Yield the documents of a part of the text, then write its read counts."""
+    counts = ReadCounts()
+    yield from read(piece, read_options.counting(counts))
+    write_read_counts(writer, piece, counts)
 
 
 def _read_lines(piece: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Documents]:
@@ -155,7 +153,7 @@ def _read_lines(piece: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Do
 
 
 def write_read_counts(writer: StoreWriter, piece: object, found: ReadCounts) -> None:
-    """Write into the scratch of a store what of a piece of text was read on: long documents, blank lines."""
+    """Write the read counts of a part of the text into the temporary group of the store."""
     if found.count or found.others:
         name = sha256(repr(piece).encode()).hexdigest()[:32]
         mark = {"count": found.count, "places": found.places, "others": found.others}
@@ -163,7 +161,7 @@ def write_read_counts(writer: StoreWriter, piece: object, found: ReadCounts) -> 
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:
-    """Return the draft with the numbers of what was read on in its provenance, and warn of long documents."""
+    """Return the draft with all read counts in its provenance; warn about long documents."""
     path = f"{writer.scratch}/{COUNTS}"
     marks = [writer.where.attributes(f"{path}/{name}") for name in writer.where.names(path)]
     count = sum(mark["count"] for mark in marks if mark)
@@ -177,7 +175,7 @@ def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> Store
         positions = sorted(position for mark in marks if mark for position in mark["places"])[:MAX_POSITIONS]
         warn_long_documents(size_limit, count, positions, stacklevel=4)
         of_call |= {"n_long_documents": count, "long_documents_at": positions}
-    # What an append skipped belongs to that append, and not to the store as it was.
+    # The counts of an append belong to its own record.
     if writer.generation:
         *earlier, made = writer.provenance["appended"]
         return writer._replace(provenance={**writer.provenance, "appended": [*earlier, {**made, **of_call}]})
@@ -193,7 +191,7 @@ def build_blocks(
     *,
     name: str,
 ) -> list[B]:
-    """Write the blocks of all spans of text, one task a span, but for those that are finished."""
+    """Write the incomplete blocks of all byte ranges, one task per range; return the infos of all blocks."""
     work = partial(_build_range, writer=writer.without_history(), read=read, write=write, find=find)
     expect_passes(1)
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
@@ -209,41 +207,41 @@ def _build_range(
     write: Callable[..., B],
     find: Callable[[str], B | None],
 ) -> list[B]:
-    """Write the blocks of one numbered span that are not finished; return the marks of all."""
+    """Write the incomplete blocks of one byte range; return the infos of all its blocks."""
     number, file_range = item
-    # Blocks of a span are written in order, so that the finished ones are the first ones.
+    # Blocks are written in order, so the complete ones are first.
     done: list[B] = []
     while (block := find(writer.name(number, len(done)))) is not None:
         done.append(block)
     if done and done[-1].last:
         return done
     blocks: list[B] = []
-    # Invariant: `blocks` holds the marks of parts 0 to len(blocks) - 1, whoever wrote them.
+    # Invariant: `blocks` has the infos of blocks 0 to len(blocks) - 1 of this range.
     for content, last in _mark_last(read(file_range)):
-        part = len(blocks)  # finished blocks are read again, as text has no index, but not written again
-        known = done[part] if part < len(done) else None
-        if known is None:
+        part = len(blocks)  # text has no index, so complete blocks are read again, but not written
+        if part < len(done):
+            blocks.append(done[part])
+        else:
             trim_malloc()
-            known = write(writer.name(number, part), content, last=last)
-        blocks.append(known)
+            blocks.append(write(writer.name(number, part), content, last=last))
     return blocks
 
 
 def _mark_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
-    """Yield contents one behind, and whether each is the last."""
-    waiting: list[C] = []
+    """Yield each item and whether it is the last one."""
+    pending: list[C] = []  # emptied before the next item is made, so that only one is in memory
     for content in contents:
-        if waiting:
-            yield waiting.pop(), False
-        waiting.append(content)
-    if waiting:
-        yield waiting.pop(), True
+        if pending:
+            yield pending.pop(), False
+        pending.append(content)
+    if pending:
+        yield pending.pop(), True
 
 
 def trim_malloc() -> None:
-    """Give memory that was freed back to the system, where the C library can and would keep it.
+    """Return freed memory to the operating system with glibc's ``malloc_trim``.
 
-    Reading frees many small pieces, whose room the large arrays of what follows cannot use.
+    Reading frees many small allocations, whose memory later large arrays cannot use.
     """
     if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

@@ -1,4 +1,4 @@
-"""Spans of text read into blocks of documents: as many as fit, in order."""
+"""Read byte ranges of text into blocks of documents."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,13 +35,13 @@ from dspectral.types import Documents, IntArray
 
 UNLIMITED_BYTES = 1 << 60
 OFFSET_BYTES = 8
-"""Bytes of the offset of a document."""
+"""Size of a document's offset, in bytes."""
 
 
 def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS) -> Iterator[Documents]:
-    r"""Yield the documents of a span in blocks of bytes of text, cut by the span and that size alone.
+    r"""Yield the documents of a byte range in blocks of at most ``block_bytes``.
 
-    One pass; memory is about twice a block, and at most 8 times the longest document (16 times for csv records).
+    One pass. Memory is about two blocks, and at most 8 times the longest document (16 times for csv records).
 
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
@@ -57,10 +57,10 @@ def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS)
 
 
 def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterator[Documents]:
-    """Yield the documents of a span, in parts of some size."""
+    """Yield the documents of a byte range in groups of any size."""
     size_limit, errors = read_options.size_limit, read_options.errors
     if file_range.format == "parquet":
-        # Of a Parquet file, start and stop are numbers of row groups; of all others they are bytes.
+        # `start` and `stop` are row groups of Parquet files, bytes of all others.
         for group in range(file_range.start, file_range.stop):
             yield from read_row_group(file_range.url, group, str(file_range.field), read_options)
         return
@@ -73,7 +73,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             whole = read_whole_file(file, file_range.url, size_limit, coded)
             yield Documents.from_strings([decode_to_utf8(whole, file_range.encoding, errors).data])
             return
-        # How a csv record that is too long would end is not known: for parse_csv it is an error.
+        # The end of a too long csv record is unknown, so it is always an error.
         of_lines = size_limit if file_range.format == "txt" else size_limit.for_records
         pieces = read_line_chunks(
             file,
@@ -100,7 +100,7 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
 
 
 def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
-    """Return a line without text, for one that is skipped."""
+    """Return a line with an empty text, which replaces a skipped one."""
     if file_range.format == "jsonl":
         return json.dumps({file_range.field: ""}).encode(encoding or "utf-8")
     return b"\t" * (file_range.n_columns - 1) if file_range.format == "tsv" else b""
@@ -126,7 +126,7 @@ def _parse_lines(
 def iter_numbered_lines(
     path: str | PathLike[str], storage_options: dict[str, Any] | None
 ) -> Iterator[tuple[int, str]]:
-    """Yield numbers and lines, without their ends, of a text file in UTF-8 that may be compressed."""
+    """Yield the line numbers and lines, without line ends, of a UTF-8 text file, possibly compressed."""
     path = expand_path(path)
     yield from _iter_lines(path, get_format(path)[1], storage_options or {})
 
@@ -144,14 +144,14 @@ def _decode(piece: LineChunk) -> str:
     try:
         return piece.data.decode()
     except UnicodeDecodeError as error:
-        what = f"not UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
+        what = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
         raise piece.error(error.start, what) from error
 
 
 def read_records(
     path: str | PathLike[str], fields: Sequence[str], options: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place and some fields of each record of files of any format, in their order."""
+    """Yield the position and some fields of each record of files in any format."""
     read_options = ReadOptions(
         field=fields[0], text_field=fields[-1], storage_options=options, block_bytes=UNLIMITED_BYTES
     )
@@ -198,22 +198,22 @@ def _iter_text_records(
 
 
 def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield rows behind the header by its names."""
+    """Yield the rows after the header as dictionaries."""
     header: list[str] = []
     for position, row in rows:
         if not header:
             header = row
         elif len(row) != len(header):
-            raise ValueError(f"{position}: {len(row)} column(s), but the header has {len(header)}")
+            raise ValueError(f"{position}: {len(row)} column(s), but must have {len(header)}, as the header")
         else:
             yield position, dict(zip(header, row, strict=True))
 
 
 def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
-    """Yield blocks of as many documents as fit, wherever the parts were cut; holds a block while it is joined."""
-    # `held` is the block so far, `n_bytes` and `n_documents` its size; every document before `first` is in it or
-    # was yielded. Each turn of the inner loop takes all documents that still fit, by one search in the offsets, so
-    # the cost grows with parts and blocks, not with documents.
+    """Yield blocks of as many documents as fit, independent of the boundaries of the input parts."""
+    # Invariant: `held` is the current block, of `n_bytes` and `n_documents`; all documents before `first` are in it or
+    # were yielded. Each inner step takes all documents that still fit, by binary search in the offsets, so the cost
+    # grows with the number of parts and blocks, not of documents.
     most = max(1, block_bytes // OFFSET_BYTES)
     held: list[Documents] = []
     n_bytes = n_documents = 0
@@ -222,14 +222,14 @@ def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Docume
         while first < part.n_documents:
             stop = _find_fitting_stop(part, first, block_bytes - n_bytes, most - n_documents)
             if stop == first and not held:
-                stop = first + 1  # too long for any block
+                stop = first + 1  # a document larger than a block
             if stop > first:
                 held.append(slice_documents(part, first, stop))
                 n_bytes += int(part.offsets[stop] - part.offsets[first])
                 n_documents += stop - first
             else:
                 held = [concatenate_documents(held)]
-                yield held.pop()  # whoever takes the block is the only one to hold it
+                yield held.pop()  # no reference remains here
                 n_bytes = n_documents = 0
             first = stop
     if held:
@@ -237,15 +237,14 @@ def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Docume
 
 
 def _find_fitting_stop(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
-    """Return where the documents from ``first`` on stop to fit."""
-    # Offsets are sorted: the last one within the limit is the end of the last document that fits.
+    """Return the stop index of the documents from ``first`` on that fit."""
     limit = part.offsets[first] + n_bytes
     stop = int(np.searchsorted(part.offsets, limit, side="right")) - 1
     return max(first, min(stop, first + n_documents, part.n_documents))
 
 
 def slice_documents(part: Documents, first: int, stop: int) -> Documents:
-    """Return documents ``first`` to ``stop``, their bytes shared."""
+    """Return documents ``first`` to ``stop - 1`` without a copy of their bytes."""
     if stop - first == part.n_documents:
         return part
     a, b = part.offsets[first], part.offsets[stop]
@@ -253,10 +252,9 @@ def slice_documents(part: Documents, first: int, stop: int) -> Documents:
 
 
 def concatenate_documents(parts: list[Documents]) -> Documents:
-    """Return the documents of all parts, at least one."""
+    """Concatenate at least one part."""
     if len(parts) == 1:
         return parts[0]
-    # Each part's offsets begin at 0; they are moved by the bytes of all parts before.
     begins = np.cumsum([0, *(len(part.data) for part in parts)])
     offsets = [part.offsets[1:] + open_writer for part, open_writer in zip(parts, begins, strict=False)]
     data = np.concatenate([part.data for part in parts])

@@ -1,4 +1,4 @@
-"""The text in the records of jsonl, TSV and CSV files."""
+"""Parse the records of JSON lines, TSV and CSV files."""
 
 import csv
 import io
@@ -31,14 +31,14 @@ _LONGEST_FIELD = 2**31 - 1
 def parse_json_lines(
     piece: LineChunk, field: str, read_options: ReadOptions, *, numbers: bool = False
 ) -> tuple[Documents, Sequence[int]]:
-    """Return a field of the records in some lines of JSON, and the line of each from 0.
+    """Return a field of JSON lines, and the line index of each record.
 
-    Whole numbers are texts where they are ids; blank lines are no records.
+    With ``numbers``, integers are accepted as ids. Blank lines are skipped.
     """
     lines = piece.data.decode().removesuffix("\n").split("\n")
     texts: list[bytes | None] = []
     for number, line in enumerate(lines):
-        try:  # json's parser recurses, and a line of brackets may be deeper than Python allows
+        try:  # the JSON parser raises RecursionError for deeply nested lines
             texts.append(_extract_json_text(line, field, read_options, numbers=numbers))
         except (ValueError, RecursionError) as error:
             if line.strip():
@@ -52,11 +52,11 @@ def parse_json_lines(
 
 
 def parse_json(line: str) -> Any:
-    """Return what a line of JSON holds."""
+    """Parse a line of JSON; raise ValueError with the column of an error."""
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from error
+        raise ValueError(f"invalid JSON ({error.msg}, column {error.colno})") from error
 
 
 def _extract_json_text(line: str, field: str, read_options: ReadOptions, *, numbers: bool) -> bytes | None:
@@ -80,79 +80,78 @@ def _no_text_message(record: object, field: str, *, numbers: bool) -> str:
     remedy = f"; {MISSING}" if is_missing(record.get(field)) and not numbers else ""
     if field not in record:
         return f"no field {field!r} in the record, but {_abbreviate(list(record))}{remedy}"
-    return f"field {field!r} holds {_abbreviate(record[field])}, not a string{remedy}"
+    return f"field {field!r} is {_abbreviate(record[field])}, but must be a string{remedy}"
 
 
 def _abbreviate(value: object) -> str:
-    """Return the beginning of a value as JSON."""
+    """Return a value as JSON, truncated for messages."""
     text = json.dumps(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _encode_text(text: str, errors: str) -> bytes:
-    """Encode a text that may have half a surrogate pair, which JSON can escape and UTF-8 cannot hold."""
+    """Encode a text as UTF-8; JSON escapes can contain lone surrogates, which UTF-8 cannot represent."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         if errors == "replace":
             return _SURROGATE.sub("\ufffd", text).encode()
-        raise ValueError("half a surrogate pair in the text; errors='replace' reads on") from error
+        raise ValueError("a lone surrogate in the text is not valid UTF-8; use errors='replace'") from error
 
 
 def parse_tsv_lines(
     piece: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
 ) -> tuple[Documents, IntArray]:
-    """Return a column of some lines of TSV, without a loop over lines, and the line of each from 0.
+    """Return a column of TSV lines, vectorized, and the line index of each record.
 
-    An empty cell in `text_column` is all that this format has for a text that is missing.
+    An empty cell in `text_column` is a missing text.
     """
     lines = split_lines(piece.data)
-    # A line of n columns has n - 1 tabs. Once all lines have, the tabs are a table: row i, column j is the tab
-    # behind field j of line i, and a field goes from the tab before it (or the line's start) to the tab behind it.
+    # A line of n columns has n - 1 tabs. If all lines have, the tab positions form a table: entry (i, j) is the tab
+    # after field j of line i. A field extends from the previous tab, or the line start, to the next one.
     tabs = np.flatnonzero(lines.data == ord("\t"))
-    found = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
-    single = found == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
+    widths = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
+    single = widths == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
     blank = (
         [] if piece.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
     )
     read_options.count_blank(len(blank))
     numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
-    if len(wrong := numbers[found[numbers] != n_columns]):
-        what = f"{found[wrong[0]]} column(s), but the header has {n_columns}"
+    if len(wrong := numbers[widths[numbers] != n_columns]):
+        what = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
         raise ValueError(f"{piece.describe_line(int(wrong[0]))}: {what}")
     between = tabs.reshape(len(numbers), n_columns - 1)
 
-    def cells(of: int) -> tuple[IntArray, IntArray]:
-        starts = between[:, of - 1] + 1 if of else lines.offsets[numbers]
-        return starts, between[:, of] if of < n_columns - 1 else lines.offsets[numbers + 1]
+    def cell_bounds(j: int) -> tuple[IntArray, IntArray]:
+        starts = between[:, j - 1] + 1 if j else lines.offsets[numbers]
+        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[numbers + 1]
 
-    starts, stops = cells(column)
+    starts, stops = cell_bounds(column)
     if read_options.if_missing == "skip":
-        given = np.less(*cells(text_column))
+        given = np.less(*cell_bounds(text_column))
         read_options.count_missing(int(np.sum(~given)))
         starts, stops, numbers = starts[given], stops[given], numbers[given]
     return _take_slices(lines.data, starts, stops), numbers
 
 
 def skip_header(pieces: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
-    """Yield the lines behind the first one that is not blank, the header."""
-    found = False
+    """Yield the lines after the header, the first line that is not blank."""
+    is_past = False
     for piece in pieces:
         data, n_lines = piece.data, 0
-        while data and not found:
+        while data and not is_past:
             line, _, data = data.partition(b"\n")
-            found, n_lines = bool(line.strip(b" \r")), n_lines + 1
-            read_options.count_blank(not found)
+            is_past, n_lines = bool(line.strip(b" \r")), n_lines + 1
+            read_options.count_blank(not is_past)
         if data:
             n_bytes = len(piece.data) - len(data)
             yield piece._replace(data=data, byte=piece.byte + n_bytes, line=(piece.line or 0) + n_lines)
 
 
 def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
-    """Return ``data[start:stop]`` of each pair; each begins where the one before stops, or behind it."""
-    # The running sum of `steps` is 1 on the bytes to keep: +1 where a slice starts, -1 where one stops.
-    # Empty slices are left out: one that starts where its neighbor does would repeat an index, and an array of indices
-    # adds once to each place however often it is named.
+    """Return ``data[start:stop]`` of each pair as documents; slices are sorted and disjoint."""
+    # The cumulative sum of `steps` is 1 on the bytes to keep: +1 at each start, -1 at each stop. Empty slices are
+    # dropped, because indexed addition ignores repeated indices.
     some = stops > starts
     steps = np.zeros(len(data) + 1, dtype=np.int8)
     steps[starts[some]] += 1
@@ -164,9 +163,9 @@ def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> 
 def iter_csv_records(
     pieces: Iterable[LineChunk], url: str, delimiter: str, size_limit: DocumentSizeLimit
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file as RFC 4180 has it, its header too, and the line where it begins."""
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # 128 KiB until someone raises it
-    # `strict` refuses what follows a closing quote; without it a broken quote would swallow the rest of the file.
+    """Yield each record of a CSV file (RFC 4180), including the header, with its first line number."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # the default is 128 KiB
+    # `strict` rejects text after a closing quote; otherwise a broken quote would consume the rest of the file.
     lines = _RecordLines(pieces, size_limit)
     records = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
@@ -175,7 +174,7 @@ def iter_csv_records(
         try:
             record = next(records, None)
         except csv.Error as error:
-            raise ValueError(f"{url}, line {line}: no CSV record ({error})") from error
+            raise ValueError(f"{url}, line {line}: invalid CSV record ({error}); check its quotes") from error
         if record is None:
             return
         yield line, record
@@ -189,12 +188,12 @@ def parse_csv(
     read_options: ReadOptions = DEFAULTS,
     text_column: int = 0,
 ) -> Iterator[Documents]:
-    """Yield a column of a CSV file, some records at a time; blank lines are no records.
+    """Yield a column of a CSV file in groups of records; blank lines are skipped.
 
-    An empty cell in `text_column` is all that this format has for a text that is missing.
+    An empty cell in `text_column` is a missing text.
     """
-    # `texts` are the documents since the last yield, `lines` where they begin, `n_bytes` their size; 0 columns until
-    # the header is read.
+    # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` their size. `n_columns` is
+    # 0 until the header is read.
     n_columns, n_bytes, size_limit = 0, 0, read_options.size_limit
     skips = read_options.if_missing == "skip"
     texts: list[bytes] = []
@@ -209,7 +208,7 @@ def parse_csv(
                 read_options.count_blank(1)
             elif n_columns:
                 raise ValueError(
-                    f"{url}, line {line}: {len(record)} column(s), but the header has {n_columns}"
+                    f"{url}, line {line}: {len(record)} column(s), but must have {n_columns}, as the header"
                 )
             else:
                 n_columns = len(record)
@@ -227,17 +226,17 @@ def parse_csv(
 
 
 def is_blank(record: list[str], n_columns: int) -> bool:
-    """Report whether a CSV record is a blank line, which where there are several columns may hold blanks."""
+    """Report whether a CSV record is a blank line; with several columns it may contain spaces."""
     return not record or (n_columns != 1 and len(record) == 1 and not record[0].strip())
 
 
 def _split_csv_lines(data: bytes) -> io.StringIO:
-    """Return the lines of a piece, which to look for CR alone takes twice as long."""
+    """Return an iterator over the lines of a chunk; lone CR are line ends only if there are any."""
     return io.StringIO(data.decode(), newline="" if count_lone_returns(data) else "\n")
 
 
 class _RecordLines:
-    """Lines of pieces, as long as those of one record are not too many."""
+    """Iterator over lines that raises an error if one record exceeds the size limit."""
 
     def __init__(self, pieces: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
         self._lines = (line for piece in pieces for line in _split_csv_lines(piece.data))
@@ -246,7 +245,7 @@ class _RecordLines:
         self._left = 0
 
     def begin_record(self, position: str) -> None:
-        """Count from here; ``position`` is where the record begins."""
+        """Start the count of a record at a position."""
         self._position, self._left = position, self._longest.n_bytes
 
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Files as documents: those that paths, patterns and folders name, their formats, and the spans read in parallel."""
+"""Find the files of paths, patterns and folders, detect their formats, and split them into byte ranges."""
 
 import json
 import re
@@ -43,20 +43,20 @@ from dspectral.store.location import Location, is_local, without_secrets
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", "text": "txt"}
-"""Format that the ending of a name says; a ``.json`` file is looked into."""
+"""Format of each name ending; for ``.json`` files the content decides."""
 _SHOWN = 5
 
 
 def find_files(
     source: str, options: dict[str, Any], *, records: bool, any_ending: bool = False
 ) -> list[tuple[str, str, int | None, str]]:
-    """Find the files that a source names: what opens each, its path, size and stamp.
+    """Find the files of a source; return URL, path, size and fingerprint of each.
 
-    Links are followed. A pattern names hidden files only where it spells their dot, as in a shell; a folder stands for
-    those of its files that are of the kind wanted, or for all that are not hidden where `any_ending`.
+    Links are followed. As in a shell, patterns match hidden files only if they contain the dot. A folder gives its
+    files of the requested kind, or with `any_ending` all that are not hidden.
     """
     system, path = fsspec.url_to_fs(source, **options)
-    # A file whose own name has brackets is a file and no pattern.
+    # An existing file with brackets in its name is not a pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if system.isfile(path):
             found = {path: system.info(path)}
@@ -66,8 +66,10 @@ def find_files(
         else:
             raise_if_exists(system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
-    elif "::" in source:  # the names inside an archive do not say the archive
-        raise ValueError(f"{source} is a pattern behind '::': name its files one by one")
+    elif "::" in source:  # names inside an archive do not include the archive
+        raise ValueError(
+            f"{source} is a pattern after '::', which is not supported: name its files one by one"
+        )
     else:
         listed = {name: _follow_link(system, info) for name, info in _glob(system, path).items()}
         found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
@@ -80,9 +82,9 @@ def find_files(
 
 
 def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
-    """Return what is listed of all that a pattern names, links to folders followed on this machine."""
+    """Return file system infos by path for a pattern; links to folders are followed locally."""
     if is_local(system):
-        names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  that of Path names hidden files
+        names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  Path.glob matches hidden files
         return {name: system.info(name) for name in names if system.exists(name)}
     dotted = [part for part in pattern.split("/") if part.startswith(".")]
     listed = system.glob(pattern, detail=True)
@@ -92,21 +94,21 @@ def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
 
 
 def _follow_link(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
-    """Return what is listed of a file, of a link what it leads to."""
+    """Return the info of a file, or of the target of a link."""
     if not info.get("islink"):
         return info
-    with suppress(FileNotFoundError):  # a link that leads nowhere stays a link
+    with suppress(FileNotFoundError):  # a broken link
         return dict(system.info(info["name"]))
     return info
 
 
 def get_format(path: str) -> tuple[str | None, str | None]:
-    """Return the format and compression that the ending of a name says.
+    """Return format and compression by the ending of a name.
 
     >>> get_format("a.b.jsonl.gz"), get_format("gz")
     (('jsonl', 'gz'), (None, None))
     """
-    # "a.b.jsonl.gz": compression gz, format jsonl. "gz" alone is a name without an ending, as ".txt" has no name.
+    # "gz" is a name without an ending, and ".txt" is an ending without a name.
     *parts, ending = path.rsplit("/", 1)[-1].lower().split(".")
     compression = ending if parts and ending in COMPRESSIONS else None
     if compression:
@@ -117,12 +119,12 @@ def get_format(path: str) -> tuple[str | None, str | None]:
 def _select_in_folder(
     source: str, listed: dict[str, dict[str, Any]], *, records: bool, any_ending: bool
 ) -> dict[str, Any]:
-    """Return what is listed of the files of a folder that are read, in the order of their names."""
+    """Return the infos of the files of a folder to read, sorted by name."""
     files = {name: info for name, info in listed.items() if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     kinds = {name: FORMATS.get(get_format(name)[0] or "") for name in names}
     wanted = [name for name in names if any_ending or kinds[name] == ("field" if records else "line")]
-    # Beside files of records, .json is likely to say something about them.
+    # .json files beside files of records are usually metadata.
     if wanted := wanted or [
         name for name in names if records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
     ]:
@@ -138,25 +140,25 @@ def _select_in_folder(
     )
     folder = source.rstrip("/")
     raise FileNotFoundError(
-        f"no file in the folder {source} is {kind}: {inside}; field= reads records, unit='line' with the pattern "
-        f"{folder}/* any text, format= says what all its files are, and {folder}/**/*.txt names files in its folders"
+        f"no file in the folder {source} is {kind}: {inside}; use field= for records, unit='line' with the pattern "
+        f"{folder}/* for any text, format= for files of one format, or {folder}/**/*.txt for files in its folders"
     )
 
 
 def _make_url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
-    """Return what opens a file from any directory."""
+    """Return a path or URL that is independent of the working directory."""
     if "::" in source:
         return source
     return str(path if is_local(system) else system.unstrip_protocol(path))
 
 
 DELIMITERS = (",", ";", "\t", "|")
-"""Characters between the fields of csv files, in the order of trial."""
+"""Delimiters of csv files, in the order in which they are tried."""
 HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missing in the header, or a quote?")
 
 
 def get_total_bytes(ranges: Sequence[object]) -> int | None:
-    """Return the bytes of pieces of text as they are stored, or None where those of one are not known."""
+    """Return the stored size of all parts of the text, in bytes; None if one is unknown."""
     sizes = [getattr(file_range, "n_bytes", None) for file_range in ranges]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
@@ -187,20 +189,22 @@ class FileRange(NamedTuple):
     text_column: int | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return the span as JSON takes it."""
-        return {key: value for key, value in self._asdict().items() if key not in ("stamps", "text_column")}
+        """Return the range as JSON values, without fingerprints."""
+        return {
+            key: value for key, value in self._asdict().items() if key not in ("fingerprints", "text_column")
+        }
 
     def iter_fingerprints(self) -> Iterator[tuple[str, str]]:
-        """Yield each of its files with its stamp."""
+        """Yield the URL and the fingerprint of each of its files."""
         return zip((self.url, *self.also), self.fingerprints, strict=False)
 
     def files(self) -> list[Self]:
-        """Return a span for each of its files."""
+        """Return one range per file."""
         return [self._replace(url=url, also=(), fingerprints=()) for url in (self.url, *self.also)]
 
 
 def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
-    """Return the stamp of each file of some spans, by its address without secrets."""
+    """Return the fingerprint of each file by its redacted URL."""
     fingerprints = {
         url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
     }
@@ -208,7 +212,7 @@ def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
 
 
 def check_unchanged(where: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
-    """Refuse to finish a store of files that have changed since they were planned."""
+    """Raise StoreError if a file has changed since its fingerprint was taken."""
     fingerprints = {
         url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
     }
@@ -229,7 +233,7 @@ def split_files(
     *,
     ids: bool = False,
 ) -> list[FileRange]:
-    r"""Cut files into spans; nothing is read but sizes, headers and the footers of Parquet files.
+    r"""Split files into byte ranges; only sizes, headers and the footers of Parquet files are read.
 
     >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
@@ -256,7 +260,7 @@ def split_files(
 
 
 def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> list[Any]:
-    """Return the files of a source; a list whose strings name none may be meant as texts."""
+    """Find the files of a source; an error for a list of strings also mentions `Texts`."""
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None
         look = partial(find_files, source, read_options.options, records=records, any_ending=any_ending)
@@ -265,16 +269,16 @@ def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> 
         if isinstance(sources, str | PathLike):
             raise
         raise FileNotFoundError(
-            f"{error}; strings in a list name files, and dspectral.Texts([...]) around the list makes them texts"
+            f"{error}; strings in a list are paths: wrap a list of texts in dspectral.Texts([...])"
         ) from error
 
 
 def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> FileRange:
-    """Return the whole of a file as a span with its format, if unit and field fit that."""
+    """Return the range of a whole file with its format; raise ValueError if unit or field do not fit the format."""
     url, unit, field = file.url, read_options.unit, read_options.field
     named, compression = get_format(path)
     file = file._replace(compression=compression)
-    # Where the ending says nothing of records, the content does; any file is text where a unit says so.
+    # If the ending does not decide, the content does; with a unit, any file is text.
     is_open = named is None and unit is None
     looked = is_open or (named in (None, "txt") and field is not None)
     file_format = (
@@ -284,25 +288,27 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     if file_format is None:
         known = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(
-            f"{url} ends in none of {known} (and .gz, .bz2 or .zst): unit='line' or 'file' reads it as text, and "
-            "format= says what it is"
+            f"{url} must end in one of {known} (with .gz, .bz2 or .zst if compressed): use format=, or unit='line' or "
+            "'file' to read it as text"
         )
     file, unit = file._replace(format=file_format), unit or FORMATS[file_format]
     if file_format == "txt" and (unit == "field" or field is not None):
-        raise ValueError(f"{url} is text without fields: unit must be 'line' or 'file', without field=")
+        raise ValueError(f"{url} is text without fields: use unit='line' or 'file' without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
         shown = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
-        raise ValueError(f"{url} holds records: field= must name the one with the text{shown}{more}")
+        raise ValueError(f"{url} has records: field= must name the field with the text{shown}{more}")
     if read_options.delimiter is not None and file_format != "csv":
-        raise ValueError(f"delimiter is {read_options.delimiter!r}, but {url} is no csv file")
+        raise ValueError(
+            f"delimiter={read_options.delimiter!r} must be None, because {url} is not a csv file"
+        )
     if file_format == "parquet" and compression:
-        raise ValueError(f"{url} is compressed from outside: Parquet files are read as they are")
+        raise ValueError(f"{url} is a compressed Parquet file, which cannot be read: decompress it")
     return file._replace(unit=file.unit or unit)
 
 
 def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None) -> str | None:
-    """Return the format of a file by its first bytes, None where they are not those of records."""
+    """Detect the format of a file from its first bytes; None if it has no records."""
     with (
         open_decompressed(file.url, file.compression, read_options.options) as raw,
         open_as_utf8(raw, file.url, file.encoding, "replace") as opened,
@@ -310,7 +316,7 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None)
         head = opened.read(LINE_CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
     line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
     if not head:
-        return "txt" if read_options.field is None else "jsonl"  # of either kind an empty file holds nothing
+        return "txt" if read_options.field is None else "jsonl"  # an empty file is valid in both formats
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"{", b"[")):
@@ -319,11 +325,11 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None)
                 return "jsonl"
         if re.match(rb"\[\s*([{\]]|$)|\{\s*(\"|$)", head):
             raise ValueError(
-                f"{file.url} is JSON, but not a record a line: write it as JSON lines, as `jq -c .[]` does"
+                f"{file.url} is JSON, but must have one record per line: convert it, for example with `jq -c .[]`"
             )
     if read_options.field is None:
         return None
-    # Quotes stand for themselves in TSV: a file with tabs and quotes is CSV that is cut by tabs.
+    # TSV has no quoting, so a file with tabs and quotes is CSV with tab as delimiter.
     file_format = "tsv" if b"\t" in line and b'"' not in head and read_options.delimiter is None else "csv"
     try:
         _locate_columns(file._replace(format=file_format, delimiter=","), read_options)
@@ -335,7 +341,7 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None)
 
 
 def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
-    """Return the names of the fields of a file for a message, none where they cannot be read."""
+    """Return the field names of a file for a message; empty if they cannot be read."""
     with suppress(Exception):
         if file.format == "parquet":
             return read_column_names(file.url, read_options.options)
@@ -353,7 +359,7 @@ def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
 
 def _split_file(file: FileRange, path: str, size: int | None, read_options: ReadOptions) -> list[FileRange]:
     whole = _detect_format(file, path, read_options)
-    # A row group is the least that a reader of Parquet can decode: it is a span, however large.
+    # A row group is the smallest unit that can be decoded separately.
     if whole.format == "parquet":
         groups = range(
             count_row_groups(whole.url, read_options.options, str(whole.field), numbers=whole.unit == "id")
@@ -362,8 +368,8 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
     line = 1
     if whole.format in ("csv", "tsv"):
         whole, line = _locate_columns(whole, read_options)
-    # A span starts with a seek, and its first line is found by a line end: that needs a file that seeks, and records
-    # that do not hold line ends, as those of CSV may.
+    # A range starts with a seek to the next line end. This needs a seekable file and records without line ends, which
+    # excludes CSV.
     wide = is_wide(whole.encoding)
     streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide or line > 1
     if streamed or size is None or size <= read_options.block_bytes:
@@ -373,9 +379,8 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
 
 
 def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[FileRange]:
-    """Yield spans, small files together: each would be a task and a block, however small."""
-    # Neighbors of one format, unit and column, whole files of known sizes: `held` is the span so far, which the next
-    # file joins if it fits.
+    """Yield ranges, with small neighboring files of one format in one range."""
+    # `held` is the current range; the next whole file is added to it if it fits.
     for _, group in groupby(
         ranges, key=lambda file_range: file_range._replace(url="", n_bytes=None, fingerprints=())
     ):
@@ -395,7 +400,7 @@ def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[
 
 
 def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
-    """Return the span with its columns, cut by the delimiter under which the header has them, and the header's line."""
+    """Return the range with its delimiter and column indices from the header, and the header's line number."""
     wanted = [str(whole.field), *([] if read_options.text_field is None else [read_options.text_field])]
     given = read_options.delimiter
     tried = DELIMITERS if given is None and whole.format == "csv" else (given or whole.delimiter,)
@@ -404,7 +409,7 @@ def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRa
     for cut in tried:
         try:
             names, line = _read_header(whole._replace(delimiter=cut), read_options.options)
-        except ValueError as error:  # quotes that stand where they may not under another delimiter
+        except ValueError as error:  # quotes that are invalid with this delimiter
             errors.append(error)
             continue
         if not names:
@@ -416,20 +421,22 @@ def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRa
         headers.append(names)
     if not headers:
         raise errors[0]
-    # The sentence shows the header cut in the most pieces: that is likely to be the right way.
+    # The header with the most columns probably has the right delimiter.
     names = max(headers, key=len)
-    remedy = "; delimiter= says what its fields are cut by" if len(tried) > 1 and len(names) == 1 else ""
+    remedy = "; use delimiter= for another delimiter" if len(tried) > 1 and len(names) == 1 else ""
     if any(sign in "".join(names) for sign in "\ufffd\0"):
         raise ValueError(
-            f"{whole.url}, line {line}: not UTF-8, or whatever encoding= names: name another, such as 'utf-16'"
+            f"{whole.url}, line {line} cannot be decoded: use another encoding=, such as 'utf-16'"
         )
     lacking = next((name for name in wanted if names.count(name) != 1), whole.field)
-    raise ValueError(f"{whole.url} has no column {lacking!r}, or several, but {', '.join(names)}{remedy}")
+    raise ValueError(
+        f"{whole.url} must have one column {lacking!r}, but its columns are {', '.join(names)}{remedy}"
+    )
 
 
 def _read_header(whole: FileRange, options: dict[str, Any]) -> tuple[list[str], int]:
-    """Return the names of the columns of a CSV or TSV file, none if it is empty, and the line where they are."""
-    # Bytes that cannot be decoded are for the reader to refuse.
+    """Return the column names of a CSV or TSV file, empty for an empty file, and the header's line number."""
+    # Undecodable bytes raise an error later, in the reader.
     with (
         open_decompressed(whole.url, whole.compression, options) as raw,
         open_as_utf8(raw, whole.url, whole.encoding, "replace") as file,

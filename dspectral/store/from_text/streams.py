@@ -1,4 +1,4 @@
-"""Bytes of local, remote and compressed files in whatever encoding, and stamps that tell a changed file."""
+"""Open local, remote and compressed files in any encoding, and fingerprint files to detect changes."""
 
 import bz2
 import codecs
@@ -18,7 +18,7 @@ from dspectral.engine.around.retries import retry
 from dspectral.paths import check_regular_file
 from dspectral.store.location import is_local, without_secrets
 
-# The first that is there: what follows may change without the content, as the ETag of Google's storage does.
+# The first available key is used. Later ones may change without the content, such as the ETag of Google Cloud Storage.
 ETAG_KEYS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "CRC")
 TIME_KEYS = (
     "LastModified", "last_modified", "Last-Modified", "mtime", "modified", "updated", "created", "date_time"
@@ -26,25 +26,24 @@ TIME_KEYS = (
 
 
 def get_fingerprint(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
-    """Return the stamp of a file."""
+    """Return the fingerprint of a file: size with times or an ETag."""
     if is_local(system):
-        # The time of any change (ctime) cannot be set by programs: tools that keep the time of the content (mtime)
-        # are seen. Listings have it on some systems only, and of a link they say what the link is.
-        found = os.stat(path)  # noqa: PTH116  a path of fsspec
-        return f"file {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+        # Programs can set mtime but not ctime. fsspec lists ctime on some systems only, and does not follow links.
+        status = os.stat(path)  # noqa: PTH116  a path of fsspec
+        return f"file {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
     info = system.info(path) if info is None else info
     size = info.get("size")
     etag = next((str(info[key]).strip('"') for key in ETAG_KEYS if info.get(key)), None)
     if etag is not None:
         return f"etag {size} {etag}"
     times = [str(info[key]).replace(" ", "T") for key in TIME_KEYS if info.get(key)]
-    if isinstance(system, MemoryFileSystem):  # its listing does not know when a file was written in place
+    if isinstance(system, MemoryFileSystem):  # its listing has no modification time
         times.append(str(system.modified(path)).replace(" ", "T"))
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
 
 def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
-    """Return the stamp that a file has now, whatever was listed before."""
+    """Return the current fingerprint of a file, ignoring cached listings."""
     return retry(_get_current_fingerprint, url, options, what=f"looking at {without_secrets(url)}")
 
 
@@ -59,19 +58,19 @@ def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
 
 
 def raise_if_exists(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
-    """Raise an error that may pass if a file is there after all, which was not found when it was asked for."""
+    """Raise a transient OSError if a file that was not found does exist."""
     system.invalidate_cache()
     listed: set[str] = set()
-    with suppress(Exception):  # a server without listings has errors of its own
+    with suppress(Exception):  # some servers have no listings
         listed.update(str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False))
     if path in listed or system.exists(path):
-        raise OSError(f"{path} is there, but was not found") from error
+        raise OSError(f"{path} exists, but was not found: try again") from error
 
 
 ZSTD_INPUT_BYTES = 256
-"""Bytes that zstandard decompresses at once: they can stand for ten thousand times as many of repeated text."""
+"""Compressed bytes per decompression step; repeated text can expand them ten thousand times."""
 ZSTD_MAX_WINDOW = 1 << 31
-"""Largest window of zstandard, that of ``--long=31``; a frame takes the memory of its own window."""
+"""Largest window of Zstandard, that of ``--long=31``; a frame allocates only its own window."""
 
 
 @contextmanager
@@ -83,34 +82,38 @@ def open_decompressed(url: str, compression: str | None, options: dict[str, Any]
 
 @contextmanager
 def annotate_decompression_errors(url: str, compression: str | None) -> Iterator[None]:
-    """Turn the errors of decompression into a sentence that names the file."""
+    """Context in which decompression errors become a ValueError with the file name."""
     try:
         yield
     except EOFError as error:
-        raise ValueError(f"{url} is truncated: its compressed data ends too early") from error
+        raise ValueError(
+            f"{url} is truncated, its compressed data ends too early: copy the file again"
+        ) from error
     except (zlib.error, gzip.BadGzipFile, _get_zstd_error()) as error:
-        raise ValueError(f"{url} is damaged, or not a .{compression} file: {error}") from error
-    # bz2 reports damaged data as an OSError without a number; with one it is an error of the file system.
+        raise ValueError(
+            f"{url} is damaged or not a .{compression} file ({error}): copy the file again"
+        ) from error
+    # bz2 raises OSError without errno for damaged data; the file system sets errno.
     except OSError as error:
         if compression != "bz2" or error.errno is not None:
             raise
-        raise ValueError(f"{url} is damaged, or not a .bz2 file: {error}") from error
+        raise ValueError(f"{url} is damaged or not a .bz2 file ({error}): copy the file again") from error
 
 
 @contextmanager
 def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file for reading, as it is stored."""
-    holder = fsspec.open(url, "rb", **options)  # held, as an archive closes what nobody holds
+    """Open a file for reading without decompression."""
+    holder = fsspec.open(url, "rb", **options)  # an archive is closed when its OpenFile is collected
     try:
         if is_local(holder.fs):
             check_regular_file(holder.path)
         file: Any = holder.open()
     except FileNotFoundError as error:
-        # It was there when it was planned: a storage over a network says at times that it is not.
+        # The file existed before: remote storage sometimes reports existing files as missing.
         system, path = fsspec.url_to_fs(url, **options)
         raise_if_exists(system, path, error)
         raise
-    # All who open a file in memory get one object, with one position: spans that are read at once would mix.
+    # fsspec shares one object per in-memory file, so concurrent readers would share its position.
     with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
         yield raw
 
@@ -124,7 +127,7 @@ def _open_decompressor(raw: IO[bytes], compression: str | None) -> Any:
 
 
 class _IteratorIO(io.RawIOBase):
-    """Chunks of bytes, made as they are asked for, as a file."""
+    """Readable file over an iterator of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -134,7 +137,7 @@ class _IteratorIO(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # A chunk may be empty without being the last one: a frame or a letter that goes on in the next input.
+        # An empty chunk is not EOF: a frame or character may continue in the next input.
         while not self._left:
             if (chunk := next(self._chunks, None)) is None:
                 return 0
@@ -146,18 +149,17 @@ class _IteratorIO(io.RawIOBase):
 
 
 def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
-    """Yield what frames of zstandard hold; the library's own reader takes a truncated frame for a whole one."""
-    # A frame is open while `frame` is not None: the end of the file is truncation then.
+    """Yield decompressed Zstandard frames; raises EOFError for a truncated frame, unlike the library's reader."""
+    # Invariant: `frame` is not None inside a frame, where EOF means truncation.
     frame: Any = None
     while compressed := memoryview(raw.read(1 << 17)):
         while compressed:
             frame = (
                 frame or _import_zstandard().ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW).decompressobj()
             )
-            # The decompressor returns all the text that its input stands for: little input bounds the memory.
+            # The decompressor returns all output of its input, so small inputs bound the memory.
             few = compressed[:ZSTD_INPUT_BYTES]
             yield frame.decompress(few)
-            # What is unused is of the next frame.
             compressed = compressed[len(few) - len(frame.unused_data) :]
             frame = None if frame.eof else frame
     if frame is not None:
@@ -165,7 +167,7 @@ def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
 
 
 def import_extra(name: str, what: str) -> Any:
-    """Import a module of the extra ``dspectral[text]``, which is optional, and return its package."""
+    """Import a module of the optional extra ``dspectral[text]`` and return its package."""
     package = name.partition(".")[0]
     try:
         import_module(name)
@@ -187,12 +189,12 @@ def _get_zstd_error() -> type[Exception]:
 
 
 WIDE_ENCODINGS = ("utf-16", "utf-32")
-"""Beginnings of the names of encodings in which a line end is more than one byte."""
+"""Name prefixes of encodings in which a line end has several bytes."""
 TRANSCODE_BYTES = 1 << 18
 
 
 def normalize_encoding(encoding: str | None) -> str | None:
-    """Return the name of an encoding, None for UTF-8."""
+    """Return the canonical name of an encoding; None for UTF-8."""
     if encoding is None:
         return None
     try:
@@ -200,35 +202,32 @@ def normalize_encoding(encoding: str | None) -> str | None:
         line_end = "\n".encode(name)
     except (LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"encoding is {encoding!r:.60}, but it must be one that Python knows, such as 'utf-8', 'latin-1', 'cp1252' "
-            "or 'utf-16'"
+            f"encoding={encoding!r:.60} must be a text encoding of Python, such as 'utf-8', 'latin-1', 'cp1252' or "
+            "'utf-16'"
         ) from error
     if name in ("utf-8", "utf-8-sig"):
         return None
     if line_end != b"\n" and not name.startswith(WIDE_ENCODINGS):
-        raise ValueError(
-            f"encoding is {encoding!r}, but its lines do not end in one known way: convert the files"
-        )
+        raise ValueError(f"encoding={encoding!r} must encode line ends as LF: convert the files to UTF-8")
     return name
 
 
 def is_wide(encoding: str | None) -> bool:
-    """Report whether files of an encoding cannot be cut at bytes that are line ends."""
+    """Report whether line ends of an encoding have several bytes."""
     return encoding is not None and encoding.startswith(WIDE_ENCODINGS)
 
 
 def decode_error_message(encoding: str, error: UnicodeDecodeError) -> str:
-    """Return the sentence of an undecodable byte, and which options help."""
+    """Return the message for an undecodable byte."""
     byte = error.object[error.start : error.start + 1].hex()
     return (
-        f"byte 0x{byte} is not {encoding} ({error.reason}); errors='replace' reads on, and encoding= names another "
-        "encoding"
+        f"byte 0x{byte} is invalid in {encoding} ({error.reason}); use errors='replace', or another encoding="
     )
 
 
 @contextmanager
 def open_as_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -> Iterator[IO[bytes]]:
-    """Turn a file of a wide encoding into one of UTF-8 as it is read; others stay."""
+    """Yield a file of a wide encoding transcoded to UTF-8; yield other files unchanged."""
     if encoding is None or not is_wide(encoding):
         yield file
     else:
@@ -236,9 +235,9 @@ def open_as_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -
 
 
 def _transcode(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterator[bytes]:
-    """Yield a file of another encoding as UTF-8."""
+    """Yield the content of a file transcoded to UTF-8."""
     decoder, at, data = codecs.getincrementaldecoder(encoding)(errors), 0, b" "
-    # A read may end within a letter, whose first bytes wait in the decoder; `at` are the bytes that were read before.
+    # A read may end inside a character, whose first bytes stay in the decoder; `at` counts the bytes of earlier reads.
     while data:
         data = file.read(TRANSCODE_BYTES)
         waiting = len(decoder.getstate()[0])
@@ -247,6 +246,6 @@ def _transcode(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterato
         except UnicodeDecodeError as error:
             position = at - waiting + error.start
             raise ValueError(f"{url}, byte {position}: {decode_error_message(encoding, error)}") from error
-        except UnicodeError as error:  # UTF-16 without a byte order mark, as some Pythons say it
-            raise ValueError(f"{url} is not {encoding}: {error}") from error
+        except UnicodeError as error:  # UTF-16 without a byte order mark, in some versions of Python
+            raise ValueError(f"{url} is not valid {encoding} ({error}): use another encoding=") from error
         at += len(data)

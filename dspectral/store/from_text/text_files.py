@@ -1,4 +1,4 @@
-"""Text files as documents that are hashed block by block, each time that they are read."""
+"""Text files as lazily hashed documents."""
 
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -32,7 +32,7 @@ from dspectral.text.term_sample import KeptTerms, TermSample, merge_samples
 
 
 class TextBlock(NamedTuple):
-    """A block of documents: its span, its number in that from 0, its documents, and the digest of their text."""
+    """A block of documents: its byte range, its index in the range, its size and the digest of its text."""
 
     file_range: FileRange
     number: int
@@ -41,32 +41,31 @@ class TextBlock(NamedTuple):
 
 
 class TextFiles:
-    r"""Name text files as the documents of a transformer, which reads them block by block.
+    r"""Text files as input of a transformer that reads them block by block.
 
-    :class:`dspectral.NgramHashing` takes it where it takes a list of texts, and makes a Dask array whose blocks are
-    hashed whenever they are read: the text is never in memory as a whole, and neither are its rows.
+    :class:`dspectral.NgramHashing` accepts it in place of a list of texts and returns a lazy Dask array of hashed rows.
 
     Parameters
     ----------
     sources : str, path, or sequence of these
         Paths, globs, folders or fsspec URLs of txt, jsonl, csv, tsv or Parquet files, also .gz, .zst or .bz2.
     unit : {"line", "file", "field"}, default=None
-        Unit of text that is a document; None means a line of a txt file and a field of a record elsewhere.
+        What a document is; None means a line of a txt file and a field of a record in other formats.
     field : str, default=None
-        Name of the field or column that holds the text; needed for records.
+        Field or column with the text; required for records.
     encoding, delimiter : str, default=None
-        Encoding of the files, and character between the fields of csv files, as for :func:`dspectral.build_store`.
+        Encoding of the files, and field delimiter of csv files, as for :func:`dspectral.build_store`.
     block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
-        Size of blocks, and treatment of text that cannot be read as it is, as for :func:`dspectral.build_store`;
-        ``n_long_documents`` counts long documents.
+        Size of blocks, and treatment of unreadable text, as for :func:`dspectral.build_store`; ``n_long_documents``
+        counts long documents.
     storage_options : dict, default=None
         Options of the files' file system.
 
     Notes
     -----
-    The first use counts the documents of each block, in one pass that hashes nothing. Each later pass reads and
-    hashes the text again, a compressed file from its beginning for each block: :func:`dspectral.build_store` keeps
-    what was hashed, and a fit on either gives the same bits. A task holds about five times ``block_bytes``.
+    The first use counts the documents of each block in one pass. Each later pass reads and hashes the text again, a
+    compressed file from its start for each block. :func:`dspectral.build_store` stores the hashed rows instead; fits
+    on both are bit-identical. A task holds about five times ``block_bytes``.
 
     Examples
     --------
@@ -108,7 +107,7 @@ class TextFiles:
 
     @cached_property
     def blocks(self) -> tuple[TextBlock, ...]:
-        """The blocks of documents, in the order of the files; found by one pass over the text at the first use."""
+        """Blocks of documents in the order of the files, counted in one pass on first access."""
         ranges = split_files(self.sources, self.read_options)
         counted = run_tasks(
             partial(_count_documents, read_options=self.read_options), ranges, name="count-documents"
@@ -132,25 +131,25 @@ class TextFiles:
 
     @property
     def n_long_documents(self) -> int:
-        """Number of documents that are too long and are skipped or truncated."""
+        """Number of documents that were skipped or truncated because they are too long."""
         return self._n_long if self.blocks else 0
 
     def hashed(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
-        """Return the n-grams of the documents, hashed as they are read.
+        """Return a lazy array of the hashed n-grams of the documents.
 
         Parameters
         ----------
         hashing : NgramHashing or HashingSettings, default=None
-            How n-grams become columns; None means the default settings.
+            Settings of the hashing; None means the default settings.
 
         Returns
         -------
         Dask array of CSR blocks of float32, shape (n_documents, n_features)
-            No text is hashed yet.
+            The lazy rows.
         """
         settings = as_settings(hashing)
         if not self.blocks:
-            raise ValueError(f"no document at all in {', '.join(self.sources)}")
+            raise ValueError(f"{', '.join(self.sources)} has 0 documents, but needs at least one")
         read = partial(_hash_block, read_options=self.read_options, hashing=settings)
         sizes = [block.n_documents for block in self.blocks]
         rows = dask_array_from_blocks(read, self.blocks, sizes, settings.n_features)
@@ -159,14 +158,14 @@ class TextFiles:
     def kept_terms(
         self, hashing: HashingSettings | HasSettings | None = None, *, n_terms: int = 100_000
     ) -> KeptTerms:
-        """Return the n-grams that occur most, with the column of each: one pass over the text.
+        """Return the most frequent n-grams with their columns, in one pass over the text.
 
         Parameters
         ----------
         hashing : NgramHashing or HashingSettings, default=None
-            How n-grams become columns; None means the default settings.
+            Settings of the hashing; None means the default settings.
         n_terms : int, default=100_000
-            Number of n-grams to keep.
+            Number of n-grams to return.
 
         Returns
         -------
@@ -174,7 +173,7 @@ class TextFiles:
             Names of the columns.
         """
         settings, size = as_settings(hashing), check_size("n_terms", n_terms)
-        # A span has several blocks, and is read once: distinct ones, in the order of the files.
+        # A byte range with several blocks is read once.
         ranges = list(dict.fromkeys(block.file_range for block in self.blocks))
         sample = partial(_sample_range, read_options=self.read_options, hashing=settings, size=size)
         of_spans = run_tasks(sample, ranges, name="sample-terms")
@@ -184,17 +183,17 @@ class TextFiles:
 def _count_documents(
     file_range: FileRange, *, read_options: ReadOptions
 ) -> tuple[list[tuple[int, int]], ReadCounts]:
-    """Return the number of documents of each block of a span with the digest of their text, and those too long."""
-    found = ReadCounts()
-    # The digest tells later reads whether a file has changed meanwhile: the text itself is not kept.
-    blocks = read_file_range(file_range, read_options.counting(found))
-    return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], found
+    """Return size and text digest of each block of a byte range, and the counts of long documents."""
+    counts = ReadCounts()
+    # Later reads compare the digest to detect a changed file.
+    blocks = read_file_range(file_range, read_options.counting(counts))
+    return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
 
 
 def _sample_range(
     file_range: FileRange, *, read_options: ReadOptions, hashing: HashingSettings, size: int
 ) -> list[TermSample]:
-    """Return the most frequent terms of each block of a span."""
+    """Return the most frequent terms of each block of a byte range."""
     return [
         TermSample.from_block(documents, hashing, size)
         for documents in read_file_range(file_range, read_options)
@@ -202,12 +201,11 @@ def _sample_range(
 
 
 def _hash_block(block: TextBlock, *, read_options: ReadOptions, hashing: HashingSettings) -> sparse.csr_array:
-    """Read a span up to one block, and hash that."""
-    # Text has no index: what is before the block in its span is read again. A span is about as long as a block, but for
-    # a compressed file, which can only be read from its beginning.
+    """Read a byte range up to one block and hash this block."""
+    # Text has no index, so earlier blocks of the range are read again. A compressed file is one range.
     documents = next(islice(read_file_range(block.file_range, read_options), block.number, None), None)
     if documents is None or compute_digest(*documents) != block.digest:
         raise ValueError(
-            f"{block.file_range.url} has changed since its documents were counted: make TextFiles(...) again"
+            f"{block.file_range.url} has changed since its documents were counted: create TextFiles(...) again"
         )
     return hash_documents(documents, hashing)

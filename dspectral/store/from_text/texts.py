@@ -1,4 +1,4 @@
-"""Texts that are no files: in memory or of Dask, kept in the scratch of the store built of them."""
+"""Texts in memory or in Dask: read once and saved in the temporary group of the store."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,26 +31,26 @@ from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
 
 TextSources: TypeAlias = "str | PathLike[str] | Iterable[Any]"
-"""Files by their names, or texts: whatever :func:`as_texts` tells apart."""
+"""Paths of files, or texts."""
 
 
 COUNTS = "long"
-"""Group in the scratch of a store with what was read on of each piece of text."""
+"""Temporary group with the read counts of each part of the text."""
 
 
 class Texts:
-    """Give texts in memory where a list of strings would name files.
+    """Wrapper that marks a list of strings as texts instead of paths.
 
-    :func:`dspectral.build_store` and :func:`dspectral.build_corpus` take every other collection as texts.
+    :func:`dspectral.build_store` and :func:`dspectral.build_corpus` accept other collections of texts directly.
 
     Parameters
     ----------
     texts : iterable of str
         A list, tuple, generator, array or column of pandas, polars, Arrow or Hugging Face Datasets; a Dask Bag or
-        a column of a Dask DataFrame, which are read partition by partition; or a table or records with ``field``. Lazy
-        frames of polars, data sets and record batch readers of Arrow and relations of DuckDB are read batch by batch.
+        a column of a Dask DataFrame, read partition by partition; or a table or records with ``field``. Lazy frames of
+        polars, data sets and record batch readers of Arrow and relations of DuckDB are read in batches.
     field : str, default=None
-        Name of the column of a table, or of the field of records, that holds the texts.
+        Column of a table, or field of records, with the texts.
 
     Examples
     --------
@@ -71,26 +71,26 @@ class Texts:
         column = self.column
         if dask.is_dask_collection(column):
             raise TypeError(
-                f"{self!r} is lazy: build_store, build_corpus and NgramHashing read it by partitions"
+                f"{self!r} is lazy and cannot be iterated: give it to build_store, build_corpus or NgramHashing"
             )
         return (text.decode() for text in encode_texts(column))
 
     @property
     def column(self) -> Any:
-        """The collection of texts itself: of a table the column.
+        """The collection of texts, or the column of a table.
 
         Raises
         ------
         ValueError
-            If there is no such column or field.
+            If the column or field is missing.
         TypeError
-            If it is a table and no field is named.
+            If the texts are a table and ``field`` is None.
         """
         return self.texts if self.field is None else _select_column(self.texts, self.field)
 
 
 def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
-    """Return the texts that sources are, or None where they name files.
+    """Return sources as texts; None if they are paths of files.
 
     >>> as_texts(["a.txt", "b.txt"], None) is None
     True
@@ -100,7 +100,7 @@ def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
     if isinstance(sources, Texts):
         if field is not None and sources.field is not None:
             raise ValueError(
-                f"field is {field!r}, but Texts(...) names {sources.field!r} already: name it once"
+                f"field={field!r} must be None, because Texts(...) has field={sources.field!r} already"
             )
         return sources if field is None else Texts(sources.texts, field)
     if isinstance(sources, str | PathLike):
@@ -111,10 +111,10 @@ def as_texts(sources: TextSources, field: str | None) -> "Texts | None":
 
 
 def as_file_list(sources: TextSources) -> Any:
-    """Return sources with an iterator of paths, such as ``Path.glob`` gives, as the list of them."""
+    """Return an iterator of paths, as from ``Path.glob``, as a list; return other sources unchanged."""
     if not isinstance(sources, Iterator) or hasattr(sources, "__arrow_c_stream__"):
         return sources
-    # One element is taken to see its kind, and put back in front: no more of a generator may be read here.
+    # Only the first element of a generator is read, to find its type, and put back.
     first = list(islice(sources, 1))
     if first and isinstance(first[0], PathLike):
         return [*first, *sources]
@@ -122,56 +122,55 @@ def as_file_list(sources: TextSources) -> Any:
 
 
 def as_partitions(column: Any) -> "da.Array | None":
-    """Return the partitions of a Dask collection of texts as a stream of blocks, or None for all else."""
+    """Return the partitions of a Dask collection of texts as a stream of blocks; None for other collections."""
     if not dask.is_dask_collection(column):
         return None
     kind = type(column).__name__
     if getattr(column, "ndim", 1) == 2 and hasattr(column, "columns"):
-        raise TypeError(f"the texts are a Dask {kind}, of which field= must name the column")
+        raise TypeError(f"the texts are a Dask {kind}: field= must name the column with the texts")
     if not hasattr(column, "to_delayed") or getattr(column, "ndim", 1) != 1:
         raise TypeError(
-            f"the texts are a lazy {kind}, but a Dask Bag of strings or a column of a Dask DataFrame is needed"
+            f"the texts are a lazy {kind}, but must be a Dask Bag of strings or a column of a Dask DataFrame"
         )
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "OSU":
-        raise TypeError(f"X is a {kind}, but it holds {dtype} and no texts")
+        raise TypeError(f"X is a {kind} of {dtype}, but must hold strings")
     return number_partitions(column)
 
 
 def number_partitions(collection: Any) -> da.Array:
-    """Return the partitions of a Dask collection as a stream of blocks, each with its number."""
-    # Impure: a pure call would hash the partition for its key. Each carries its number, since a block does not know
-    # where it stands.
+    """Return the partitions of a Dask collection as a stream of blocks, pairs of partition number and texts."""
+    # Impure, because Dask would hash the partition for the key of a pure call.
     number = dask.delayed(_number_partition, pure=False)
     parts = [
         number(i, part) for i, part in enumerate(np.ravel(np.asarray(collection.to_delayed(), dtype=object)))
     ]
-    meta = np.empty((0, 0), dtype=object)  # of a stream of anything: nothing is promised about its blocks
+    meta = np.empty((0, 0), dtype=object)  # declares nothing about the blocks
     return da.concatenate([da.from_delayed(part, (1, 1), meta=meta) for part in parts])
 
 
 class PartitionResults(NamedTuple):
-    """Values that were found, one for each partition, in their order."""
+    """Results of a function for each partition, in order."""
 
     found: tuple[Any, ...]
 
     def merge(self, *others: Self) -> Self:
-        """Return what was found of all partitions."""
+        """Concatenate the results of all partitions."""
         return type(self)(tuple(value for part in (self, *others) for value in part.found))
 
 
 def map_partitions(
     partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
 ) -> tuple[Any, ...]:
-    """Call a function of the number and texts of each partition, one task each."""
+    """Call a function with the number and the texts of each partition, one task each; return all results."""
     return summarize(partitions, of=partial(_apply_to_partition, function=function), name=name).found
 
 
 def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int) -> da.Array:
-    """Return the rows of each partition, made as they are read. Shapes: returns (n_documents, n_columns)."""
+    """Return a lazy array of the hashed rows of all partitions. Shapes: returns (n_documents, n_columns)."""
     sizes = map_partitions(partitions, _count_documents, name="count-documents")
     if not sum(sizes):
-        raise ValueError("no document at all in the texts given")
+        raise ValueError("the texts have 0 documents, but need at least one")
     rows_of = partial(_hash_partition, hash_block=hash_block)
     meta, chunks = sparse.csr_array((0, 0), dtype=np.float32), (sizes, (n_columns,))
     return da.map_blocks(rows_of, partitions, dtype=np.float32, chunks=chunks, meta=meta)
@@ -194,7 +193,7 @@ def _number_partition(number: int, texts: Iterable[Any]) -> tuple[int, Iterable[
 
 
 def _select_column(table: Any, field: str) -> Any:
-    """Return a column of a table, or a field of records, without reading what is lazy."""
+    """Return a column of a table, or an iterator over a field of records; lazy tables are not read."""
     if hasattr(table, "pluck") and dask.is_dask_collection(table):  # a Dask Bag of records
         return table.pluck(field)
     if _is_table(table):
@@ -203,7 +202,7 @@ def _select_column(table: Any, field: str) -> Any:
 
 
 def _is_table(table: Any) -> bool:
-    """Report whether a collection has columns that it gives by their names."""
+    """Report whether a collection has named columns."""
     if _is_stream(table) or not hasattr(table, "__getitem__"):
         return False
     return (getattr(table, "column_names", None) or getattr(table, "columns", None)) is not None
@@ -212,7 +211,7 @@ def _is_table(table: Any) -> bool:
 def _get_column(table: Any, field: str) -> Any:
     names = getattr(table, "column_names", None) or table.columns
     if field not in list(names):
-        raise ValueError(f"the table has no column {field!r}, but {', '.join(map(str, names))}")
+        raise ValueError(f"the table has no column {field!r}: its columns are {', '.join(map(str, names))}")
     return table[field]
 
 
@@ -223,7 +222,7 @@ def _is_stream(table: Any) -> bool:
 
 
 def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield some fields of each row of a table or each record, which are read once."""
+    """Yield some fields of each row of a table or of each record."""
     if _is_stream(table):
         yield from _iter_stream_rows(table, fields)
         return
@@ -231,23 +230,25 @@ def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]
         yield from zip(*(iterate_texts(_get_column(table, field)) for field in fields), strict=True)
         return
     if hasattr(table, "shape") or isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
-        raise TypeError(f"field is {fields[0]!r}, but the texts are a {type(table).__name__} without columns")
+        raise TypeError(
+            f"field={fields[0]!r} must be None, because the texts are a {type(table).__name__}, not a table"
+        )
     for number, record in enumerate(table):
         if not isinstance(record, Mapping):
             raise TypeError(
-                f"field is {fields[0]!r}, but record {number} is a {type(record).__name__} without fields"
+                f"record {number} is a {type(record).__name__}, but must be a mapping with field={fields[0]!r}"
             )
         if lacking := [field for field in fields if field not in record]:
             known = ", ".join(map(str, record))
-            raise ValueError(f"record {number} has no field {lacking[0]!r}, but {known}")
+            raise ValueError(f"record {number} has no field {lacking[0]!r}: its fields are {known}")
         yield tuple(record[field] for field in fields)
 
 
 def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield some columns of a table that is read in batches, through the stream interface of Arrow."""
+    """Yield some columns of each row of a table that is read in batches through Arrow's stream interface."""
     pa = import_extra("pyarrow", f"a {type(table).__name__} needs")
-    # A lazy frame of polars gives a frame for each batch, a data set of Arrow a scanner: of both the columns alone are
-    # read. Relations of DuckDB, record batch readers and whatever else is such a stream is one as it stands.
+    # Lazy frames of polars and data sets of Arrow read only the needed columns. Relations of DuckDB, record batch
+    # readers and other tables are already Arrow streams.
     if hasattr(table, "collect_batches"):
         known = set(fields) <= set(table.collect_schema())
         streams = (table.select(fields) if known else table).collect_batches()
@@ -257,13 +258,13 @@ def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any
         reader = pa.RecordBatchReader.from_stream(stream)
         names = reader.schema.names
         if lacking := [field for field in fields if field not in names]:
-            raise ValueError(f"the table has no column {lacking[0]!r}, but {', '.join(names)}")
+            raise ValueError(f"the table has no column {lacking[0]!r}: its columns are {', '.join(names)}")
         for batch in reader:
             yield from zip(*(batch.column(field).to_pylist() for field in fields), strict=True)
 
 
 class SavedTextBlock(NamedTuple):
-    """A block of texts in the scratch of a store: group, digest, number of long texts, and the first of these."""
+    """A saved block of texts: group name, digest, number of long texts, and positions of the first long ones."""
 
     name: str
     digest: int
@@ -279,7 +280,7 @@ class SavedTextBlock(NamedTuple):
 def save_texts(
     writer: StoreWriter, texts: Texts, read_options: ReadOptions, id_field: str | None
 ) -> list[SavedTextBlock]:
-    """Write texts and ids into the scratch of a store, block by block; a later call compares digests."""
+    """Save texts and ids in the temporary group of a store; a resumed build compares their digests."""
     where, path = writer.where, f"{writer.scratch}/texts"
     known = where.attributes(path)
     place = None if known else where
@@ -291,34 +292,34 @@ def save_texts(
             read_options=read_options,
             fields=_get_fields(texts, id_field),
         )
-        # Threads that write have ended before an error goes on, as what they write into is removed.
+        # On an error, writing threads must end before their group is removed.
         with thread_pool_options() as threads, dask.config.set(threads):
             blocks = _save_all(texts, save, id_field)
     except Exception:
-        if not known:  # nothing that is of use to a later call: the next one may be of other text
-            with suppress(OSError):  # workers of a cluster may still write; the reason is what counts
+        if not known:  # an incomplete save cannot be resumed
+            with suppress(OSError):  # workers may still write; the first error is raised
                 writer.abort()
         raise
-    # As JSON gives them back, for the comparison.
+
     listed = to_json(blocks)
     if not known:
         where.mark(path, {"blocks": listed})
     elif known["blocks"] != listed:
         raise StoreError(
-            f"an unfinished build at {where.url} was begun with other texts than these: finish it with the same texts, "
-            "or remove it with dspectral.store.discard_unfinished"
+            f"the unfinished build at {where.url} has other texts: finish it with the same texts, or remove it with "
+            "dspectral.store.discard_unfinished"
         )
     return blocks
 
 
 def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
-    """Return the fields of the text and of the id, none where there are no ids."""
+    """Return the fields of text and id; empty without ids."""
     if id_field is None:
         return ()
     if texts.field is None:
         kind = type(texts.texts).__name__
         raise TypeError(
-            f"id_field is {id_field!r}, but a {kind} without field= has no ids: give a table or records"
+            f"id_field={id_field!r} needs field=, but the texts are a {kind} without it: give a table or records"
         )
     return texts.field, id_field
 
@@ -340,22 +341,22 @@ def _save_all(
     else:
         blocks = [block for found in map_partitions(partitions, save, name="keep-texts") for block in found]
     if not blocks:
-        raise ValueError(f"no document at all in {texts!r}")
+        raise ValueError(f"{texts!r} has 0 documents, but needs at least one")
     return blocks
 
 
 def read_saved_texts(
     block: SavedTextBlock, read_options: ReadOptions, *, where: Location
 ) -> Iterator[Documents]:
-    """Yield the documents of a block that was kept."""
-    if (found := read_options.size_limit.found) is not None:
-        found.count += block.n_long
-        found.places += block.long_at
+    """Yield the documents of a saved block."""
+    if (counts := read_options.size_limit.found) is not None:
+        counts.count += block.n_long
+        counts.places += block.long_at
     yield read_documents(where, block.name)
 
 
 def read_saved_ids(block: SavedTextBlock, *, where: Location) -> Iterator[Documents]:
-    """Yield the ids of a block that was kept."""
+    """Yield the ids of a saved block."""
     yield read_documents(where, f"{block.name}/{IDS}")
 
 
@@ -368,14 +369,13 @@ def _save_partition(
     read_options: ReadOptions,
     fields: tuple[str, ...],
 ) -> list[SavedTextBlock]:
-    """Pack and write the texts of a partition; without a place they are packed alone, for their digests."""
+    """Pack the texts of a partition into blocks and write them; with ``where=None`` only compute their digests."""
     blocks = []
-    # Packed as pieces of files are: the cuts follow from the texts alone, so that a build that goes on finds the
-    # blocks that it began with.
+    # Block boundaries depend only on the texts, so a resumed build has the same blocks.
     found = ReadCounts()
     read_options = read_options.counting(found)
     named = f"partition {number}, document" if number else "document"
-    # `ids` are those of the texts that were read and are in no block yet.
+    # `ids` are the ids of texts that are not in a block yet.
     ids: list[str] = []
     rows = _collect_ids(_iter_rows(texts, fields), ids, read_options) if fields else texts
     replace_missing = partial(_replace_missing, read_options=read_options)
@@ -389,7 +389,7 @@ def _save_partition(
         own = Documents.from_strings(ids[: documents.n_documents])
         del ids[: documents.n_documents]
         digest = compute_digest(*documents, *own) if fields else compute_digest(*documents)
-        # What was found since the block before: perhaps in this one, perhaps a few documents ahead.
+        # The reader may be a few documents ahead of this block.
         blocks.append(SavedTextBlock(name, digest, found.count - n_before, tuple(found.places)))
         n_before, found.places = found.count, []
         if where is not None:
@@ -403,20 +403,18 @@ def _save_partition(
 
 
 def _replace_missing(place: str, *, read_options: ReadOptions) -> bytes | None:
-    """Return what a missing text is read as, None where it is left out."""
+    """Return the replacement of a missing text; None if it is skipped."""
     if read_options.if_missing == "error":
         raise TypeError(f"{place}, but it must be a string; {MISSING}")
     return read_options.count_missing()
 
 
 def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: ReadOptions) -> Iterator[Any]:
-    """Yield the text of each row, and note the id of each that is not left out."""
+    """Yield the text of each row and append its id to ``ids``, unless the row is skipped."""
     for number, (text, own) in enumerate(rows):
         if read_options.if_missing != "skip" or not is_missing(text):
             if is_missing(own):
-                raise ValueError(
-                    f"the id of row {number} is missing, but it must be a string or a whole number"
-                )
+                raise ValueError(f"the id of row {number} is missing, but must be a string or an integer")
             ids.append(own if isinstance(own, str) else str(own))
         yield text
 
