@@ -1,4 +1,4 @@
-"""What Sphinx needs to know: `make docs` builds the pages from here."""
+"""Configuration of Sphinx; `make docs` builds the pages."""
 
 import sys
 from pathlib import Path
@@ -22,6 +22,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
@@ -30,7 +31,7 @@ extensions = [
 
 exclude_patterns = ["_templates", "interoperation_table.md"]  # a part of interoperation.md
 nitpicky = True
-nitpick_ignore = [  # docstrings that name what is not public, or another project's
+nitpick_ignore = [  # docstrings name these; they are not public, or belong to another project
     ("py:func", "token_lists"),
     ("py:data", "SOLVERS"),
     ("py:attr", "trial"),
@@ -48,6 +49,22 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"  # link the names below alone
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "Generator": "numpy.random.Generator",
+    "RandomState": "numpy.random.RandomState",
+    "csr_array": "scipy.sparse.csr_array",
+    "SciPy": "scipy.sparse.sparray",
+    "Dask": "dask.array.Array",
+    "Client": "distributed.Client",
+    "Pipeline": "sklearn.pipeline.Pipeline",
+    "Zarr": "zarr.Group",
+    "AnnData": "anndata.AnnData",
+}
+intersphinx_mapping = staging.write_inventories(ROOT / "out" / "inventories")
+intersphinx_timeout = 5
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div:not(.output):not(.highlight-output) > div.highlight > pre"
 
@@ -70,8 +87,8 @@ staging.write_api_pages(ROOT)
 
 
 def setup(app: Any) -> None:
-    """Join what staging knows to Sphinx."""
+    """Connect the functions of staging to events of Sphinx."""
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it only copies files at the end
-    app.connect("autodoc-skip-member", staging.skip_what_is_inherited_from_elsewhere)
-    app.connect("missing-reference", staging.find_public_name)
-    app.connect("source-read", staging.link_into_the_site)
+    app.connect("autodoc-skip-member", staging.skip_inherited_members)
+    app.connect("missing-reference", staging.resolve_public_name)
+    app.connect("source-read", staging.rewrite_links)

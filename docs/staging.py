@@ -1,9 +1,11 @@
-"""What the pages need beside their text: notebooks, one API page a package, and links that hold in both places."""
+"""Prepare the pages for Sphinx: copy notebooks, write one API page per package, and resolve links and names."""
 
+import base64
 import inspect
 import json
 import re
 import shutil
+import zlib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +13,42 @@ from pkgutil import walk_packages
 from typing import Any, get_origin
 
 import numpy as np
+
+OTHER_PROJECTS = {
+    "numpy": (
+        "https://numpy.org/doc/stable/",
+        {
+            "numpy.ndarray": "reference/generated/numpy.ndarray.html",
+            "numpy.random.Generator": "reference/random/generator.html",
+            "numpy.random.RandomState": "reference/random/legacy.html",
+        },
+    ),
+    "scipy": (
+        "https://docs.scipy.org/doc/scipy/",
+        {
+            "scipy.sparse.csr_array": "reference/generated/scipy.sparse.csr_array.html",
+            "scipy.sparse.sparray": "reference/generated/scipy.sparse.sparray.html",
+        },
+    ),
+    "sklearn": (
+        "https://scikit-learn.org/stable/",
+        {"sklearn.pipeline.Pipeline": "modules/generated/sklearn.pipeline.Pipeline.html"},
+    ),
+    "dask": (
+        "https://docs.dask.org/en/stable/",
+        {"dask.array.Array": "generated/dask.array.Array.html"},
+    ),
+    "distributed": (
+        "https://distributed.dask.org/en/stable/",
+        {"distributed.Client": "api.html"},
+    ),
+    "zarr": ("https://zarr.readthedocs.io/en/stable/", {"zarr.Group": "api/zarr/group/"}),
+    "anndata": (
+        "https://anndata.readthedocs.io/en/stable/",
+        {"anndata.AnnData": "generated/anndata.AnnData.html"},
+    ),
+}
+"""Address of the documentation of each project, and the page of each class that docstrings name."""
 
 THEMES = {
     "dspectral.decomposition": "Sketches, SVD and PCA",
@@ -28,7 +66,7 @@ THEMES = {
     "dspectral.persistence": "Saving",
     "dspectral.engine": "Passes",
 }
-"""Heading of each public name at the top level, by the package that defines it."""
+"""Headings for public names of the top level, by defining package."""
 
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)+(?P<path>(?:notebooks|CHANGELOG|CONTRIBUTING|README|SECURITY|LICENSE)[^)]*)\)"
@@ -42,7 +80,7 @@ PAGES_OF_FILES = {
 
 
 def public_names() -> dict[str, dict[str, Any]]:
-    """Public objects by package, each at the shortest of its public names."""
+    """Return public objects by package, each at its shortest public name."""
     top = import_module("dspectral")
     modules = {"dspectral", *(module.name for module in walk_packages(top.__path__, "dspectral."))}
     modules = {name for name in modules if not name.startswith("dspectral.programs")}
@@ -69,22 +107,22 @@ def origin(value: Any) -> tuple[str, str] | None:
     return None
 
 
-def theme_of(value: Any) -> str:
-    """Heading under which a public name of the top level stands."""
+def heading_for(value: Any) -> str:
+    """Return the heading for a public name of the top level."""
     module = (origin(value) or ("", ""))[0]
-    return next((title for prefix, title in THEMES.items() if module.startswith(prefix)), "Whatever you do")
+    return next((title for prefix, title in THEMES.items() if module.startswith(prefix)), "General")
 
 
 def write_api_pages(root: Path) -> None:
-    """Write one page for each package with public names of its own, for autosummary to follow."""
+    """Write one page for each package with public names; autosummary reads these pages."""
     folder = root / "docs" / "api" / "packages"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for package, names in public_names().items():
         groups: dict[str, list[str]] = {}
         for name, value in names.items():
-            groups.setdefault(theme_of(value) if package == "dspectral" else "", []).append(name)
-        order = ["", "Whatever you do", *dict.fromkeys(THEMES.values())]
+            groups.setdefault(heading_for(value) if package == "dspectral" else "", []).append(name)
+        order = ["", "General", *dict.fromkeys(THEMES.values())]
         about = (import_module(package).__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
         lines = [
             f"# {package}",
@@ -107,16 +145,21 @@ def write_api_pages(root: Path) -> None:
 
 
 def stage_notebooks(root: Path) -> None:
-    """Copy the notebooks beside the pages, and write their index: title and first sentence of each."""
+    """Copy the notebooks with their attached pictures, and write their index."""
     folder = root / "docs" / "notebooks"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     rows, names = [], []
     for path in sorted((root / "notebooks").glob("*.ipynb")):
-        text = path.read_text(encoding="utf-8")
-        # Pictures of the documentation lie one folder nearer here than from the notebook's own place.
-        (folder / path.name).write_text(text.replace("../docs/images/", "../images/"), encoding="utf-8")
-        cells = json.loads(text)["cells"]
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        cells = notebook["cells"]
+        for cell in cells:  # MyST reads no attachments
+            for name, ((_, content),) in (
+                (name, data.items()) for name, data in cell.pop("attachments", {}).items()
+            ):
+                (folder / name).write_bytes(base64.b64decode(content))
+                cell["source"] = "".join(cell["source"]).replace(f"attachment:{name}", name)
+        (folder / path.name).write_text(json.dumps(notebook), encoding="utf-8")
         paragraphs = [text.strip() for cell in cells for text in "".join(cell["source"]).split("\n\n")]
         title, about = [text for text in paragraphs if text][:2]
         first = " ".join(re.split(r"(?<=[.!?:])\s", " ".join(about.split()))[:2])
@@ -125,8 +168,8 @@ def stage_notebooks(root: Path) -> None:
     page = [
         "# Notebooks",
         "",
-        "Each notebook runs in under two minutes on a laptop, on text that every Python has: there is nothing to",
-        "download. `make notebooks` runs all of them; here they are with the outputs that they were committed with.",
+        "Each notebook runs in under two minutes on a laptop and downloads nothing: the text is the docstrings of the",
+        "Python standard library. `make notebooks` runs all of them.",
         "",
         "| notebook | what it shows |",
         "|---|---|",
@@ -141,8 +184,22 @@ def stage_notebooks(root: Path) -> None:
     (folder / "index.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
-def link_into_the_site(_app: Any, name: str, source: list[str]) -> None:
-    """Turn links that hold in the repository into links that hold on the site."""
+def write_inventories(folder: Path) -> dict[str, tuple[str, tuple[str | None, str]]]:
+    """Write an inventory of each other project for builds without a network, and return Sphinx's mapping."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mapping = {}
+    for project, (address, pages) in OTHER_PROJECTS.items():
+        lines = [f"{name} py:class 1 {page}#$ -" for name, page in pages.items()]
+        head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: \n"
+        head += "# The remainder of this file is compressed using zlib.\n"
+        path = folder / f"{project}.inv"
+        path.write_bytes(head.encode() + zlib.compress("\n".join([*lines, ""]).encode()))
+        mapping[project] = (address, (None, str(path)))
+    return mapping
+
+
+def rewrite_links(_app: Any, name: str, source: list[str]) -> None:
+    """Replace links to files of the repository by links to pages of the site."""
 
     def inside(match: re.Match[str]) -> str:
         path, hash_sign, anchor = match["path"].partition("#")
@@ -153,10 +210,10 @@ def link_into_the_site(_app: Any, name: str, source: list[str]) -> None:
         source[0] = OUTSIDE.sub(inside, source[0])
 
 
-def skip_what_is_inherited_from_elsewhere(
+def skip_inherited_members(
     _app: Any, _what: str, _name: str, member: Any, skip: bool, _options: Any
 ) -> bool | None:
-    """Leave out methods that scikit-learn, tuples and the like gave to a class: they are documented there."""
+    """Skip methods that a class inherits from scikit-learn, tuples and other libraries."""
     function = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
     module = getattr(function, "__module__", None)
     if module is None and not isinstance(member, property):
@@ -164,8 +221,8 @@ def skip_what_is_inherited_from_elsewhere(
     return True if module and not module.startswith("dspectral") else skip or None
 
 
-def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Resolve a reference to where an object is defined, or to a short name, by its public name."""
+def resolve_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """Resolve a reference by a defining module or a short name to the public name."""
     target = node.get("reftarget", "")
     owner, dot, member = target.rpartition(".")
     place = aliases().get(target) or (dot and owner in aliases() and f"{aliases()[owner]}.{member}")
@@ -177,7 +234,7 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
 
 @cache
 def aliases() -> dict[str, str]:
-    """Public name of each public object, by the name of where it is defined and by each other public name."""
+    """Return the public name of each object by its defining module and by its other public names."""
     found: dict[str, str] = {}
     for package, names in public_names().items():
         for name, value in names.items():
