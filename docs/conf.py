@@ -7,6 +7,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import staging
+from numpydoc.xref import DEFAULT_LINKS
 
 import dspectral
 
@@ -49,6 +50,7 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+DEFAULT_LINKS.clear()  # built-in types need no links
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"  # link the names below alone
 numpydoc_xref_aliases = {
