@@ -1,10 +1,10 @@
 """Spectral learning on text that does not fit in memory.
 
-A block of rows leaves a small summary; summaries merge up a tree; a solver turns the last one into
-parameters.
+Each block of rows gives a small summary, summaries are merged in a tree, and a solver computes the parameters
+from the last one.
 
-The public names are in ``__init__.pyi``. Each is imported when it is first used: a worker that only sketches
-blocks need not hold scikit-learn, over 100 MB.
+The public names are in ``__init__.pyi`` and are imported lazily: a worker that only summarizes blocks does not
+import scikit-learn, which takes over 100 MB.
 """
 
 from lazy_loader import attach_stub

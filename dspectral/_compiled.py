@@ -1,9 +1,8 @@
-"""Loops that Numba compiles at their first call, and the form in which arrays are passed to them.
+"""Loops that Numba compiles at their first call.
 
-Machine code is kept on disk, beside the source or, where that cannot be written to, as in an installation that belongs
-to somebody else, in the user's cache folder; ``NUMBA_CACHE_DIR`` names another one. A loop is compiled once on a
-machine, at its first call, and :data:`LISTENERS` are told. A process that needs a loop which another one is compiling
-waits for its machine code: Numba itself would let both compile.
+Numba caches machine code on disk: beside the source, in the user's cache folder if the source folder is read-only, or
+in ``NUMBA_CACHE_DIR``. Each machine compiles a loop once. :data:`LISTENERS` are called before and after. A process
+that needs a loop while another process compiles it waits for the machine code; plain Numba would compile it twice.
 """
 
 import threading
@@ -19,17 +18,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", bound=np.generic)
 
 LISTENERS: list[Callable[[str, str, float | None], object]] = []
-"""Called with the name of a loop, its module, and None before it is compiled or the seconds that it took afterwards."""
+"""Functions called with the name and module of a loop, and None before or the seconds after its compilation."""
 _LOCK = threading.RLock()
 
 
 def compiled(function: F) -> F:
-    """Compile a loop at its first call, without the interpreter lock, and keep the machine code on disk."""
+    """Compile a loop at its first call, without the GIL, and cache the machine code on disk."""
     return cast("F", Loop(cast("FunctionType", function), contract=False))
 
 
 def compiled_with_contraction(function: F) -> F:
-    """Compile a loop as :func:`compiled` does, with products and sums contracted into one rounded operation."""
+    """Compile a loop as :func:`compiled` does, with fused multiply-add."""
     return cast("F", Loop(cast("FunctionType", function), contract=True))
 
 
@@ -41,7 +40,7 @@ def read_only(array: NDArray[N]) -> NDArray[N]:
 
 
 class Loop:
-    """A function that becomes Numba's at its first call: until then Numba is not imported."""
+    """A function that is compiled at its first call; Numba is imported only then."""
 
     __name__: str
     __module__: str
@@ -57,26 +56,26 @@ class Loop:
         return (self._dispatcher or self.dispatcher())(*arguments)
 
     def __reduce__(self) -> str:
-        """Pickle the loop by its name, as a function is pickled."""
+        """Pickle the loop by name, like a function."""
         return self.__qualname__
 
     def dispatcher(self) -> Callable[..., Any]:
-        """Return Numba's dispatcher of the loop, made at the first call."""
+        """Return Numba's dispatcher of the loop, created at the first call."""
         from dspectral._machine_code import make_dispatcher  # noqa: PLC0415  Numba is imported with it
 
         with _LOCK:
             if self._dispatcher is None:
                 original = self._function
-                # Numba looks up names in the function's globals, where it must find dispatchers in the place of loops.
+                # Numba looks up names in the function's globals, which must hold dispatchers in place of loops.
                 called = {
-                    name: found
+                    name: loop
                     for name in set(_iterate_names(original.__code__))
-                    if isinstance(found := original.__globals__.get(name), Loop) and found is not self
+                    if isinstance(loop := original.__globals__.get(name), Loop) and loop is not self
                 }
                 names = original.__globals__ | {name: loop.dispatcher() for name, loop in called.items()}
                 code, defaults = original.__code__, original.__defaults__
                 function = FunctionType(code, names, original.__name__, defaults, original.__closure__)
-                function.__qualname__ = original.__qualname__  # under which the machine code is kept
+                function.__qualname__ = original.__qualname__  # part of the cache key
                 self._dispatcher = names[original.__name__] = make_dispatcher(
                     function, contract=self._contract, listeners=LISTENERS
                 )
@@ -84,7 +83,7 @@ class Loop:
 
 
 def _iterate_names(code: CodeType) -> Iterator[str]:
-    """Yield the global names in a function's code, and in that of functions within it."""
+    """Yield the global names in the code of a function and of its inner functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Numba at work: loops compiled in turn, their machine code kept on disk, and those who listen told."""
+"""Numba dispatchers with a disk cache, one lock per loop, and compilation events."""
 
 import time
 import warnings
@@ -21,36 +21,36 @@ from numba.core.typing import Signature
 Listener = Callable[[str, str, float | None], object]
 Dispatcher = Callable[..., Any]
 Arguments: TypeAlias = Signature | tuple[types.Type, ...]
-"""Types for which a loop is compiled."""
+"""Argument types for which a loop is compiled."""
 WAIT_SECONDS = 120.0
-"""How long a process waits for a loop that another one compiles; the longest loop takes a twentieth of it."""
+"""Maximum seconds to wait for another process that compiles a loop; the longest loop takes about 6 s."""
 
 
 def make_dispatcher(function: Callable[..., Any], *, contract: bool, listeners: list[Listener]) -> Dispatcher:
-    """Return what compiles a loop for the types of each call, without the interpreter lock."""
+    """Return a Numba dispatcher, which compiles a loop for the types of each call and runs it without the GIL."""
     _COMPILE_LISTENER.listeners = listeners
     loop = numba.njit(nogil=True, fastmath={"contract"} if contract else False, boundscheck=False)(function)
-    if hasattr(loop, "enable_caching"):  # else compilation is switched off
+    if hasattr(loop, "enable_caching"):  # absent if NUMBA_DISABLE_JIT is set
         try:
             loop.enable_caching()
         except (RuntimeError, OSError) as error:
-            # No folder can be written to, as in a container: each process compiles the loop for itself.
+            # No folder is writable, as in some containers: each process compiles the loop.
             if isinstance(error, RuntimeError) and "cannot cache" not in str(error):
                 raise
     return _compile_in_turn(loop)
 
 
 def cpu_of_loops() -> str:
-    """Return the kind of processor for which Numba compiles, which decides the last bits of what loops compute."""
+    """Return the processor for which Numba compiles, which decides the last bits of results."""
     name = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES
-    if features is None:  # as Numba does: a named processor has no instructions of this one
+    if features is None:  # as in Numba: features of this processor do not apply to a named one
         features = "" if config.CPU_NAME else llvm.get_host_cpu_features().flatten()
     return f"{name} {zlib.crc32(features.encode()):08x}"
 
 
 class _CompileLock:
-    """The turn of this process to compile a loop, with all that it calls; Numba's own lock guards it from threads."""
+    """A lock between processes for compiling a loop and the loops that it calls. Numba's own lock covers threads."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -68,7 +68,7 @@ class _CompileLock:
             self.lock, self.has_waited = None, False
 
     def wait(self, path: Path) -> None:
-        """Wait until no other process compiles the outermost loop, whose lock ends with the process that holds it."""
+        """Wait until no other process compiles the outermost loop. The lock of a process ends with the process."""
         if self.has_waited:
             return
         self.has_waited = True
@@ -76,7 +76,9 @@ class _CompileLock:
         try:
             lock.acquire(timeout=WAIT_SECONDS)
         except (Timeout, OSError, NotImplementedError) as error:
-            warnings.warn(f"a loop is compiled without waiting for other processes: {error}", stacklevel=2)
+            warnings.warn(
+                f"a loop is compiled without a lock, perhaps by several processes ({error})", stacklevel=2
+            )
         else:
             self.lock = lock
 
@@ -85,38 +87,34 @@ _COMPILE_LOCK = _CompileLock()
 
 
 def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
-    """Let a loop that is not on disk be compiled by one process, for which the others wait."""
+    """Compile a loop that is not in the disk cache in one process, while other processes wait."""
     cache: Any = vars(loop).get("_cache")
-    if cache is None:  # compilation is switched off
+    if cache is None:  # NUMBA_DISABLE_JIT is set
         return loop
     dispatcher: Any = loop
     load, save = cache.load_overload, cache.save_overload
     compile_now, template = dispatcher.compile, dispatcher.get_call_template
 
     def load_or_wait(signature: Arguments, target: BaseContext) -> Any:
-        with suppress(OSError):  # a folder of another user, who keeps others from reading it
-            found = load(signature, target)
+        with suppress(OSError):  # a folder without read permission
+            result = load(signature, target)
             if (
-                found is None and cache.cache_path is not None
+                result is None and cache.cache_path is not None
             ):  # without a folder there is nothing to wait for
                 _COMPILE_LOCK.wait(Path(cache.cache_path, f"{loop.__module__}.{loop.__name__}.lock"))
-                found = load(signature, target)
-            return found
+                result = load(signature, target)
+            return result
 
     def save_if_possible(signature: Arguments, result: Any) -> None:
-        with suppress(
-            OSError
-        ):  # a full disk, or a folder that became read-only: compiled again in the next process
+        with suppress(OSError):  # a full disk or a read-only folder: the next process compiles the loop again
             save(signature, result)
 
     def compile_in_turn(signature: Arguments) -> Any:
         with global_compiler_lock, _COMPILE_LOCK:
             return compile_now(signature)
 
-    def get_widened_template(
-        types_of_arguments: Sequence[types.Type], keywords: Mapping[str, types.Type]
-    ) -> Any:
-        return template(tuple(_widen_type(of) for of in types_of_arguments), keywords)
+    def get_widened_template(argument_types: Sequence[types.Type], keywords: Mapping[str, types.Type]) -> Any:
+        return template(tuple(_widen_type(kind) for kind in argument_types), keywords)
 
     cache.load_overload, cache.save_overload = load_or_wait, save_if_possible
     dispatcher.compile = compile_in_turn
@@ -124,28 +122,28 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
     return loop
 
 
-def _widen_type(of: types.Type) -> types.Type:
-    """Return the type of an argument for the loop that another calls: 64 bits, no literal, lest it compiles anew."""
-    plain = unliteral(of)
+def _widen_type(kind: types.Type) -> types.Type:
+    """Return the argument type for a call between loops: 64 bits and no literal, to avoid repeated compilation."""
+    plain = unliteral(kind)
     return types.int64 if plain in types.signed_domain else plain
 
 
 class _CompileListener(numba_events.Listener):
-    """Tells of loops of this package, of the outermost alone: what it calls is compiled as a part of it."""
+    """Calls the listeners for loops of this package. Loops that are compiled inside another one are skipped."""
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
-        # Beginnings of the loops that are being compiled, the outermost first: Numba's lock admits one thread.
+        # Start times of the loops that are being compiled, the outermost first.
         self._starts: list[float] = []
 
     def on_start(self, event: numba_events.Event) -> None:
-        """Tell that a loop is not in the cache."""
+        """Report that a loop is not in the cache."""
         self._starts.append(time.perf_counter())
         if len(self._starts) == 1:
             self._notify(event, None)
 
     def on_end(self, event: numba_events.Event) -> None:
-        """Tell how long the loop took, also if it cannot be compiled."""
+        """Report the compilation time of a loop, also after an error."""
         start = self._starts.pop()
         if not self._starts:
             self._notify(event, time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Small HTML cards for notebooks, escaped, without scripts and colors: a table and a spectrum."""
+"""HTML cards for notebooks: a table and a bar chart of a spectrum, without scripts."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 WIDTH = 500
-"""Most pixels that a card is wide."""
+"""Maximum width of a card in pixels."""
 SHOWN = 6
-"""Most names of a list that a card shows."""
+"""Maximum number of names of a list in a card."""
 LONGEST = 60
-"""Most characters that are shown of a name."""
+"""Maximum number of characters of a name in a card."""
 _PLOT_WIDTH, _PLOT_HEIGHT, _MOST_BARS = 440, 64, 110
 _BLUE, _ORANGE = "#3d85c6", "#e07b00"  # both stand out from white and from black
 _CARD = (
@@ -27,21 +27,21 @@ Facts: TypeAlias = Iterable[tuple[str, object]]
 
 
 def format_bytes(n_bytes: float) -> str:
-    """Return a number of bytes in the unit that a person would choose.
+    """Return a number of bytes as text in kB, MB, GB, TB or PB.
 
     >>> format_bytes(999), format_bytes(2_500_000), format_bytes(12e9)
     ('999 bytes', '2.5 MB', '12 GB')
     """
     if n_bytes < 1000:
         return f"{n_bytes:.0f} bytes"
-    # Thousands and not 1024, as disks and networks are measured.
+    # Decimal units, as for disks and networks.
     unit = min(int(math.log10(n_bytes)) // 3, 5)
     number = n_bytes / 1000**unit
     return f"{number:.{1 if number < 10 else 0}f} {' kMGTP'[unit]}B"
 
 
 def number(value: float) -> str:
-    """Return a number with commas between thousands, or with four digits if it is no whole one."""
+    """Return an integer with thousands separators, or another number with four digits."""
     whole = float(value).is_integer() and abs(value) < 1e15
     return f"{int(value):,}" if whole else f"{value:.4g}"
 
@@ -57,7 +57,7 @@ def share(part: float, whole: float) -> str:
 
 
 def names(values: Sequence[object], shown: int = SHOWN) -> str:
-    """Return the first names of a list and how many there are in all."""
+    """Return the number of names in a list and the first of them."""
     first = (
         text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:shown])
     )
@@ -65,7 +65,7 @@ def names(values: Sequence[object], shown: int = SHOWN) -> str:
 
 
 def card(title: str, facts: Facts, picture: str = "") -> str:
-    """Return a card: a title, a table of facts, a picture."""
+    """Return a card as HTML: a title, a table and a picture."""
     rows = "".join(
         f'<tr style="background:transparent"><td style="{_CELL};width:32%;opacity:.7">{escape(name)}</td>'
         f'<td style="{_CELL}">{escape(_shown(value))}</td></tr>'
@@ -77,7 +77,7 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
 
 
 def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str = "") -> str:
-    """Return bars of a falling spectrum as an inline SVG. Shapes: `values` (k,)."""
+    """Return a bar chart of singular values as an inline SVG. Shapes: `values` (k,)."""
     heights = np.nan_to_num(np.asarray(values, dtype=np.float64).ravel(), nan=0.0, posinf=0.0, neginf=0.0)
     if not len(heights) or heights.max() <= 0:
         return ""
@@ -91,13 +91,13 @@ def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str
     )
     text = f"{len(heights):,} {what or 'singular values'}, {number(heights[0])} to {number(heights[-1])}"
     if len(drawn) < len(heights):
-        text += f" (the first {len(drawn)} are drawn)"
+        text += f" (the first {len(drawn)} are shown)"
     line = ""
     if bound is not None and 0 < bound < drawn.max():
         y = f"{_PLOT_HEIGHT - bound * scale:.1f}"
         line = f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{y}" y2="{y}" stroke="{_ORANGE}" stroke-width="1.5" '
         line += 'stroke-dasharray="5 3"/>'
-        text += "; dashed: what the certificate leaves open"
+        text += "; dashed: the bound of the certificate"
     return (
         f'<svg role="img" viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 2}" width="100%" '
         f'style="display:block;margin-top:6px;max-width:{_PLOT_WIDTH}px"><title>{escape(text)}</title>{bars}'

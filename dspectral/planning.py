@@ -1,4 +1,4 @@
-"""The plan of a fit on whatever holds its rows: also files of cells, stores, and text that is not counted yet."""
+"""Run plans of fits and builds, also for paths of stores and files, and for text that is not counted yet."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,48 +37,48 @@ def plan(
     memory_limit: str | float | None = None,
     **keywords: Any,
 ) -> RunPlan:
-    """Say what a fit or a build will take: passes, tasks, bytes, memory and, roughly, time.
+    """Estimate passes, tasks, bytes, memory and time of a fit or a build.
 
     Parameters
     ----------
     what : estimator or callable
         An estimator or its ``fit``, or a function such as :func:`dspectral.build_store`.
     *arguments
-        Arguments of ``fit`` or of the function. In place of the rows of a fit also an AnnData, in memory, backed or
-        lazy (its ``X``); a path or URL of a store, corpus or AnnData file; and text that is not counted yet: the path,
-        URL or pattern of files, :class:`TextFiles`, or :class:`Texts` of a list.
+        Arguments of ``fit`` or of the function. The rows of a fit may also be an AnnData, in memory, backed or lazy
+        (its ``X``); the path or URL of a store, corpus or AnnData file; or text that is not counted yet: the path, URL
+        or pattern of files, :class:`TextFiles`, or :class:`Texts` of a list.
     workers : int, optional
-        Number of worker processes of one thread; by default those of the client in force, or threads of this process.
+        Number of worker processes of one thread; by default the workers of Dask's client, or threads of this process.
     memory_limit : str or float, optional
-        Bytes that each may have, such as ``"2 GB"``; by default what they were given, or what the machine has left.
+        Memory limit of each process, such as ``"2 GB"``; by default their actual limit, or the free memory.
     **keywords
-        More of what ``fit`` or the function will be given.
+        Keyword arguments of ``fit`` or the function.
 
     Returns
     -------
     RunPlan
-        The plan. What does not fit is said by ``verdict`` and ``refusal``, and raised by :meth:`RunPlan.check`.
+        The plan. If the run does not fit, ``refusal`` says why and :meth:`RunPlan.check` raises it.
 
     Raises
     ------
     ValueError
-        If the method refuses the data or a parameter, or the cluster has no worker that says its memory.
+        If ``fit`` raises it for the data or a parameter, or no worker of the cluster answers.
 
     Notes
     -----
-    A copy of the estimator is fitted up to its first pass, and a block of it is timed here. Memory is that by which
-    the pass is admitted; a build is taken to need five times the bytes of a task's text. Time leaves out merges and
-    what is between passes.
+    A copy of the estimator is fitted up to its first pass, and one block is timed in this process. Memory is the
+    estimate that ``fit`` checks; a build counts with five times the bytes of a task's text. Time does not include
+    merges and solvers.
 
-    Text that is not counted yet is planned as the store that ``build_store`` makes of it, whose blocks are taken to be
-    as the first one, which is hashed here; documents of compressed files are counted, in one pass.
+    Text that is not counted yet is planned as the store that ``build_store`` would make. Its first block is hashed, and
+    the others are assumed to be like it. Documents of compressed files are counted in one pass.
 
     Examples
     --------
     >>> import dask.array as da
     >>> from dspectral import SketchedPCA
-    >>> found = plan(SketchedPCA(2), da.random.default_rng(0).standard_normal((600, 8), chunks=(100, -1)))
-    >>> found.n_passes, found.n_tasks
+    >>> run_plan = plan(SketchedPCA(2), da.random.default_rng(0).standard_normal((600, 8), chunks=(100, -1)))
+    >>> run_plan.n_passes, run_plan.n_tasks
     (1, 11)
     """
     settings: dict[str, Any] = {"workers": workers, "memory_limit": memory_limit, **keywords}
@@ -96,9 +96,9 @@ def plan(
     return replace(engine.plan(what, rows, *others, **settings), before=before)
 
 
-def _open_rows(place: str | PathLike[str]) -> Any:
-    """Return the store or corpus at a place, or the text files that it names."""
-    url = expand_path(place)
+def _open_rows(path: str | PathLike[str]) -> Any:
+    """Return the store or corpus at a path or URL, or its text files."""
+    url = expand_path(path)
     try:
         return open_store(url)
     except StoreError:
@@ -110,26 +110,28 @@ def _open_rows(place: str | PathLike[str]) -> Any:
 
 
 def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
-    """Return lazy rows of the shape and size that those of files will have, about, and the bytes of their text."""
+    """Return lazy rows with about the shape and size of the counts of files, and the bytes of their text."""
     spans = split_files(files.sources, files.read_options)
     first = next(iter(read_file_range(spans[0], files.read_options)))
     sizes = [first.n_documents] * len(spans)
-    if any(span.compression for span in spans):  # which say nothing of their content
+    if any(span.compression for span in spans):  # whose size does not give the number of documents
         sizes = [block.n_documents for block in files.blocks]
     return _make_repeated_rows(first, sizes), sum(span.n_bytes or 0 for span in spans)
 
 
 def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:
-    """Return the same of texts in memory."""
+    """Return the same for texts in memory."""
     if not hasattr(texts.column, "__len__"):
-        raise ValueError(f"{texts!r} is read once, and is gone after a plan: give a list, a table or files")
+        raise ValueError(
+            f"{texts!r} can be read only once, and the plan would consume it: pass a list, a table or files"
+        )
     first, *_ = islice(pack_texts(texts.column, block_bytes=BLOCK_BYTES), 1)
     sizes = [first.n_documents] * -(-len(texts.column) // first.n_documents)
     return _make_repeated_rows(first, sizes), len(first.data) * len(texts.column) // first.n_documents
 
 
 def _make_repeated_rows(documents: Documents, sizes: Sequence[int]) -> Any:
-    """Return blocks of some sizes that are said to be as large as the rows of the same documents, and are those."""
+    """Return lazy rows whose blocks all are the counts of the same documents, with the given declared sizes."""
     rows = hash_documents(documents, HashingSettings())
     n_bytes = [get_nbytes(rows)] * len(sizes)
     return dask_array_from_blocks(

@@ -1,4 +1,4 @@
-"""Arithmetic of a run: its merges and its memory, and the plan that a dry run reports."""
+"""The memory bound of a pass, and the run plan that a dry run returns."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,26 +7,26 @@ from dspectral.configuration import get_fan_in, tree_depth
 from dspectral.html import card, format_bytes
 
 ENDS_AT = 0.95
-"""Share of its limit at which Dask's nanny ends a worker."""
+"""Share of its memory limit at which Dask ends a worker."""
 
 
 def estimate_memory(
     *, summary_bytes: int, n_blocks: int, work_bytes: int, fan_in: int | None = None, n_workers: int = 1
 ) -> int:
-    """Bound the bytes that a pass needs, over all workers, beside the interpreters themselves.
+    """Return an upper bound on the memory of a pass, over all workers, without interpreters and libraries.
 
     Parameters
     ----------
     summary_bytes : int
-        Size of one summary in bytes.
+        Bytes of one summary.
     n_blocks : int
         Number of row blocks.
     work_bytes : int
-        Bytes that summarizing one block or merging ``fan_in`` summaries takes, the block included.
+        Bytes of summarizing one block, including the block, or of merging ``fan_in`` summaries.
     fan_in : int, optional
-        Number of summaries that a merge takes; by default the configured one, as for :func:`summarize`.
+        Number of summaries in one merge; by default that of Dask's configuration, as for :func:`summarize`.
     n_workers : int, default=1
-        Number of tasks that run at once.
+        Number of concurrent tasks.
 
     Returns
     -------
@@ -35,8 +35,8 @@ def estimate_memory(
 
     Notes
     -----
-    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and those
-    that wait on each level; the depth is ``ceil(log(n_blocks, fan_in))``.
+    ``n_workers * (work + summary) + depth * (fan_in - 1) * summary``: running tasks with their summaries, and the
+    summaries that wait on each level; ``depth = ceil(log(n_blocks, fan_in))``.
 
     Examples
     --------
@@ -50,34 +50,34 @@ def estimate_memory(
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A plan of what a fit or a build will take, reckoned from its first pass.
+    """Estimates of passes, tasks, memory and time of a fit or a build, from its first pass.
 
     Attributes
     ----------
     name : str
         Name of the estimator or function.
     phase : str
-        Name of the pass, empty if none is made.
+        Name of the first pass, empty if there is none.
     n_passes : int or None
-        Number of times that the data is read, at most; None where only the passes themselves will tell.
+        Maximum number of passes; None if earlier passes decide it.
     n_blocks, n_tasks : int
-        Blocks of the data, and tasks of one pass.
+        Number of blocks, and of tasks of one pass.
     bytes_read : int or None
-        Bytes of all blocks in memory (of a build: of its text); None where they are not known.
+        Bytes of all blocks in memory (for a build: of its text); None if unknown.
     n_workers, n_threads : int
-        Worker processes (0: the threads of this process do the work) and threads of each.
+        Number of worker processes (0: threads of this process), and of threads of each.
     memory_limit : int
-        Bytes that a worker, or this process, may have; 0 where nothing limits it.
+        Memory limit of a worker, or of this process, in bytes; 0 if there is none.
     worker_memory : int
-        Most bytes of one worker, its libraries included; where threads do the work, of this process.
+        Maximum bytes of one worker, including its libraries, or of this process.
     pass_seconds : float or None
-        Wall time of the blocks of one pass, each as long as one took here; None where it would not fit.
+        Wall time of the blocks of one pass, from the time of one block; None if it does not fit.
     refusal : str
-        Sentence that says why it cannot run and what would fit; empty if it can.
+        Why the run does not fit in memory, and what would; empty if it fits.
     remedies : tuple of str
-        What would make it fit, such as ``"with memory_limit='2000MB'"``; empty if it can run, or nothing is known.
+        Changes that would make it fit, such as ``"with memory_limit='2000MB'"``; empty if it fits or none is known.
     before : str
-        What must be done before, such as a build of text that is not counted yet; empty if nothing.
+        Work that must be done before, such as building a store from text; empty if none.
 
     Examples
     --------
@@ -105,10 +105,10 @@ class RunPlan:
 
     @property
     def verdict(self) -> str:
-        """``"fits"``, ``"fits with"`` or ``"where"`` what would make it fit, ``"does not fit"`` or ``"may not fit"``.
+        """``"fits"``, ``"fits with ..."`` and a change, ``"does not fit"`` or ``"may not fit"``.
 
-        The last is said where the summary of one block, measured here, is larger than was known beforehand, or a
-        build is too: such a fit starts. One with a ``refusal`` does not.
+        ``"may not fit"``: the measured summary of one block, or a build, exceeds the estimate; the run starts. A run
+        with a ``refusal`` does not start.
         """
         if self.refusal:
             return f"fits {', or '.join(self.remedies)}" if self.remedies else "does not fit"
@@ -116,24 +116,24 @@ class RunPlan:
 
     @property
     def seconds(self) -> float | None:
-        """Wall time of all passes, roughly; None where their number or time is not known."""
+        """Approximate wall time of all passes; None if their number or time is unknown."""
         if self.n_passes is None or self.pass_seconds is None:
             return None
         return self.n_passes * self.pass_seconds
 
     def check(self) -> None:
-        """Raise the refusal, if there is one.
+        """Raise an error if the run does not fit.
 
         Raises
         ------
         MemoryError
-            If the run does not fit in the memory there is.
+            If the run does not fit in memory.
         """
         if self.refusal:
             raise MemoryError(self.refusal)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON takes it.
+        """Return the plan as a dict that can be encoded as JSON.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class RunPlan:
         limit = f"of {format_bytes(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [
             ("verdict", self.verdict),
-            ("because", self.refusal),
+            ("reason", self.refusal),
             ("before", self.before),
             ("passes over the data", "unknown" if self.n_passes is None else self.n_passes),
             ("blocks", f"{self.n_blocks:,}"),
@@ -171,7 +171,7 @@ class RunPlan:
 
 
 def _format_estimate(seconds: float | None, by: str) -> str:
-    """Return a time in the unit that a person would choose."""
+    """Return an approximate time as text, in s, min or h."""
     if seconds is None:
         return "unknown"
     unit, name = (1, "s") if seconds < 100 else (60, "min") if seconds < 6000 else (3600, "h")

@@ -1,4 +1,4 @@
-"""Files of summaries: arrays as ``.npz``, structure as JSON; reading one runs no code that it names."""
+"""Files of summaries: arrays as ``.npz`` and structure as JSON. Reading them runs no code from the file."""
 
 import io
 import json
@@ -24,13 +24,13 @@ DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Errors of NumPy and JSON at a file that is not as it was written."""
+"""Errors of NumPy and JSON for a damaged file."""
 CONTAINERS: dict[str, Any] = {"tuple": tuple, "list": list, "dict": dict}
 SPARSE = tuple(f"sparse {name}" for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"))
 
 
 def encode_summary(path: str, summary: object) -> bytes:
-    """Return the file of a summary: its arrays as ``.npz``, whose members have checksums, and its structure as JSON."""
+    """Return the bytes of a file: the arrays of a summary as ``.npz`` with checksums, and its structure as JSON."""
     arrays: list[NDArray[Any]] = []
     head = json.dumps({"path": path, "summary": _to_plain(summary, arrays)})
     file = io.BytesIO()
@@ -39,17 +39,17 @@ def encode_summary(path: str, summary: object) -> bytes:
 
 
 def decode_summary(path: str, content: bytes) -> Any:
-    """Return the summary in a file; nothing but numbers, containers and named tuples of dspectral is ever made."""
+    """Return the summary in a file; it can contain only numbers, containers and named tuples of dspectral."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         head, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
-    found = json.loads(head.tobytes())
-    if found["path"] != path:
-        raise ValueError(f"it is {found['path']}, under another name")
-    return _from_plain(found["summary"], arrays)
+    structure = json.loads(head.tobytes())
+    if structure["path"] != path:
+        raise ValueError(f"it holds the summary of {structure['path']}")
+    return _from_plain(structure["summary"], arrays)
 
 
 def _to_plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return a structure that JSON knows: a list of kind and parts; of an array, its place in a list."""
+    """Return a JSON structure: lists of kind and elements; arrays are appended to `arrays` and become an index."""
     kind = type(thing)
     if thing is None or kind in (bool, int, float, str):
         return thing
@@ -63,36 +63,38 @@ def _to_plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
         name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
         _resolve_container(name)
         parts = thing.items() if kind is dict else thing
-    return [name, *(_to_plain(one, arrays) for one in parts)]
+    return [name, *(_to_plain(part, arrays) for part in parts)]
 
 
 def _from_plain(plain: Any, arrays: list[NDArray[Any]]) -> Any:
-    """Return what :func:`_to_plain` was given."""
+    """Return the object that :func:`_to_plain` encoded."""
     if not isinstance(plain, list):
         return plain
     name, *rest = plain
     if name in ("array", "scalar"):
         return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
-    parts = [_from_plain(one, arrays) for one in rest]
+    parts = [_from_plain(part, arrays) for part in rest]
     if name in SPARSE:
         shape, *own = parts
-        made = getattr(sparse, name.removeprefix("sparse "))(shape)
-        made.data, made.indices, made.indptr = own
-        made.check_format()  # compiled loops trust indices
-        return made
+        matrix = getattr(sparse, name.removeprefix("sparse "))(shape)
+        matrix.data, matrix.indices, matrix.indptr = own
+        matrix.check_format()  # compiled loops do not check indices
+        return matrix
     kind = _resolve_container(name)
     return kind(parts) if name in CONTAINERS else kind(*parts)
 
 
 def _resolve_container(name: str) -> Any:
-    """Return what holds the parts of a summary: a container of Python, or a named tuple of dspectral."""
+    """Return a container class by name: tuple, list, dict, or a named tuple of dspectral."""
     if name in CONTAINERS:
         return CONTAINERS[name]
     module, _, qualname = name.partition(":")
-    found: Any = import_module(module) if module.startswith("dspectral.") else None
-    for part in qualname.split("."):  # by vars: a module may import more where it is asked for an attribute
-        found = vars(found).get(part) if found is not None else None
-    named = isinstance(found, type) and f"{found.__module__}:{found.__qualname__}" == name
-    if not (named and issubclass(found, tuple) and hasattr(found, "_fields")):
-        raise TypeError(f"a summary holds a {name.replace(':', '.')}, which cannot be kept")
-    return found
+    kind: Any = import_module(module) if module.startswith("dspectral.") else None
+    for part in qualname.split("."):  # vars, because attributes of a module may be imported lazily
+        kind = vars(kind).get(part) if kind is not None else None
+    has_name = isinstance(kind, type) and f"{kind.__module__}:{kind.__qualname__}" == name
+    if not (has_name and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        raise TypeError(
+            f"a summary holds a {name.replace(':', '.')}, but checkpoints support only named tuples of dspectral"
+        )
+    return kind

@@ -1,4 +1,4 @@
-"""Kinds of blocks: rows of a matrix, sentences of token ids with or without labels, or raw documents."""
+"""Types of blocks: rows of a matrix, sentences of token ids with or without labels, and raw documents."""
 
 from collections.abc import Sequence
 from numbers import Integral, Number
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["CSRRows", "Documents", "FloatArray", "Rows", "Sentences", "is_sparse"]
 
 ARRAYS = "__array__", "__array_interface__", "__array_struct__"
-"""Attributes by which an object hands its numbers to NumPy."""
+"""Attributes of NumPy's array interfaces."""
 JSON: TypeAlias = "bool | int | float | str | list[Any] | dict[str, Any] | None"
-"""A value that JSON can hold."""
+"""A JSON value."""
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 Doubles: TypeAlias = NDArray[np.float64]
 Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | np.integer[Any]
-"""A whole number of Python or out of an array, as compiled loops take both."""
+"""An integer of Python or NumPy."""
 CheckpointPath: TypeAlias = "str | PathLike[str] | None"
-"""Folder or URL for the checkpoints of a fit; None for the one in force."""
+"""Folder or URL for the checkpoints of a fit; None for the current one."""
 CSRRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]]"
 """A sparse block of rows, shape ``(n_rows, n_columns)``."""
 Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]]"
@@ -37,7 +37,7 @@ Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[
 
 
 def format_value(value: object) -> str:
-    """Return the first 60 characters of a value for a message; Python refuses to write integers of thousands of digits.
+    """Return the first 60 characters of a value for a message; huge integers as a power of 2.
 
     >>> format_value("auto"), format_value(2.5), format_value(10**5000)
     ("'auto'", '2.5', 'about 2**16610')
@@ -47,7 +47,7 @@ def format_value(value: object) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Report whether a value stands for no value: None, NaN, NaT, NA or a masked entry.
+    """Report whether a value is missing: None, NaN, NaT, NA or a masked entry.
 
     >>> [is_missing(value) for value in (None, np.nan, "", 0)]
     [True, True, False, False]
@@ -56,7 +56,7 @@ def is_missing(value: object) -> bool:
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
-    return isinstance(value, Number) and value != value  # noqa: PLR0124  only NaN differs from itself
+    return isinstance(value, Number) and value != value  # noqa: PLR0124  true for NaN alone
 
 
 class HoldsCounts(Protocol):
@@ -64,12 +64,12 @@ class HoldsCounts(Protocol):
 
     @property
     def counts(self) -> "da.Array":
-        """Dask array of the rows, shape ``(n_rows, n_columns)``, nothing read yet."""
+        """Lazy Dask array of the rows, shape ``(n_rows, n_columns)``."""
         ...
 
 
 class HoldsRows(HoldsCounts, Protocol):
-    """A store that says what rows it holds."""
+    """A store with the shape and type of its rows."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,7 +87,7 @@ RowsLike: TypeAlias = (
 )
 """Rows as estimators take them: an array, a SciPy sparse matrix, a Dask array of either, or a store."""
 CheckedRows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[Any]] | da.Array"
-"""Rows once they have passed the door of an estimator: dense or CSR in memory, or a Dask array of such blocks."""
+"""Rows after validation: dense or CSR in memory, or a Dask array of such blocks."""
 
 
 def is_sparse(X: object) -> "TypeIs[CSRRows]":
@@ -97,23 +97,23 @@ def is_sparse(X: object) -> "TypeIs[CSRRows]":
 
 def is_backed(X: object) -> bool:
     """Report whether ``X`` is a sparse matrix that AnnData holds on disk."""
-    # Told by its parts: AnnData need not be there, and its classes have no public names. A Delayed has every part.
+    # AnnData is optional and these classes are private, so this checks attributes. A Delayed has every attribute.
     return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
 def unwrap_xarray(X: Any) -> Any:
-    """Return the array of a DataArray of xarray whose data is not chunked, and all else as it is."""
+    """Return the array of an xarray.DataArray that is not chunked; return other objects unchanged."""
     is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None
     return np.asarray(X) if is_labeled else X
 
 
 def is_anndata(X: object) -> bool:
-    """Report whether X is an AnnData, which holds several matrices."""
+    """Report whether X is an AnnData."""
     return all(hasattr(type(X), part) for part in ("obsm", "varm", "layers"))
 
 
 def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
-    """Return a matrix of an AnnData object, by default X; layer "raw" is raw.X where no layer has this name."""
+    """Return a matrix of an AnnData, by default X; layer "raw" is raw.X unless a layer has this name."""
     kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
     if name is None and adata.X is not None:
         return adata.X
@@ -130,30 +130,28 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
 
 
 def check_container(X: object, name: str = "X") -> None:
-    """Refuse what holds data outside memory in a form that is not read by rows, or holds text."""
+    """Raise TypeError for containers that cannot be read as rows, and name what to pass."""
     kind = type(X).__name__
     if is_anndata(X):
         layers = ", ".join(map(repr, getattr(X, "layers", ())))
         raise TypeError(
-            f"{name} is an {kind}, which holds several matrices: pass one of them, adata.X or adata.layers[...] "
+            f"{name} is an {kind}, but must be one matrix: pass adata.X or adata.layers[...] "
             f"({'layers: ' + layers if layers else 'there are no layers'})"
         )
     if hasattr(type(X), "to_dask_array"):
         raise TypeError(
-            f"{name} is a Dask {kind}, whose rows are not counted: pass {name}.to_dask_array(lengths=True), which "
+            f"{name} is a Dask {kind}, whose number of rows is unknown: pass {name}.to_dask_array(lengths=True), which "
             "reads it once to count them"
         )
     graph = getattr(type(X), "__dask_graph__", None)
-    if graph is not None and graph(X) is not None:  # xarray has one of what is not chunked, too: it is None
-        raise TypeError(
-            f"{name} is a lazy {kind}, but rows must be a Dask array: pass the array that it holds"
-        )
+    if graph is not None and graph(X) is not None:  # None for xarray objects that are not chunked
+        raise TypeError(f"{name} is a lazy {kind}, but must be a Dask array: pass the array inside it")
     if all(hasattr(X, name) for name in ("words", "sentences", "counts")):
         raise TypeError(
-            f"{name} is a corpus ({kind}: sentences of words), but rows of numbers are needed: pass a store of counts "
-            "(dspectral.build_store) or a matrix, or fit an estimator of words such as dspectral.WordEmbedding"
+            f"{name} is a corpus ({kind}: sentences of words), but must be a matrix or a store of counts "
+            "(dspectral.build_store); for a corpus use an estimator such as dspectral.WordEmbedding"
         )
-    # NumPy walks all else that can be indexed as a sequence, for ever where no index is out of range.
+    # NumPy treats other indexable objects as sequences, and never stops if no index is out of range.
     if hasattr(type(X), "__getitem__") and not (
         isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, way) for way in ARRAYS)
     ):
@@ -170,7 +168,7 @@ def check_container(X: object, name: str = "X") -> None:
 
 
 def trim_csr(A: Any) -> Any:
-    """Return a CSR matrix, its entries viewed, without spare room behind its last row. Shapes: `A` (n, d).
+    """Return a CSR matrix without unused memory after its last row, without a copy. Shapes: `A` (n, d).
 
     >>> A = sparse.csr_array(([1.0, 9.0], [0, 0], [0, 2]), shape=(1, 1))
     >>> A.indptr[-1] = 1
@@ -191,7 +189,7 @@ class Sentences(NamedTuple):
 
     @classmethod
     def from_ids(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
-        """Pack sentences of ids one after the other.
+        """Concatenate sentences of token ids.
 
         >>> Sentences.from_ids([[3, 1], [], [2]]).offsets
         array([0, 2, 2, 3])
@@ -227,14 +225,14 @@ class LabeledSentences(NamedTuple):
 )
 @register_class
 class Documents(NamedTuple):
-    """The raw UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+    """The UTF-8 text of a block of documents: document ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
 
     @classmethod
     def from_strings(cls, texts: "list[str] | list[bytes]") -> "Documents":
-        """Pack texts, strings or UTF-8 bytes, into one buffer."""
+        """Concatenate texts, strings or UTF-8 bytes, into one buffer."""
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])

@@ -1,4 +1,4 @@
-"""How the page gets to a scheduler: from a client, or with the scheduler's own start."""
+"""Add the page to a scheduler, from a client or at the start of the scheduler."""
 
 import warnings
 from importlib import import_module
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from distributed import Client, Scheduler, Worker
 
 _FAILURES = (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError, TimeoutError)
-"""Errors that come from a scheduler without this module, of another version, or which takes no functions."""
+"""Errors from a scheduler without this module, with another version of it, or which accepts no functions."""
 
 
 def show_dashboard(client: "Client | None" = None) -> str | None:
-    """Add a page about fits to the dashboard of a cluster, and let fits of this process tell it what they do.
+    """Add a page about fits to the dashboard of a cluster, and make fits of this process send events to it.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Client of the cluster; by default the one in force.
+        Client of the cluster; by default Dask's current client.
 
     Returns
     -------
     str or None
-        Link to the page ``/spectral``; None, after a warning that says why, if the scheduler cannot show it.
+        Link to the page ``/spectral``; None, after a warning, if the scheduler cannot show it.
 
     Raises
     ------
     ValueError
-        If no client is given or in force, or if it is asynchronous.
+        If there is no client, or if it is asynchronous.
 
     Notes
     -----
-    This sets ``dspectral.dashboard`` in Dask's configuration of this process; others whose fits the page is to show
-    need ``DASK_DSPECTRAL__DASHBOARD=true`` in their environment.
+    This sets ``dspectral.dashboard`` in Dask's configuration of this process. Other processes need
+    ``DASK_DSPECTRAL__DASHBOARD=true`` in their environment to show their fits.
 
     Examples
     --------
@@ -46,23 +46,23 @@ def show_dashboard(client: "Client | None" = None) -> str | None:
     ...     print(show_dashboard(client))
     http://127.0.0.1:41907/spectral
     """
-    asked: Any = current_client() if client is None else client
-    if asked is None:
-        raise ValueError("client is None, and no client is in force: make one by distributed.Client()")
-    if asked.asynchronous:
+    target: Any = current_client() if client is None else client
+    if target is None:
+        raise ValueError("client=None, but there is no current client: create one by distributed.Client()")
+    if target.asynchronous:
         raise ValueError(
-            "client is asynchronous, but show_dashboard waits for the scheduler: give another one"
+            "client is asynchronous, but show_dashboard waits for the scheduler: pass a synchronous client"
         )
-    link, problem = add_page(asked)
+    link, problem = add_page(target)
     if problem:
-        warnings.warn(f"no page about fits: {problem}", stacklevel=2)
+        warnings.warn(f"the dashboard has no page about fits: {problem}", stacklevel=2)
         return None
     dask.config.set({"dspectral.dashboard": True})
     return link
 
 
 def add_page(client: "Client") -> tuple[str, str]:
-    """Add the page to the dashboard of a client's scheduler, and change nothing else.
+    """Add the page to the dashboard of a client's scheduler, without changing the configuration.
 
     Parameters
     ----------
@@ -74,14 +74,18 @@ def add_page(client: "Client") -> tuple[str, str]:
     link : str
         Link to the page, or an empty string.
     problem : str
-        Why there is none, in a sentence, or an empty string.
+        Why there is no page, or an empty string.
     """
     plugin = _plugin()
     try:
         problem = query(client, client.run_on_scheduler, plugin.install)
         link = str(client.dashboard_link or "")
     except _FAILURES as error:
-        kind = "has no dspectral, or another version" if isinstance(error, ImportError) else "did not take it"
+        kind = (
+            "lacks dspectral or has another version"
+            if isinstance(error, ImportError)
+            else "did not accept it"
+        )
         return "", f"the scheduler {kind} ({type(error).__name__}: {error})"
     return ("", problem) if problem else (link.rpartition("/")[0] + plugin.PATH, "")
 
@@ -92,7 +96,7 @@ def dask_setup(server: "Scheduler | Worker") -> None:
     Parameters
     ----------
     server : distributed.Scheduler or distributed.Worker
-        The scheduler. On a worker, which has no such page, a warning says so.
+        The scheduler. On a worker this only warns.
     """
     is_scheduler = hasattr(server, "task_groups")
     problem = "dspectral.dashboard is for schedulers, not for workers"
@@ -100,9 +104,9 @@ def dask_setup(server: "Scheduler | Worker") -> None:
         plugin = _plugin()
         problem = plugin.install(server)
     if problem:
-        warnings.warn(f"no page about fits: {problem}", stacklevel=2)
+        warnings.warn(f"the dashboard has no page about fits: {problem}", stacklevel=2)
 
 
 def _plugin() -> Any:
-    """Import the plugin when it is asked for: distributed changes Dask's configuration when it is imported."""
+    """Import the plugin lazily, because importing distributed changes Dask's configuration."""
     return import_module("dspectral.dashboard.plugin")

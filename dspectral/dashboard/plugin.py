@@ -1,4 +1,4 @@
-"""A plugin on the scheduler hears the events of fits, counts their tasks, and owns the page."""
+"""Scheduler plugin: processes the events of fits, counts their tasks, and serves the page."""
 
 import math
 import time
@@ -15,15 +15,15 @@ from dspectral.engine.around.progress import DONE_STATES
 from dspectral.watch.history import FitHistory, FitState, PassState, WorkerMemory
 
 NAME = "dspectral-dashboard"
-"""Name of the plugin on the scheduler."""
+"""Name of the plugin."""
 PATH = "/spectral"
 """Path of the page."""
 INTERVAL = 0.5
-"""Seconds between two looks at the tasks of the passes that run."""
+"""Seconds between two counts of the tasks of running passes."""
 
 
 class SpectralPlugin(SchedulerPlugin):
-    """Keep what is known of fits; the scheduler's own task counters are read twice a second."""
+    """Hold the state of fits, from their events and the task counters of the scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.name = NAME
@@ -34,22 +34,22 @@ class SpectralPlugin(SchedulerPlugin):
             self.record.on_message(message, at)
 
     def log_event(self, topic: str, msg: object) -> None:
-        """Hear a message that is written to the event log."""
+        """Process a message of the event log."""
         if topic == TOPIC:
             self.record.on_message(msg, time.time())
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_facts: str) -> None:  # noqa: ARG002
-        """Count a worker that left."""
+        """Count a lost worker."""
         self.record.on_worker_left(worker)
         self._interpreters.pop(worker, None)
 
     def remove_client(self, *_args: Scheduler | str, **_facts: Scheduler | str) -> None:
-        """Let fits be over whose client is gone."""
+        """Mark running fits as ended when the last client disconnects."""
         if not any(name != "fire-and-forget" for name in self._scheduler.clients):
             self.record.on_client_left(time.time())
 
     def update_counts(self) -> None:
-        """Count the tasks of the passes that run, and measure the workers; nothing is done where no pass runs."""
+        """Count the tasks of running passes, and measure the memory of the workers."""
         at = time.time()
         for root, one in self.record.get_running_passes():
             groups = (one.started.block_group, *one.started.merge_groups) if one.started else ()
@@ -60,14 +60,14 @@ class SpectralPlugin(SchedulerPlugin):
     def _measure_workers(self, root: FitState, one: PassState, at: float) -> None:
         workers = self._scheduler.workers
         memory = {address: int(state.memory.process) for address, state in workers.items()}
-        # The law is for what comes on top of interpreters with their packages. Those are loaded by the first tasks, so
-        # that an interpreter is known once its worker has merged: by the least that it needed since then.
+        # The bound excludes interpreters with their packages. A worker has imported them after its first merge; its
+        # minimum memory since then estimates their size.
         for address in self.record.merging & memory.keys():
             self._interpreters[address] = min(
                 memory[address], self._interpreters.get(address, memory[address])
             )
-        known = self._interpreters.keys() >= memory.keys()
-        interpreters = sum(self._interpreters.values()) if known else None
+        all_measured = self._interpreters.keys() >= memory.keys()
+        interpreters = sum(self._interpreters.values()) if all_measured else None
         n_threads = self._scheduler.total_nthreads
         root.memory = WorkerMemory(
             sum(memory.values()), interpreters, one.memory_bound(n_threads, with_blocks=True)
@@ -82,32 +82,32 @@ def _count_done(group: TaskGroup | None) -> int | None:
 
 
 def install(dask_scheduler: Scheduler) -> str:
-    """Add the page to a scheduler, on which this runs."""
+    """Add the page to a scheduler; return why it cannot, or an empty text. This function runs on the scheduler."""
     if NAME in dask_scheduler.plugins:
         return ""
     pages = getattr(getattr(dask_scheduler, "http_application", None), "applications", [])
     dashboard = next((app for app in pages if "/status" in getattr(app, "app_paths", ())), None)
     if dashboard is None:
-        return "the scheduler has no dashboard: Bokeh is missing there, or the dashboard was turned off"
+        return "the scheduler has no dashboard: install Bokeh there, or start it with a dashboard address"
     try:
-        # By name, for Bokeh need not be where no dashboard is.
+        # Imported here, because Bokeh is optional.
         page = import_module("dspectral.dashboard.page")
-        ours = import_module("distributed.dashboard.core")
-        theirs = import_module("distributed.dashboard.scheduler")
+        core = import_module("distributed.dashboard.core")
+        scheduler_pages = import_module("distributed.dashboard.scheduler")
     except ImportError as error:
-        return f"the scheduler cannot show the page: {error}"
+        return f"the scheduler cannot import the page: {error}"
     plugin = SpectralPlugin(dask_scheduler)
-    variables = theirs.template_variables(dask_scheduler)
+    variables = scheduler_pages.template_variables(dask_scheduler)
     if PATH.strip("/") not in variables["pages"]:
-        # All pages hold this very list, so that each of them has a link to ours.
+        # All pages share this list of links.
         variables["pages"].insert(-1, PATH.strip("/"))
     show = partial(page.show, plugin.record)
-    app = ours.BokehApplication({PATH: show}, dask_scheduler, dashboard.prefix, variables)
+    app = core.BokehApplication({PATH: show}, dask_scheduler, dashboard.prefix, variables)
     dask_scheduler.http_application.add_application(app)
     app.initialize(IOLoop.current())
     app.start()
     dask_scheduler.add_plugin(plugin, name=NAME)
-    looking = PeriodicCallback(plugin.update_counts, INTERVAL * 1000)
-    dask_scheduler.periodic_callbacks[NAME] = looking
-    looking.start()
+    callback = PeriodicCallback(plugin.update_counts, INTERVAL * 1000)
+    dask_scheduler.periodic_callbacks[NAME] = callback
+    callback.start()
     return ""

@@ -1,4 +1,4 @@
-"""Progress: one view of what runs, drawn in a terminal or a notebook, or written as a line now and then."""
+"""Progress display: bars in a terminal or a notebook, or lines in a stream."""
 
 import atexit
 import sys
@@ -24,22 +24,22 @@ from dspectral.engine.around.progress import DONE_STATES
 from dspectral.watch.history import FitHistory, FitState, Phase
 
 QUIET_SECONDS = 0.5
-"""Seconds for which a fit runs before it is shown, but in a notebook."""
+"""Seconds before a fit is shown in a terminal or a stream."""
 INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two updates."""
 LINE_SECONDS = (10.0, 60.0)
-"""Least and most time between two lines where the output is no terminal; between these, a tenth of the age."""
+"""Minimum and maximum seconds between two lines in a stream; between them, a tenth of the run time."""
 N_ENDED = 8
-"""Fits that a notebook lists once they are over; earlier ones are counted."""
+"""Maximum number of finished fits that a notebook lists; earlier ones are counted."""
 STYLE = "max-width:44em;font:13px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
 BAR = "display:inline-block;width:9em;max-width:30%;height:.7em;background:#8883;border-radius:.2em"
 _LOCK = threading.Lock()
 _ACTIVE: "list[Progress]" = []
-"""The one that shows; those within it leave that to it."""
+"""The progress display that is active. Nested ones show nothing."""
 
 
 class View(NamedTuple):
-    """A moment of the display: the line of the fits, phases with bars, other lines, and seconds since the start."""
+    """Content of the display: heading and other lines, phases with bars, and seconds since the start."""
 
     headings: list[str]
     phases: list[Phase]
@@ -50,14 +50,14 @@ EMPTY_VIEW = View([], [], 0.0)
 
 
 class LocalTaskCounter(Callback):
-    """Counts the tasks of Dask's schedulers within this process, of one computation at a time as they do."""
+    """Dask callback that counts the tasks of the current computation in this process."""
 
     def __init__(self) -> None:
         self.done = self.total = 0
         super().__init__()
 
     def _start_state(self, _graph: object, state: dict[str, Any]) -> None:
-        # After optimization: tasks that were fused are one here, and end as one.
+        # After optimization, so fused tasks count once.
         self.done, self.total = 0, len(state["ready"]) + len(state["waiting"])
 
     def _posttask(self, *_facts: object) -> None:
@@ -68,40 +68,39 @@ class LocalTaskCounter(Callback):
 
 
 def scheduler_counts(dask_scheduler: Scheduler) -> tuple[int, int]:
-    """Return how many tasks of a scheduler are done, and how many there are."""
-    states = [group.states for group in dask_scheduler.task_groups.values()]
-    return sum(one.get(name, 0) for one in states for name in DONE_STATES), sum(
-        sum(one.values()) for one in states
-    )
+    """Return the number of finished tasks of a Dask scheduler, and of all its tasks."""
+    groups = [group.states for group in dask_scheduler.task_groups.values()]
+    n_done = sum(states.get(name, 0) for states in groups for name in DONE_STATES)
+    return n_done, sum(sum(states.values()) for states in groups)
 
 
 def get_headings(record: FitHistory) -> tuple[list[str], float | None]:
-    """Return the lines around the bars, that of the fits first, and since when there is something to say."""
+    """Return the lines around the bars, with the names of the fits first, and their start time."""
     fits = [fit for fit in record.fits.values() if fit.started and fit.is_running]
-    passes = [one for _root, one in record.get_running_passes()]
+    passes = [state for _root, state in record.get_running_passes()]
     labels = [
-        format_pass_number(one.started.number, one.started.n_passes) for one in passes[:1] if one.started
+        format_pass_number(state.started.number, state.started.n_passes)
+        for state in passes[:1]
+        if state.started
     ]
     lines = [": ".join([" > ".join(fit.name for fit in fits), *filter(None, labels)])] if fits else []
-    lines += [
-        f"certificate {fit.certificate:.3g} of the energy" for fit in fits if fit.certificate is not None
-    ]
-    for one in passes:
-        lost = f"{_pluralize(one.lost_workers, 'worker')} lost, " if one.lost_workers else ""
-        lines += [f"{lost}{_pluralize(one.n_redone, 'task')} run again"] if one.n_redone else []
-    lines += [f"waits: {one.waits}" for one in passes if one.waits]
-    lines += [f"{record.n_retried} attempts failed and were repeated"] if record.n_retried else []
+    lines += [f"relative certificate {fit.certificate:.3g}" for fit in fits if fit.certificate is not None]
+    for state in passes:
+        lost = f"{_pluralize(state.lost_workers, 'worker')} lost, " if state.lost_workers else ""
+        lines += [f"{lost}{_pluralize(state.n_redone, 'task')} run again"] if state.n_redone else []
+    lines += [f"waiting: {state.waits}" for state in passes if state.waits]
+    lines += [f"{record.n_retried} failed attempts were repeated"] if record.n_retried else []
     loops = record.get_compiling_loops()
-    lines += [f"compiling {loop} (once, kept for later runs)" for loop in loops]
+    lines += [f"compiling {loop} (once, then cached on disk)" for loop in loops]
     return lines, min([fit.since for fit in fits] or loops.values(), default=None)
 
 
 def format_finished(fit: FitState) -> str:
-    """Return one line about a fit that is over."""
+    """Return one line about a finished fit."""
     if fit.ended is None:
         return ""
     parts = [_pluralize(fit.ended.n_passes, "pass", "es")] if fit.ended.n_passes else []
-    parts += [] if fit.certificate is None else [f"certificate {fit.certificate:.3g} of the energy"]
+    parts += [] if fit.certificate is None else [f"relative certificate {fit.certificate:.3g}"]
     parts += [f"ended by {fit.ended.error}"] if fit.ended.error else []
     return f"{': '.join(filter(None, (fit.name, ', '.join(parts))))}, {fit.ended.seconds:.1f} s"
 
@@ -111,24 +110,24 @@ def _pluralize(n: int, word: str, ending: str = "s") -> str:
 
 
 def format_counts(phase: Phase) -> str:
-    """Return the tasks of a phase, and their speed, in few words.
+    """Return the tasks of a phase and their speed as text.
 
     >>> format_counts(Phase("hash-block", 11, 245, again=6))
-    '11/245, 6 of them again'
+    '11/245, 6 repeated'
     >>> format_counts(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
     '1/2, 12,500 rows/s, 2.5 MB/s'
     """
     rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
-    again = f"{phase.again} of them again" if phase.again else ""
+    again = f"{phase.again} repeated" if phase.again else ""
     return _join_nonempty(
         f"{phase.done}/{phase.total}", again, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
     )
 
 
 def format_times(phase: Phase) -> str:
-    """Return how long a phase has taken and how long it will yet, as far as that is known; nothing before it begins."""
+    """Return the elapsed and remaining time of a phase as text; empty before its first task is done."""
     speed, left = phase.get_speed(phase.total), phase.total - phase.done
     to_come = f"{_format_clock(left / speed)} left" if speed and left else ""
     return _join_nonempty(_format_clock(phase.seconds), to_come) if phase.done else ""
@@ -143,11 +142,13 @@ def _format_clock(seconds: float) -> str:
 
 
 def format_line(view: View) -> str:
-    """Return one line: time and first heading; each phase with its tasks done, share and time; other headings."""
+    """Return a view as one line: time, first heading, phases, other headings."""
     first, *others = view.headings
     phases = [
-        _join_nonempty(f"{one.name} {format_counts(one)}", f"{100 * one.share:.0f} %", format_times(one))
-        for one in view.phases
+        _join_nonempty(
+            f"{phase.name} {format_counts(phase)}", f"{100 * phase.share:.0f} %", format_times(phase)
+        )
+        for phase in view.phases
     ]
     return f"[{_format_clock(view.seconds)}] " + _join_nonempty(
         first, " · ".join([*phases, *others]), by=": "
@@ -155,15 +156,15 @@ def format_line(view: View) -> str:
 
 
 def render_terminal(view: View) -> Group:
-    """Return what a terminal shows: a bar for each phase, between headings that may be as wide as the terminal."""
+    """Return a view for a terminal: a bar for each phase, between headings."""
     first, *others = view.headings
     table = Table.grid("", "", "", "", "", padding=(0, 1))
     for column in (table.columns[0], table.columns[-1]):
         column.overflow = "fold"
-    for one in view.phases:
-        bar = ProgressBar(one.total, one.done, width=20)
-        words = (f"{one.share:4.0%}", format_counts(one), format_times(one))
-        table.add_row(Text(f"  {one.name}"), bar, *map(Text, words))
+    for phase in view.phases:
+        bar = ProgressBar(phase.total, phase.done, width=20)
+        texts = (f"{phase.share:4.0%}", format_counts(phase), format_times(phase))
+        table.add_row(Text(f"  {phase.name}"), bar, *map(Text, texts))
     return Group(
         Text(_join_nonempty(first, _format_clock(view.seconds), by=" ")),
         table,
@@ -172,24 +173,23 @@ def render_terminal(view: View) -> Group:
 
 
 def render_html(view: View, ended: list[str]) -> str:
-    """Return what a notebook shows: lines of fits that are over, and the view."""
+    """Return finished fits and a view as HTML for a notebook."""
     n_hidden = max(0, len(ended) - N_ENDED)
     lines = [f"and {n_hidden} earlier"] if n_hidden else []
     lines += [escape(f"\N{CHECK MARK} {line}") for line in ended[n_hidden:]]
     lines += [f"<b>{escape(text)}</b> {_format_clock(view.seconds)}" for text in view.headings[:1]]
-    for one in view.phases:
-        filled = f"display:block;width:{one.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
+    for phase in view.phases:
+        filled = f"display:block;width:{phase.share:.0%};height:100%;background:#3b78c2;border-radius:.2em"
         bar = f'<span style="{BAR}"><span style="{filled}"></span></span>'
-        lines.append(
-            f"{bar} {one.share:.0%} {escape(f'{one.name} {_join_nonempty(format_counts(one), format_times(one))}')}"
-        )
+        text = f"{phase.name} {_join_nonempty(format_counts(phase), format_times(phase))}"
+        lines.append(f"{bar} {phase.share:.0%} {escape(text)}")
     lines += map(escape, view.headings[1:])
     body = "".join(f"<div>{line}</div>" for line in lines)
     return f'<div style="{STYLE}">{body}</div>' if lines else ""
 
 
 class Output:
-    """A text stream: a terminal gets bars that change, and lines that stay above them; any other stream gets lines."""
+    """Display in a text stream: live bars and lines in a terminal, only lines in other streams."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream)
@@ -198,7 +198,7 @@ class Output:
         self._next_line = 0.0
 
     def show(self, view: View, ended: list[str]) -> None:
-        """Show a view, and add lines about fits that ended."""
+        """Show a view, and add lines about finished fits."""
         if self._is_live:
             self._draw(view, ended)
             return
@@ -212,10 +212,10 @@ class Output:
 
     def _draw(self, view: View, ended: list[str]) -> None:
         if self._live is None and view.headings:
-            # What is printed goes above the bars, but never from a file to them.
-            is_here = sys.stdout.isatty()
+            # Printed text goes above the bars, unless standard output is a file.
+            redirect = sys.stdout.isatty()
             self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=is_here
+                console=self._console, auto_refresh=False, transient=True, redirect_stdout=redirect
             )
             self._live.start()
         if self._live is not None and not view.headings:
@@ -228,14 +228,14 @@ class Output:
 
 
 def get_notebook_shell() -> Any:
-    """Return the shell of the notebook in which this process runs, or None."""
+    """Return the IPython shell if this process is the kernel of a notebook, else None."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
 
 
 class Notebook:
-    """A display below the cell that runs."""
+    """Display below the running cell of a notebook."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -246,13 +246,13 @@ class Notebook:
         self._ended: list[str] = []
 
     def show(self, view: View, ended: list[str]) -> None:
-        """Show a view, and add fits that ended."""
+        """Show a view, and add finished fits."""
         if (view.headings or ended) and self._shell.execution_count != self._cell:
-            # Another cell has an output of its own; that of the last one stays.
+            # Each cell has its own output.
             self._cell, self._handle, self._ended, self._shown = self._shell.execution_count, None, [], ""
         self._ended += ended
         html = render_html(view, self._ended)
-        if html == self._shown:  # what does not change does not flicker
+        if html == self._shown:  # avoids flicker
             return
         self._shown = html
         if self._handle is None:
@@ -262,19 +262,19 @@ class Notebook:
 
 
 class Progress:
-    """A context in which fits, builds and everything else that Dask computes are shown while they run.
+    """Context manager that shows the progress of fits, builds and other Dask computations.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Client whose scheduler is asked, besides Dask's schedulers within this process; by default the one in force.
+        Client of the cluster to show, besides the schedulers of this process; by default Dask's current client.
     stream : text stream, optional
-        Standard error by default. A terminal gets bars that change, anything else a line now and then; a notebook gets
-        a display below the cell unless a stream is given.
+        Standard error by default. A terminal gets live bars, other streams get occasional lines. A notebook gets a
+        display below the cell unless a stream is passed.
     quiet_seconds : float, optional
-        Seconds for which a fit runs before it is shown; by default half a second.
+        Seconds before a fit is shown; by default half a second.
     summaries : bool, default=True
-        Whether a line about each fit stays when it is over.
+        Whether a line about each finished fit stays.
     """
 
     def __init__(
@@ -299,9 +299,9 @@ class Progress:
         self.stop()
 
     def start(self) -> None:
-        """Show from now on; nothing happens within another one that shows."""
+        """Start to show progress, unless another display is active."""
         with _LOCK:
-            # Two that draw would write over each other's lines.
+            # Two displays would overwrite each other's lines.
             if _ACTIVE:
                 return
             _ACTIVE.append(self)
@@ -317,26 +317,26 @@ class Progress:
         self._thread.start()
 
     def stop(self) -> None:
-        """Show nothing any more; what is drawn in a terminal is cleared, what is in a notebook stays."""
+        """Stop to show progress; the terminal is cleared, the output of a notebook stays."""
         with _LOCK:
             stack, self._stack = self._stack, None
             if self in _ACTIVE:
                 _ACTIVE.remove(self)
-        # Called a second time, or it never showed: another one did.
+        # It was stopped before, or never started.
         if stack is None:
             return
         self._ended.set()
-        self._thread.join(timeout=10.0)  # a scheduler that is gone answers late
+        self._thread.join(timeout=10.0)  # a lost scheduler answers late
         stack.close()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Name what the body of a ``with`` does.
+        """Show a name for the work in a ``with`` block.
 
         Parameters
         ----------
         name : str
-            Words for a person.
+            Name to show.
         """
         self._steps.append((name, time.monotonic()))
         try:
@@ -350,27 +350,26 @@ class Progress:
                 self._show(self._view())
             self._show(EMPTY_VIEW)
         except (OSError, ValueError):
-            # The terminal is gone or the stream is closed: what is computed does not end with it.
+            # A closed terminal or stream must not end the computation.
             LOGGER.debug("progress can no longer be shown", exc_info=True)
 
     def _view(self) -> View:
-        """Return what runs now."""
+        """Return the current view."""
         now = time.monotonic()
         with self._record.lock:
             headings, since = get_headings(self._record)
             phases = [
-                phase for _root, one in self._record.get_running_passes() for phase in one.get_phases(now)
+                phase for _root, state in self._record.get_running_passes() for phase in state.get_phases(now)
             ]
         phases = phases or self._other_tasks()
         for name, started in self._steps[-1:]:
             headings, since = [name, *headings], started
-        # Tasks without a fit, such as a user's own `compute`, have no event of their beginning: it is when they were
-        # first seen.
+        # Tasks outside of fits have no start event, so the first update with tasks is their start.
         self._busy_since = (self._busy_since or now) if since is None and (headings or phases) else None
         since = self._busy_since if since is None else since
         if since is None or (isinstance(self._out, Output) and now - since < self._quiet_seconds):
             return EMPTY_VIEW
-        phases = [one._replace(seconds=one.seconds or now - since) for one in phases]
+        phases = [phase._replace(seconds=phase.seconds or now - since) for phase in phases]
         return View(headings or [""], phases, now - since)
 
     def _show(self, view: View) -> None:
@@ -385,25 +384,25 @@ class Progress:
         )
 
     def _other_tasks(self) -> list[Phase]:
-        """Return what runs outside of fits and passes: in this process, or on the cluster of the client."""
+        """Return the tasks outside of passes, of this process or of the cluster."""
         done, total = self._local.done, self._local.total
-        # Asked for by name: a process that has not loaded it has no client.
+        # A process that has not imported distributed has no client.
         client = self._client or (current_client() if "distributed" in sys.modules else None)
         if not total and client is not None:
-            with suppress(OSError, RuntimeError):  # the computation itself says what is wrong
+            with suppress(OSError, RuntimeError):  # the computation itself raises this error
                 done, total = client.run_on_scheduler(scheduler_counts)
         return [Phase("tasks", done, total)] if done < total else []
 
 
 def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progress:
-    """Show the progress of fits, builds and everything else that Dask computes; without it, nothing is shown.
+    """Show the progress of fits, builds and other Dask computations.
 
     Parameters
     ----------
     on : bool, optional
-        None, the default, is for use in a ``with``. True shows from now on, False ends that.
+        None, the default, returns a context manager. True starts to show progress, False stops it.
     stream : text stream, optional
-        Standard error by default, of which a terminal gets bars, or a display below the cell in a notebook.
+        Standard error by default; a notebook gets a display below the cell.
 
     Returns
     -------
@@ -412,9 +411,9 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
 
     Notes
     -----
-    Shown are passes, blocks and merges of all fits of the process, speed, the time left, the certificate so far,
-    loops that are compiled, and what was lost and runs again. Python's ``logging`` has the same under the name
-    ``dspectral``.
+    The display shows passes, blocks and merges of all fits of the process, speed, remaining time, the current
+    certificate, loops that are compiled, and repeated tasks. Python's ``logging`` has the same information under the
+    name ``dspectral``.
 
     Examples
     --------
@@ -425,10 +424,10 @@ def progress(on: bool | None = None, *, stream: TextIO | None = None) -> Progres
     """
     if on is None:
         return Progress(stream=stream)
-    for one in tuple(_ACTIVE):
-        one.stop()
-    shown = Progress(stream=stream)
+    for active in tuple(_ACTIVE):
+        active.stop()
+    display = Progress(stream=stream)
     if on:
-        shown.start()
-        atexit.register(shown.stop)
-    return shown
+        display.start()
+        atexit.register(display.stop)
+    return display

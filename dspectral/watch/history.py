@@ -1,4 +1,4 @@
-"""The record of fits and their passes, reduced from events; terminal, notebook and dashboard draw from it."""
+"""State of fits and their passes, computed from events, for the terminal, notebook and dashboard displays."""
 
 import itertools
 import math
@@ -16,17 +16,17 @@ from dspectral.engine.around.progress import TaskCounts
 from dspectral.run_plan import estimate_memory
 
 MAX_POINTS = 240
-"""Points that a series keeps: more than that would not be seen in a picture."""
+"""Maximum number of points of a series."""
 MAX_PASSES = 48
-"""Passes that are kept of a fit; the oldest go first."""
+"""Maximum number of passes of a fit; the oldest are dropped."""
 MAX_FITS = 64
-"""Fits that are kept, with those that other fits called."""
+"""Maximum number of fits, including nested ones."""
 MAX_LOOPS = 64
-"""Loops that are compiled at once, at most."""
+"""Maximum number of loops that are being compiled."""
 MAX_ENDED = 4096
-"""Fits that are over and wait to be listed, at most."""
+"""Maximum number of finished fits that are not listed yet."""
 WINDOW = 6.0
-"""Seconds over which a rate is taken."""
+"""Seconds over which a rate is averaged."""
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(of.Event)}
 SCHEDULER_COUNTED = (
     of.BlocksDone.__name__,
@@ -34,11 +34,11 @@ SCHEDULER_COUNTED = (
     of.TaskRetried.__name__,
     of.PassStalled.__name__,
 )
-"""Messages that a scheduler leaves aside: it counts its tasks itself."""
+"""Events that the dashboard ignores, because the scheduler counts its own tasks."""
 
 
 class WorkerMemory(NamedTuple):
-    """Bytes of all worker processes, of their interpreters with packages, and what the pass adds to these by law."""
+    """Bytes of all worker processes, of their interpreters with packages, and the bound for the pass."""
 
     processes: int
     interpreters: int | None
@@ -46,9 +46,10 @@ class WorkerMemory(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Tasks of one kind within what runs: those done at any time, of them those ``again``, and the seconds so far.
+    """Progress of the blocks or the merges of a pass.
 
-    `n_kept`: those that need not run; `n_rows, n_bytes`: what all of them read.
+    `done`: tasks that were done at any time; `again`: how many of them run again; `n_kept`: tasks whose summaries are
+    read from checkpoints; `n_rows, n_bytes`: size of the data of all tasks.
     """
 
     name: str
@@ -62,42 +63,42 @@ class Phase(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the tasks that is done, in [0, 1]."""
+        """Share of finished tasks, in [0, 1]."""
         return self.done / max(self.total, 1)
 
     def get_speed(self, n: int | None) -> float:
-        """Return how many of ``n`` are done a second, where all blocks are about as large; 0 if that is unknown."""
+        """Return how many of ``n`` rows or bytes are processed per second; 0 if unknown."""
         return (n or 0) * max(0, self.done - self.n_kept) / max(self.total, 1) / max(self.seconds, 1e-9)
 
 
 class Series:
-    """Points in time. Where they are many, every second one is dropped, and fewer are kept from then on.
+    """Time series of bounded length: when it is full, every second point is dropped, and the step doubles.
 
-    >>> series = Series(most=4)
+    >>> series = Series(max_points=4)
     >>> for i in range(7):
     ...     series.add(i, i * i)
     >>> series.points
     [(0, 0), (2, 4), (4, 16), (6, 36)]
     """
 
-    def __init__(self, most: int = MAX_POINTS) -> None:
+    def __init__(self, max_points: int = MAX_POINTS) -> None:
         self.points: list[tuple[float, ...]] = []
-        self._most, self._step, self._n_since = most, 1, 0
+        self._max_points, self._step, self._n_since = max_points, 1, 0
 
     def add(self, *point: float) -> None:
-        """Add a point; the last one added is always kept."""
+        """Add a point. The newest point is always in the series."""
         if self.points and self._n_since % self._step:
             self.points[-1] = point
         else:
             self.points.append(point)
         self._n_since += 1
-        if len(self.points) > self._most:
+        if len(self.points) > self._max_points:
             del self.points[1:-1:2]
             self._step, self._n_since = 2 * self._step, 0
 
 
 class PassState:
-    """One pass over blocks; lists of counts have one entry a level, blocks first."""
+    """State of one pass; lists of counts have one entry a level, blocks first."""
 
     def __init__(self, fit: str, run: str, since: float) -> None:
         self.fit, self.run, self.since = fit, run, since
@@ -113,8 +114,8 @@ class PassState:
         self._n_now = self._n_computed = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
-    def begin(self, started: of.PassStarted, order: int) -> None:
-        """Take in what a pass will do."""
+    def start(self, started: of.PassStarted, order: int) -> None:
+        """Set the description of the pass."""
         self.started, self.order = started, order
         merges = count_merges(started.n_blocks, started.fan_in) if started.merge_groups else []
         self.totals = [started.n_blocks, *merges]
@@ -122,22 +123,22 @@ class PassState:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and not ended."""
+        """Whether it has started and not ended."""
         return self.started is not None and self.ended is None
 
     @property
     def done(self) -> list[int]:
-        """Number of tasks of each level that were done at any time; all of them after a pass without an error."""
+        """Number of finished tasks of each level; all of them after a pass without an error."""
         return self.totals if self.ended is not None and not self.ended.error else self.counts.most
 
     @property
     def share(self) -> float:
-        """Share of the tasks that are done and need not run again, in [0, 1]."""
+        """Share of tasks that are done and need not run again, in [0, 1]."""
         n_again = sum(self.counts.again) if self.ended is None else 0
         return (sum(self.done) - n_again) / max(sum(self.totals), 1)
 
     def count(self, done: Sequence[int | None], at: float) -> None:
-        """Take in how many tasks of each level are done now; fewer than before were lost, and run again."""
+        """Update with the finished tasks of each level; lost tasks make the number smaller."""
         if all(number is None for number in done):
             return
         if done[0] is not None:
@@ -147,7 +148,7 @@ class PassState:
         self._recent.append((at, self._n_computed))
 
     def get_rate(self) -> float | None:
-        """Return how many blocks a second were computed lately, those that were lost before among them."""
+        """Return the recent rate in blocks per second, including repeated blocks; None if unknown."""
         if len(self._recent) < 2 or self._n_now >= self.totals[0]:
             return None
         at, done = self._recent[-1]
@@ -155,7 +156,7 @@ class PassState:
         return (done - before) / (at - since) if at > since else None
 
     def get_phases(self, now: float) -> list[Phase]:
-        """Return blocks and merges as they were reported to this process."""
+        """Return the progress of blocks and merges from the events of this process."""
         if self.started is None:
             return []
         started, seconds = self.started, max(now - self.since, 1e-9)
@@ -166,7 +167,7 @@ class PassState:
         return [blocks, merges] if started.n_merges else [blocks]
 
     def memory_bound(self, n_threads: int, *, with_blocks: bool) -> int | None:
-        """Return the bytes that a pass needs by :func:`dspectral.estimate_memory`."""
+        """Return the memory bound of the pass, as :func:`dspectral.estimate_memory` computes it; None if unknown."""
         if self.started is None or not self.summary_bytes or self.started.fan_in < 2:
             return None
         if with_blocks and self.started.n_bytes is None:
@@ -182,7 +183,7 @@ class PassState:
 
 
 class FitState:
-    """One fit or build, or a pass that belongs to none; without a name as long as only a worker's message is here."""
+    """State of one fit or build, or of a pass outside of fits; without a name until its start event arrives."""
 
     def __init__(self, token: str, since: float) -> None:
         self.token, self.since = token, since
@@ -192,7 +193,7 @@ class FitState:
         self.ended: of.FitEnded | None = None
         self.certificate: float | None = None
         self.until: float | None = None
-        self.left = False
+        self.client_left = False
         self.passes: dict[str, PassState] = {}
         self.lost_workers = 0
         self.rates, self.bounds, self.held = Series(), Series(), Series()
@@ -200,12 +201,12 @@ class FitState:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and not ended."""
+        """Whether it has started and not ended."""
         return bool(self.name) and self.until is None
 
-    def get_expected_rate(self, one: PassState) -> float | None:
-        """Return the blocks a second of earlier passes over as many blocks, or else the median of this one."""
-        n_blocks = one.started.n_blocks if one.started else 0
+    def get_expected_rate(self, state: PassState) -> float | None:
+        """Return the rate of earlier passes over as many blocks, in blocks per second, or the median of this pass."""
+        n_blocks = state.started.n_blocks if state.started else 0
         times = [
             other.ended.seconds
             for other in self.passes.values()
@@ -213,25 +214,24 @@ class FitState:
         ]
         if sum(times) > 0:
             return n_blocks * len(times) / sum(times)
-        return median(one.rates) if one.rates else None
+        return median(state.rates) if state.rates else None
 
-    def record_rate(self, one: PassState, at: float) -> None:
-        """Keep the rate of a pass."""
-        rate = one.get_rate()
+    def record_rate(self, state: PassState, at: float) -> None:
+        """Add the current rate of a pass to the series."""
+        rate = state.get_rate()
         if rate is not None:
-            if not one.rates:  # no line leads from one pass to the next
+            if not state.rates:  # NaN interrupts the line between passes
                 self.rates.add(at, math.nan, math.nan)
-            one.rates = [*one.rates[-MAX_POINTS:], rate]
-            self.rates.add(at, rate, self.get_expected_rate(one) or math.nan)
+            state.rates = [*state.rates[-MAX_POINTS:], rate]
+            self.rates.add(at, rate, self.get_expected_rate(state) or math.nan)
 
 
 class FitHistory:
-    """Facts about fits, gathered from events.
+    """State of all fits, updated by events.
 
-    Messages to a scheduler are sent without waiting, so one may pass another: each event sets facts of its own, and
-    none depends on those before it. Events come from the threads that compute: who reads holds the `lock`. `fits`:
-    fits by their tokens; `ended`: outermost fits that are over, for who lists them and takes them out; `merging`:
-    addresses of the workers that have merged summaries, and so hold all packages that this takes.
+    Events may arrive out of order, so each one sets its own fields. They come from several threads, so readers must
+    hold `lock`. `fits`: states by token; `ended`: outermost fits that finished and are not listed yet; `merging`:
+    addresses of workers that merged summaries, and so have imported all packages.
     """
 
     def __init__(self) -> None:
@@ -245,7 +245,7 @@ class FitHistory:
         self._numbers = itertools.count()
 
     def on_message(self, message: object, at: float) -> None:
-        """Take in an event as a scheduler has it."""
+        """Process an event in the form of a scheduler's message."""
         name = message.get("event") if isinstance(message, Mapping) else None
         if not isinstance(message, Mapping) or name in SCHEDULER_COUNTED:
             return
@@ -265,7 +265,7 @@ class FitHistory:
         sender: str = "",
         worker: str = "",
     ) -> None:
-        """Take in an event: of this process, or with the time and the order of a message."""
+        """Process an event; `at, order, sender, worker` come from its message, if there is one."""
         at = time.monotonic() if at is None else at
         with self.lock:
             order = next(self._numbers) if order is None else order
@@ -273,16 +273,16 @@ class FitHistory:
                 case of.FitStarted() | of.FitEnded() | of.CertificateComputed():
                     self._on_fit(event, at)
                 case of.PassStarted():
-                    one = self._pass(event.fit, event.run, at)
-                    one.begin(event, order)
-                    fit = self.fits[one.fit]
+                    state = self._pass(event.fit, event.run, at)
+                    state.start(event, order)
+                    fit = self.fits[state.fit]
                     fit.name = fit.name or event.fit_name or event.name
                     fit.n_passes = event.n_passes or fit.n_passes
                 case of.PassEnded():
-                    one = self._pass(event.fit, event.run, at)
-                    one.ended = event
+                    state = self._pass(event.fit, event.run, at)
+                    state.ended = event
                     if not event.fit:
-                        self.fits[one.fit].until = at
+                        self.fits[state.fit].until = at
                 case of.SummariesMerged():
                     self.merging.add(worker)
                     self._on_merged(event, at)
@@ -296,22 +296,24 @@ class FitHistory:
                     self._on_counted(event)
 
     def get_running_passes(self) -> list[tuple[FitState, PassState]]:
-        """Return what runs, each pass with the outermost fit that it is for."""
-        found = [(self.get_root(self.fits[one.fit]), one) for one in self._runs.values() if one.is_running]
-        return [(root, one) for root, one in found if root.is_running]
+        """Return the running passes, each with its outermost fit."""
+        running = [
+            (self.get_root(self.fits[state.fit]), state) for state in self._runs.values() if state.is_running
+        ]
+        return [(root, state) for root, state in running if root.is_running]
 
     def get_roots(self) -> list[FitState]:
-        """Return the fits that no other fit called."""
-        known = (fit for fit in self.fits.values() if fit.name and self.get_root(fit) is fit)
-        return sorted(known, key=lambda fit: fit.since)
+        """Return the outermost fits in order of their start."""
+        roots = (fit for fit in self.fits.values() if fit.name and self.get_root(fit) is fit)
+        return sorted(roots, key=lambda fit: fit.since)
 
     def get_family(self, root: FitState) -> list[FitState]:
-        """Return a fit, and all fits that it called."""
+        """Return a fit and all fits inside it, in order of their start."""
         members = [fit for fit in self.fits.values() if fit is not root and self.get_root(fit) is root]
         return [root, *sorted(members, key=lambda fit: fit.since)]
 
     def get_root(self, fit: FitState) -> FitState:
-        """Return the outermost fit that called a fit."""
+        """Return the outermost fit around a fit."""
         seen = {fit.token}
         while fit.parent in self.fits and fit.parent not in seen:
             fit = self.fits[fit.parent]
@@ -319,20 +321,20 @@ class FitHistory:
         return fit
 
     def get_compiling_loops(self) -> dict[str, float]:
-        """Return the loops that are compiled now, and since when."""
+        """Return the loops that are being compiled, and their start times."""
         return {key[2]: since for key, (_order, since) in sorted(self._loops.items()) if since is not None}
 
     def on_worker_left(self, address: str) -> None:
-        """Count a worker that left the cluster while fits run."""
+        """Count a lost worker in all running fits."""
         self.merging.discard(address)
         for root in self.get_roots():
             root.lost_workers += root.is_running
 
     def on_client_left(self, at: float) -> None:
-        """Mark all running fits as ended, because no client is left."""
+        """Mark all running fits as ended after the last client disconnected."""
         for fit in self.fits.values():
             if fit.is_running:
-                fit.left, fit.until = True, at
+                fit.client_left, fit.until = True, at
         self._loops.clear()
 
     def _fit(self, token: str, at: float) -> FitState:
@@ -343,7 +345,7 @@ class FitHistory:
         return self.fits[token]
 
     def _drop_oldest(self, newest: str) -> None:
-        """Drop a fit: the oldest whose outermost fit is over, else the oldest that is over, else the oldest."""
+        """Drop the oldest fit, preferably one whose outermost fit ended, or one that ended."""
         others = (fit for token, fit in self.fits.items() if token != newest)
         fit = min(others, key=lambda fit: (self.get_root(fit).is_running, fit.is_running))
         for run in self.fits.pop(fit.token).passes:
@@ -351,10 +353,10 @@ class FitHistory:
 
     def _pass(self, fit: str, run: str, at: float) -> PassState:
         if run not in self._runs:
-            # A pass outside any fit is shown as if it were one.
-            one = self._runs[run] = PassState(fit or run, run, at)
-            owner = self._fit(one.fit, at)
-            owner.passes[run] = one
+            # A pass outside of fits gets a fit of its own.
+            state = self._runs[run] = PassState(fit or run, run, at)
+            owner = self._fit(state.fit, at)
+            owner.passes[run] = state
             while len(owner.passes) > MAX_PASSES:
                 oldest = next(iter(owner.passes))
                 del owner.passes[oldest]
@@ -369,22 +371,22 @@ class FitHistory:
         elif isinstance(event, of.CertificateComputed):
             self._add_bound(fit, at, event.relative)
         else:
-            fit.ended, fit.name, fit.until, fit.left = event, event.name, at, False
+            fit.ended, fit.name, fit.until, fit.client_left = event, event.name, at, False
             if fit.started is None:
                 fit.since = at - event.seconds
-            # A fit within another is a step of it, and is not listed.
+            # Only outermost fits are listed.
             elif fit.parent not in self.fits or not self.fits[fit.parent].is_running:
                 self.ended.append(fit)
                 self.n_retried = 0
 
     def _on_merged(self, event: of.SummariesMerged, at: float) -> None:
-        one = self._pass(event.fit, event.run, at)
-        one.summary_bytes = max(one.summary_bytes, event.summary_bytes)
-        # That of the summary of most rows is the one that says most of the whole.
-        place = (event.n_rows or 0, event.level)
-        if event.relative is not None and place >= one.best[:2]:
-            one.best = (*place, event.relative)
-            self._add_bound(self.fits[one.fit], at, event.relative)
+        state = self._pass(event.fit, event.run, at)
+        state.summary_bytes = max(state.summary_bytes, event.summary_bytes)
+        # The certificate of the summary with the most rows is the best estimate for all rows.
+        size = (event.n_rows or 0, event.level)
+        if event.relative is not None and size >= state.best[:2]:
+            state.best = (*size, event.relative)
+            self._add_bound(self.fits[state.fit], at, event.relative)
 
     def _add_bound(self, fit: FitState, at: float, relative: float) -> None:
         fit.certificate = relative
@@ -396,16 +398,16 @@ class FitHistory:
         if isinstance(event, of.TaskRetried):
             self.n_retried += 1
             return
-        one = self._runs.get(event.run)
-        if one is None:
+        state = self._runs.get(event.run)
+        if state is None:
             return
         if isinstance(event, of.PassStalled):
-            one.waits = event.why
+            state.waits = event.why
         elif isinstance(event, of.TasksRecomputed):
-            one.n_redone += event.n_tasks
-            one.lost_workers = event.lost_workers
+            state.n_redone += event.n_tasks
+            state.lost_workers = event.lost_workers
         else:
-            one.waits = ""
-            # The thread that asks a cluster and the end of a pass both count: an older count may come behind a newer.
-            one.n_blocks = max(one.n_blocks, event.n_blocks)
-            one.n_merges = max(one.n_merges, event.n_merges)
+            state.waits = ""
+            # Counts may arrive out of order.
+            state.n_blocks = max(state.n_blocks, event.n_blocks)
+            state.n_merges = max(state.n_merges, event.n_merges)
