@@ -14,7 +14,7 @@ from .decomposition.estimators import SketchedPCA as SketchedPCA
 from .decomposition.estimators import TruncatedSVD as TruncatedSVD
 from .engine.around.checkpoints import clear_checkpoints as clear_checkpoints
 from .engine.around.cluster import ClusterError as ClusterError
-from .engine.around.context import keep as keep
+from .engine.around.context import checkpoints as checkpoints
 from .engine.run import summarize as summarize
 from .exploring.exploration import explore as explore
 from .inputs.top_terms import top_terms as top_terms

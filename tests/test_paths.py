@@ -53,9 +53,9 @@ def test_stores_corpora_and_coordinates_lie_where_a_path_says(written):
     assert dspectral.open_corpus(path("corpus")).n_sentences == 2
     dspectral.write_counts(np.eye(3), path("eye"))
     dspectral.store.discard_unfinished(path("eye"))
-    with dspectral.keep(path("parts")):
+    with dspectral.checkpoints(path("parts")):
         model = dspectral.TruncatedSVD(1, solver="gram").fit(dspectral.open_store(path("eye")))
-    assert dspectral.forget(path("parts")).n_parts
+    assert dspectral.clear_checkpoints(path("parts")).n_files
     dspectral.write_coordinates(model, dspectral.open_store(path("eye")), path("points.zarr"))
     assert dspectral.open_coordinates(path("points.zarr")).array.shape == (3, 1)
     assert dspectral.TextFiles(path("*.txt")).n_documents == 2

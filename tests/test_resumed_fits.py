@@ -7,12 +7,14 @@ import pytest
 from scipy import sparse
 
 import dspectral
-from dspectral import keep, write_counts
+from dspectral import checkpoints, write_counts
 from dspectral.engine import event_listener
 from dspectral.engine.around.events import PassStarted
 from tests.contracts import CASES
 
-FITTED = [name for name in CASES if "keep" in inspect.signature(getattr(dspectral, name).fit).parameters]
+FITTED = [
+    name for name in CASES if "checkpoints" in inspect.signature(getattr(dspectral, name).fit).parameters
+]
 NO_PASSES = {"NgramHashing", "WordVectorRepresentation"}
 MAPPED = {"weigh", "scale", "vectors"}
 """Passes that leave a row for each row: they are made again."""
@@ -47,7 +49,7 @@ def test_a_kept_fit_is_the_fit_without_and_is_not_made_twice(name, lazily, tmp_p
     passes = []
     for _ in range(2):
         heard = []
-        with event_listener(heard.append), keep(tmp_path / "kept"):
+        with event_listener(heard.append), checkpoints(tmp_path / "kept"):
             assert same(vars(fit()), expected)
         passes.append(
             [event for event in heard if isinstance(event, PassStarted) and event.name not in MAPPED]
@@ -60,5 +62,5 @@ def test_every_fit_takes_the_argument_but_those_that_make_no_pass():
     assert set(CASES) - set(FITTED) == NO_PASSES
     for name in FITTED:  # written in the method itself, and not added by a decorator
         method = inspect.unwrap(getattr(dspectral, name).fit)
-        assert inspect.signature(method).parameters["keep"].default is None
+        assert inspect.signature(method).parameters["checkpoints"].default is None
         assert "keep : str or Path, optional" in method.__doc__

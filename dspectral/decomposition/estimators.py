@@ -115,7 +115,7 @@ class Decomposition(
         )
 
     @engine.tracked_fit
-    def fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: RowsLike, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Fit the components.
 
         Parameters
@@ -125,8 +125,8 @@ class Decomposition(
             is read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` declares them.
         y : None
             Ignored, for compatibility with scikit-learn's pipelines.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------
@@ -234,7 +234,7 @@ class Decomposition(
 
     @available_if(lambda self: self.solver in _GROWING)
     @engine.tracked_fit
-    def partial_fit(self, X: RowsLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def partial_fit(self, X: RowsLike, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Update the fit with more rows; only the new rows are read.
 
         Parameters
@@ -243,8 +243,8 @@ class Decomposition(
             More rows, as many columns as the first ones.
         y : None
             Ignored.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -94,7 +94,7 @@ def summarize(
     of: Callable[..., S],
     fan_in: int | None = None,
     name: str = "summary",
-    keep: str | Path | None = None,
+    checkpoints: str | Path | None = None,
 ) -> S:
     """Summarize every row block and merge the summaries in a tree.
 
@@ -109,8 +109,8 @@ def summarize(
         or 2.
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
-    keep : str or Path, optional
-        Folder or URL for checkpoints, as for :func:`dspectral.keep`. ``of`` must be a function of dspectral.
+    checkpoints : str or Path, optional
+        Folder or URL for checkpoints, as for :func:`dspectral.checkpoints`. ``of`` must be a function of dspectral.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def summarize(
     check_aligned_chunks(arrays)
     context, damaged = current_context(), set[str]()
     n_started = context.fit.n_started if context.fit else 0
-    cache = current_cache() if keep is None else resolve_url(keep)
+    cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
         result, pass_info, need = _build_pass_graph(
             context, arrays, of, fan_in, name, is_local, cache, damaged
@@ -199,8 +199,8 @@ def _build_pass_graph(
     merge = partial(merge_and_emit, fit, run) if emit_from_workers else merge_on_level
     root = add_merge_tree(graph, tree, fan_in, run, merge)
     if cache is not None:
-        checkpoints = Checkpoints(CheckpointFolder(*cache), of, get_machine_kinds(client), damaged)
-        graph, root = checkpoints.rewrite(graph, tree, root)
+        cache_of_pass = Checkpoints(CheckpointFolder(*cache), of, get_machine_kinds(client), damaged)
+        graph, root = cache_of_pass.rewrite(graph, tree, root)
         n_blocks, n_merges = (
             sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :])
         )

@@ -140,7 +140,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         self.sublinear_tf = sublinear_tf
 
     @tracked_fit
-    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Count the nonzero rows of each column.
 
         Parameters
@@ -149,8 +149,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             Counts. A store has its document frequencies, and is not read.
         y : ignored
             Accepted as scikit-learn passes it.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------
@@ -165,7 +165,9 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         return self._learn_frequencies(X, reset=True)
 
     @tracked_fit
-    def partial_fit(self, X: RowsLike, y: ArrayLike | None = None, *, keep: CheckpointPath = None) -> Self:
+    def partial_fit(
+        self, X: RowsLike, y: ArrayLike | None = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Count additional rows; earlier rows are not read again.
 
         Parameters
@@ -174,8 +176,8 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
             Counts, with the same number of columns.
         y : ignored
             Accepted as scikit-learn passes it.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -15,7 +15,7 @@ import dask
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
-from dspectral import keep
+from dspectral import checkpoints
 from dspectral.engine import event_listener
 from tests.cluster import fits
 from tests.cluster.fits import Places
@@ -52,7 +52,7 @@ def fit(name, places, hold=None, configuration=None, without=(), kept=None):
         with (
             event_listener(Ear(hold)),
             dask.config.set(configuration or {}),
-            keep(kept) if kept else nullcontext(),
+            checkpoints(kept) if kept else nullcontext(),
         ):
             model = fits.fitted(name, Places(**places), without)
         said = {"bits": fits.bits_of(model)}

@@ -120,7 +120,7 @@ def test_a_fit_within_another_is_shown_with_that():
     assert "pass 1 of 2" in head
     assert "SentenceRepresentation: 1 &lt;b&gt;, 0%" in head
     assert "<b>" not in head
-    assert head.count("to come") == 2 * 1  # in the label and in its title
+    assert head.count("not started") == 2 * 1  # in the label and in its title
 
 
 def test_a_pass_outside_any_fit_is_shown_as_one():

@@ -207,7 +207,7 @@ def test_blocks_may_ride_beside_rows():
         Blocks(float, ["2"], in_memory=True), X[:1], of=lambda scale, rows: Moments.from_block(scale * rows)
     )
     assert summary.gram.tolist() == [[0.0, 0.0], [0.0, 4.0]]
-    with pytest.raises(ValueError, match="no block"):
+    with pytest.raises(ValueError, match=r"Blocks.*no items"):
         summarize(Blocks(int, []), of=moments_of_numbers)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dspectral import TruncatedSVD, keep, open_store, summarize, write_counts
+from dspectral import TruncatedSVD, checkpoints, open_store, summarize, write_counts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import GramProduct
 from dspectral.engine import event_listener, map_rows
@@ -172,7 +172,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):
     monkeypatch.setattr(keeping, "MIN_COST_RATIO", 0.0)
     model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
-    with keep(tmp_path / "kept"):
+    with checkpoints(tmp_path / "kept"):
         _, (first,) = started(lambda: model.fit(store))
         write_counts(counts(4, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
         grown = open_store(store.where.url)

@@ -25,8 +25,8 @@ from dspectral import (
     TfidfWeighting,
     TruncatedSVD,
     build_store,
+    checkpoints,
     clear_checkpoints,
-    keep,
     summarize,
     write_counts,
 )
@@ -77,14 +77,14 @@ def make_unreadable(where, blocks):
 def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, place, store, tmp_path):
     folder = tmp_path / "kept" if place == "disk" else "memory://kept-parts"
     expected = bits(ESTIMATORS[name].fit(store))
-    first, passes = kept_of(lambda: ESTIMATORS[name].fit(store, keep=folder))
+    first, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(first) == expected
     assert {n_kept for _, n_kept in passes} == {0}
     make_unreadable(store.where, store.blocks)
-    again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, keep=folder))
+    again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(again) == expected
     assert all(n_blocks == n_kept == N_BLOCKS for n_blocks, n_kept in passes)
-    assert clear_checkpoints(folder).n_parts >= len(passes)
+    assert clear_checkpoints(folder).n_files >= len(passes)
 
 
 @pytest.mark.parametrize("fan_in", [2, 3])
@@ -93,13 +93,13 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
         shutil.copytree(store.where.url, tmp_path / f"grown-{n_appended}")
     with dask.config.set({"dspectral.fan-in": fan_in}):
         fit = partial(summarize, of=Moments.from_block)
-        fit(store, keep=tmp_path / "kept")
+        fit(store, checkpoints=tmp_path / "kept")
         for n_appended in (1, 2, 4):
             url = str(tmp_path / f"grown-{n_appended}")
             grown = write_counts(counts(n_appended, seed=1), url, append=True, block_rows=BLOCK_ROWS)
             expected = fit(grown)
             make_unreadable(grown.where, store.blocks)
-            found, passes = kept_of(partial(fit, grown, keep=tmp_path / "kept"))
+            found, passes = kept_of(partial(fit, grown, checkpoints=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
             assert found.gram.tobytes() == expected.gram.tobytes()
 
@@ -120,7 +120,7 @@ KILLED = """
             os.kill(os.getpid(), signal.SIGKILL)
 
     with listening(die):
-        TruncatedSVD(3, solver="krylov", n_passes=3).fit(open_store(sys.argv[1]), keep=sys.argv[2])
+        TruncatedSVD(3, solver="krylov", n_passes=3).fit(open_store(sys.argv[1]), checkpoints=sys.argv[2])
 """
 
 
@@ -130,7 +130,7 @@ def test_a_killed_client_goes_on_where_it_was_whatever_its_hashes(store, tmp_pat
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, check=False, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    fitted, passes = kept_of(lambda: ESTIMATORS["krylov"].fit(store, keep=tmp_path / "kept"))
+    fitted, passes = kept_of(lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept"))
     assert bits(fitted) == bits(ESTIMATORS["krylov"].fit(store))
     assert passes[0] == (N_BLOCKS, N_BLOCKS)
     assert passes[1][1] >= 3  # the last of the four may have been told before it was written
@@ -145,7 +145,7 @@ def flip(path):
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "exchange"])
 def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_whole):
-    fit = lambda: ESTIMATORS["krylov"].fit(store, keep=tmp_path / "kept")  # noqa: E731
+    fit = lambda: ESTIMATORS["krylov"].fit(store, checkpoints=tmp_path / "kept")  # noqa: E731
     expected = bits(fit())
     first, second, *_ = partials(tmp_path / "kept")
     if damage == "flip":
@@ -163,7 +163,7 @@ def test_a_damaged_partial_is_made_again_and_said(damage, store, tmp_path, only_
 
 def test_what_differs_in_anything_that_matters_is_not_found(store, tmp_path, monkeypatch):
     def kept(X, estimator):
-        return kept_of(lambda: estimator.fit(X, keep=tmp_path / "kept"))[1][0][1]
+        return kept_of(lambda: estimator.fit(X, checkpoints=tmp_path / "kept"))[1][0][1]
 
     known = SketchedPCA(3, solver="frequent_directions", sketch_size=8)
     kept(store, known)
@@ -194,8 +194,8 @@ def unknown(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["function", "file", "summary", "impure"])
 def test_content_that_may_change_is_refused_in_a_sentence(kind, tmp_path):
     rows, of = unknown(kind, tmp_path)
-    with pytest.raises(UnknownContentError, match="keep"):
-        summarize(rows, of=of, keep=tmp_path / "kept")
+    with pytest.raises(UnknownContentError, match="checkpoints"):
+        summarize(rows, of=of, checkpoints=tmp_path / "kept")
 
 
 def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, monkeypatch, only_whole):
@@ -204,32 +204,35 @@ def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, m
 
     monkeypatch.setattr(CheckpointFolder, "write", full)
     with pytest.warns(UserWarning, match=r"kept.*No space left"):
-        fitted = ESTIMATORS["gram"].fit(store, keep=tmp_path / "kept")
+        fitted = ESTIMATORS["gram"].fit(store, checkpoints=tmp_path / "kept")
     assert bits(fitted) == bits(ESTIMATORS["gram"].fit(store))
 
 
 def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store, tmp_path, only_whole):
     fit = partial(ESTIMATORS["gram"].fit, store)
-    with dask.config.set({"dspectral.keep": str(tmp_path / "configured")}):
+    with dask.config.set({"dspectral.checkpoints": str(tmp_path / "configured")}):
         fit()
-        with keep(tmp_path / "context"):
+        with checkpoints(tmp_path / "context"):
             fit()
-            fit(keep=str(tmp_path / "argument"))
-            with keep(None):
+            fit(checkpoints=str(tmp_path / "argument"))
+            with checkpoints(None):
                 assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
             assert kept_of(fit)[1] == [(N_BLOCKS, N_BLOCKS)]
     assert [len(partials(tmp_path / name)) for name in ("configured", "context", "argument")] == [1, 1, 1]
     assert kept_of(fit)[1] == [(N_BLOCKS, 0)]
-    with dask.config.set({"dspectral.keep": 3}), pytest.raises(ValueError, match=r"dspectral.keep.*3"):
+    with (
+        dask.config.set({"dspectral.checkpoints": 3}),
+        pytest.raises(ValueError, match=r"dspectral.checkpoints.*3"),
+    ):
         fit()
 
 
 def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
-    summarize(store, of=Moments.from_block, keep=tmp_path / "kept")
+    summarize(store, of=Moments.from_block, checkpoints=tmp_path / "kept")
     grown = write_counts(counts(2, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
     heard = []
     with event_listener(heard.append):
-        summarize(grown, of=Moments.from_block, keep=tmp_path / "kept")
+        summarize(grown, of=Moments.from_block, checkpoints=tmp_path / "kept")
     began = next(event for event in heard if isinstance(event, PassStarted))
     done = [event for event in heard if isinstance(event, BlocksDone)]
     # Six blocks are two subtrees, of four and of two: their five merges but the one that joined both are found.
@@ -240,7 +243,7 @@ def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
 
 def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
     expected = bits(ESTIMATORS["frequent_directions"].fit(store))
-    fit = partial(ESTIMATORS["frequent_directions"].fit, store, keep=tmp_path / "kept")
+    fit = partial(ESTIMATORS["frequent_directions"].fit, store, checkpoints=tmp_path / "kept")
     with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"):
         assert bits(fit()) == expected
         for path in partials(tmp_path / "kept")[::2]:
@@ -251,7 +254,7 @@ def test_a_cluster_reads_and_writes_what_is_kept(store, tmp_path, everything):
 
 def test_forget_removes_partials_and_nothing_else(store, tmp_path):
     folder = tmp_path / "kept"
-    ESTIMATORS["krylov"].fit(store, keep=folder)
+    ESTIMATORS["krylov"].fit(store, checkpoints=folder)
     sizes = [path.stat().st_size for path in partials(folder)]
     partials(folder)[0].with_name(f"{'0' * 32}.npz.{'1' * 32}.tmp").write_bytes(b"half")
     (folder / "letter.npz").write_text("mine")
@@ -276,15 +279,17 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.from_block, factor=product.copy())
-            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, of=of, keep=tmp_path))
+            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, of=of, checkpoints=tmp_path))
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert kept_of(lambda: summarize(X, of=Moments.from_block, keep=tmp_path))[1][0][1] == 0
+    assert kept_of(lambda: summarize(X, of=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):
     texts = dask.bag.from_sequence(["aa bb cc", "cc dd"] * 20, npartitions=2)
-    with keep(tmp_path / "kept"):  # counting the texts of a bag is a pass, of content that is not known
+    with checkpoints(
+        tmp_path / "kept"
+    ):  # counting the texts of a bag is a pass, of content that is not known
         assert build_store(texts, str(tmp_path / "a")).n_rows == 40
     assert partials(tmp_path / "kept") == []
 

@@ -36,7 +36,7 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
         with pytest.raises(MemoryError, match=r"SketchedPCA.*100 MB") as refused:
             model.fit(X)
         assert read == []
-    there = str(refused.value).partition("may have ")[2].split()[0]
+    there = str(refused.value).partition("worker-memory=")[2].partition(",")[0]
     with dask.config.set({"dspectral.worker-memory": there, **here}):
         model.fit(X)
     assert len(read) >= 4

@@ -112,7 +112,7 @@ SETTINGS = {
     "fan-in": configuration.get_fan_in,
     "wait-warning": configuration.get_wait_warning,
     "same-bits": configuration.requires_same_bits,
-    "memory-limit": configuration.memory_limit,
+    "memory-limit": configuration.get_memory_limit,
 }
 BAD = {
     "retries": [-1, 1.5, True, "twice"],

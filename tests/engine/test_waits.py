@@ -184,8 +184,8 @@ def test_what_workers_send_is_told_once_by_the_pass_that_it_is_of():
     with event_listener(heard.append), PassMonitor(client, BEGUN) as watch:
         for message in (*merges, {**merges[0], "worker": "w"}, {**merges[1], "worker": "w"}):
             client.on_event((0.0, message))
-        watch.end()
-        watch.end()
+        watch.finish()
+        watch.finish()
     assert [event.run for event in heard if isinstance(event, SummariesMerged)] == ["r"]
 
 
@@ -228,6 +228,6 @@ def test_a_task_that_kills_its_workers_is_named():
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         forked_workers(),
         Client(n_workers=1, threads_per_worker=1, dashboard_address=":0"),
-        pytest.raises(ClusterError, match=r"task 0 of die in the pass die.* memory"),
+        pytest.raises(ClusterError, match=r"task 0 of die of the pass die.* memory"),
     ):
         run_tasks(die, [1], name="die")

@@ -141,7 +141,7 @@ def read_parts(folder):
         warnings.simplefilter("ignore")
         rows = open_store(f"{folder}/parts/rows")
         svd = TruncatedSVD(2, n_passes=2, solver="krylov", random_state=0).fit(
-            rows, keep=f"{folder}/parts/kept"
+            rows, checkpoints=f"{folder}/parts/kept"
         )
     return [svd.components_, svd.singular_values_]
 

@@ -31,7 +31,7 @@ from dspectral import (
     TruncatedSVD,
     build_corpus,
     build_store,
-    keep,
+    checkpoints,
     load,
     open_store,
     save,
@@ -123,7 +123,7 @@ def a_store(at, n_rows=60, **more):
 
 
 def kept_fit(at):
-    with warnings.catch_warnings(), keep(f"{at}/parts"), patch.object(keeping, "MIN_COST_RATIO", 0.0):
+    with warnings.catch_warnings(), checkpoints(f"{at}/parts"), patch.object(keeping, "MIN_COST_RATIO", 0.0):
         warnings.simplefilter("ignore")  # of parts that are made again
         fitted = SketchedPCA(3, n_passes=2, solver="nystrom", random_state=0).fit(open_store(f"{at}/at"))
     return {"components": fitted.components_.tobytes()}

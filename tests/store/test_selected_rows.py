@@ -75,7 +75,7 @@ def test_estimators_and_kept_parts_take_chosen_rows(store, tmp_path):
     numbers = SHUFFLED[:70]
     of_matrix = TruncatedSVD(4).fit(X[numbers])
     known = isinstance(store, CountStore)
-    with dspectral.keep(str(tmp_path)) if known else nullcontext():
+    with dspectral.checkpoints(str(tmp_path)) if known else nullcontext():
         of_rows = TruncatedSVD(4).fit(store[numbers])
     assert np.allclose(of_rows.components_, of_matrix.components_, atol=1e-4)
     assert np.allclose(

@@ -125,7 +125,7 @@ LEFT_OUT = {
     "EmbeddingRecipe", "AnchorRecipe", "IntentRecipe", "LocalRecipe", "MultiLabelRecipe", "RunPlan",
     "RefinementRecipe", "SentenceRecipe", "TextFiles", "Texts", "VocabularySettings", "Weighting", "LsiModel",
     "dashboard", "datasets", "decomposition", "engine", "io", "metrics", "pp", "store", "text", "watch",
-    "explore", "forget", "keep", "progress", "show_dashboard", "read_word2vec",
+    "explore", "clear_checkpoints", "checkpoints", "progress", "show_dashboard", "read_word2vec",
     "plot_brown_tree", "plot_certificate", "plot_merge_tree", "plot_spectrum", "plot_words",
     # dspectral.io and dspectral.store
     "LabeledText", "TaggedSentences", "build_labeled_store", "read_brown_paths", "read_conll",

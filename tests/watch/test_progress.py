@@ -372,7 +372,7 @@ def raise_closed(_function):
             [Phase("a", 4, 4, 0, 5.0), Phase("b", 1, 2, 0, 5.0)],
             "[0:00:05] fit: a 4/4, 100 %, 0:00:05 · b 1/2, 50 %, 0:00:05, 0:00:05 left · last",
         ),
-        ([Phase("a", 11, 245, 6, 1.0, 11)], "[0:00:05] fit: a 11/245, 6 of them again, 4 %, 0:00:01 · last"),
+        ([Phase("a", 11, 245, 6, 1.0, 11)], "[0:00:05] fit: a 11/245, 6 repeated, 4 %, 0:00:01 · last"),
     ],
 )
 def test_a_line_names_every_phase(phases, line):

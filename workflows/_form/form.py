@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 import dask
 from distributed import Client, KilledWorker
 
-from dspectral import ClusterError, RunPlan, keep
+from dspectral import ClusterError, RunPlan, checkpoints
 from dspectral.engine import event_listener, intercept_fits, plan
 from dspectral.store import without_secrets
 from dspectral.watch import Progress
@@ -188,7 +188,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Run]:
 
 def _kept(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     url = getattr(arguments, "keep", None)
-    return nullcontext() if url is None else keep(url)
+    return nullcontext() if url is None else checkpoints(url)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class TimedSummary(NamedTuple):
 class CheckpointInfo(NamedTuple):
     """Number of checkpoints in a folder, and their bytes."""
 
-    n_parts: int
+    n_files: int
     n_bytes: int
 
 
@@ -243,8 +243,8 @@ def _content_digest(thing: object) -> str:
         return digest(thing)
     except UnknownContentError as error:
         raise UnknownContentError(
-            f"keep needs rows with a content hash, but {error}: write them to a store (dspectral.write_counts), whose "
-            "blocks have one, or fit without keep"
+            f"checkpoints need rows with a content hash, but {error}: write them to a store "
+            "(dspectral.write_counts), whose blocks have one, or fit without checkpoints"
         ) from None
 
 
@@ -278,7 +278,7 @@ def _make_summary(
 
 
 def clear_checkpoints(url: str | Path, *, storage_options: dict[str, Any] | None = None) -> CheckpointInfo:
-    """Remove the checkpoints that :func:`keep` wrote to a folder, and no other files.
+    """Remove the checkpoints that :func:`checkpoints` wrote to a folder, and no other files.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def clear_checkpoints(url: str | Path, *, storage_options: dict[str, Any] | None
 
     Examples
     --------
-    >>> forget("memory://nothing-there")
-    CheckpointInfo(n_parts=0, n_bytes=0)
+    >>> clear_checkpoints("memory://nothing-there")
+    CheckpointInfo(n_files=0, n_bytes=0)
     """
     return CheckpointFolder(*resolve_url(url, storage_options)).clear()

@@ -166,7 +166,7 @@ def is_local_worker(address: str, host: str) -> bool:
 def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
     """Return a sentence that lists the differences between machines.
 
-    >>> differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
+    >>> describe_differences({"a": {"BLAS": "Haswell"}, "b": {"BLAS": "Haswell"}, "c": {"BLAS": "Prescott"}})
     'BLAS is Prescott on c, and Haswell on the 2 others'
     """
     parts = []

@@ -155,7 +155,7 @@ def event_listener(listener: Listener, *, everywhere: bool = False) -> Iterator[
     >>> import numpy as np
     >>> from dspectral import TruncatedSVD
     >>> events = []
-    >>> with listening(events.append):
+    >>> with event_listener(events.append):
     ...     model = TruncatedSVD(2).fit(np.eye(3))
     >>> [type(event).__name__ for event in events]
     ['FitStarted', 'PassStarted', 'BlocksDone', 'PassEnded', 'CertificateComputed', 'FitEnded']
@@ -192,7 +192,7 @@ def fit_context(name: str, n_passes: int | None = None, owner: object = None) ->
 def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and count the passes.
 
-    The decorator consumes the argument ``keep`` of a method.
+    The decorator consumes the argument ``checkpoints`` of a method.
     """
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
@@ -203,10 +203,10 @@ def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
             return cast("R", context.planner(emitting, *args, **kwargs))
         if not is_method:
             # A build resumes from its own files and needs no checkpoints.
-            with fit_context(function.__name__), keep(None):
+            with fit_context(function.__name__), checkpoints(None):
                 return function(*args, **kwargs)
-        owner, url = args[0], kwargs.pop("keep", None)
-        with nullcontext() if url is None else keep(url):  # type: ignore[arg-type]
+        owner, url = args[0], kwargs.pop("checkpoints", None)
+        with nullcontext() if url is None else checkpoints(url):  # type: ignore[arg-type]
             if context.fit is not None and context.fit.owner is owner:
                 return function(*args, **kwargs)
             with fit_context(type(owner).__name__, owner=owner):
@@ -216,7 +216,7 @@ def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def keep(url: CheckpointPath, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
+def checkpoints(url: CheckpointPath, *, storage_options: dict[str, Any] | None = None) -> Iterator[None]:
     """Write checkpoints of every pass in a ``with`` block, so that an interrupted fit can resume.
 
     A fit that runs again reads the checkpoints and computes only missing summaries, with bit-identical results.
@@ -235,16 +235,16 @@ def keep(url: CheckpointPath, *, storage_options: dict[str, Any] | None = None) 
     and arrays in memory have content hashes; other lazy rows raise an error. A summary is written if computing it took
     20 times as long as writing it; the result of each pass is always written.
 
-    The entry ``dspectral.keep`` of Dask's configuration sets a folder for all fits, and the argument ``keep`` of
+    ``dspectral.checkpoints`` in Dask's configuration sets a folder for all fits, and the argument ``checkpoints`` of
     ``fit`` a folder for one fit. Checkpoints stay until :func:`clear_checkpoints` removes them.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dspectral import TruncatedSVD, forget, keep
-    >>> with keep("memory://parts"):
+    >>> from dspectral import TruncatedSVD, checkpoints, clear_checkpoints
+    >>> with checkpoints("memory://parts"):
     ...     model = TruncatedSVD(2).fit(np.eye(3))
-    >>> forget("memory://parts").n_parts
+    >>> clear_checkpoints("memory://parts").n_files
     1
     """
     with override_context(cache=None if url is None else resolve_url(url, storage_options)):
@@ -252,14 +252,14 @@ def keep(url: CheckpointPath, *, storage_options: dict[str, Any] | None = None) 
 
 
 def current_cache() -> ResolvedURL | None:
-    """Return the checkpoint folder of this thread: from :func:`keep`, else from Dask's configuration."""
+    """Return the checkpoint folder of this thread: from :func:`checkpoints`, else from Dask's configuration."""
     if (cache := current_context().cache) is not _CONFIGURED:
         return cache
     import dask  # noqa: PLC0415  slow to import
 
-    url = dask.config.get("dspectral.keep", None)
+    url = dask.config.get("dspectral.checkpoints", None)
     if url is not None and (not isinstance(url, str | PathLike) or not str(url)):
-        raise ValueError(f"dspectral.keep={url!r} must be the path or URL of a folder")
+        raise ValueError(f"dspectral.checkpoints={url!r} must be the path or URL of a folder")
     return None if url is None else resolve_url(url)
 
 

@@ -144,7 +144,9 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         return cls(n_clusters, **{**published, **parameters})
 
     @tracked_fit
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Count adjacent words, cluster the words, and build the tree.
 
         Parameters
@@ -153,8 +155,8 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
             Ignored.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -180,7 +180,9 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         return cls(n_components, **{"window": 5, "power": 0.0, "recipe": recipe, **parameters})
 
     @tracked_fit
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Count contexts, then scale and decompose the counts.
 
         Parameters
@@ -189,8 +191,8 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
             Ignored.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -88,7 +88,9 @@ class EMHMM(StateDecoder):
         self.random_state = random_state
 
     @tracked_fit
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Learn from sentences.
 
         Parameters
@@ -97,8 +99,8 @@ class EMHMM(StateDecoder):
             Sentences of words; a corpus is read block by block in each pass.
         y : ignored
             There for scikit-learn's sake.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

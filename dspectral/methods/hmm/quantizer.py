@@ -74,7 +74,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         self.random_state = random_state
 
     @tracked_fit
-    def fit(self, X: Frames, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: Frames, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Find the centers.
 
         Parameters
@@ -83,8 +83,8 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             Sequences of frames, or frames of no sequence in particular.
         y : ignored
             There for scikit-learn's sake.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

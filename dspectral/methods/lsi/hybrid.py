@@ -347,7 +347,7 @@ class HybridLSI(
         *,
         document_similarity: Similarity | None = None,
         term_similarity: TermSimilarity | Similarity | None = None,
-        keep: CheckpointPath = None,
+        checkpoints: CheckpointPath = None,
     ) -> Self:
         """Find the components.
 
@@ -362,8 +362,8 @@ class HybridLSI(
             Symmetric ``K'``; its diagonal is ignored. It replaces y.
         term_similarity : TermSimilarity, SciPy sparse or array, shape (d, d), optional
             Symmetric ``S'``; its diagonal is ignored. :func:`dspectral.term_similarity` computes it from word vectors.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -204,7 +204,7 @@ class LocalLSI(
         self.random_state = random_state
 
     @tracked_fit
-    def fit(self, X: RowsLike, y: "Classes | None" = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: RowsLike, y: "Classes | None" = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Find the spaces, and train the classifiers in them.
 
         Parameters
@@ -214,8 +214,8 @@ class LocalLSI(
         y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, L)
             Classes of the documents. A document without a class has the label None, or an empty row. The default is
             the labels of the store X.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

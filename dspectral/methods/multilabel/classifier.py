@@ -223,7 +223,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         return cls(n_states, **{**published, **parameters})
 
     @tracked_fit
-    def fit(self, X: RowsLike, y: "RowsLike | None" = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: RowsLike, y: "RowsLike | None" = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Learn from documents and their labels.
 
         Parameters
@@ -233,8 +233,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         y : ndarray, DataFrame, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
             Matrix of 1 where a document has the label and 0 elsewhere, or of bool; by default the labels that the
             store X holds.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

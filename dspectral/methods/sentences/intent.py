@@ -153,7 +153,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         return self.representation if self._own_representation is None else self._own_representation
 
     @tracked_fit
-    def fit(self, X: TextColumn, y: ArrayLike, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: TextColumn, y: ArrayLike, *, checkpoints: CheckpointPath = None) -> Self:
         """Choose settings by cross-validation, then fit to all training sentences.
 
         Parameters
@@ -162,8 +162,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
             Training sentences.
         y : array-like of labels, shape (n_sentences,)
             Intent of each sentence.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

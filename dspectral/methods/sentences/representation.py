@@ -280,7 +280,9 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         self.recipe = recipe
 
     @tracked_fit
-    def fit(self, X: "TextsOrCounts | TextFiles", y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: "TextsOrCounts | TextFiles", y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Compute a vector for each word of unlabeled sentences.
 
         Parameters
@@ -290,8 +292,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             :attr:`word_hashing`: a store, an array, a SciPy sparse matrix, or a Dask array of either.
         y : object, optional
             Ignored.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -133,7 +133,7 @@ class TreePCA(
         self.output = output
 
     @tracked_fit
-    def fit(self, X: SentencesLike, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(self, X: SentencesLike, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
         """Compute the components of each level, in at most one pass each.
 
         Parameters
@@ -143,8 +143,8 @@ class TreePCA(
             (n, length * n_dimensions). Dask arrays must be chunked along the first axis only.
         y : object, optional
             Ignored.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -174,7 +174,12 @@ class Topics(
 
     @engine.tracked_fit
     def fit(
-        self, X: TextsOrCounts, y: object = None, *, terms: "Terms | None" = None, keep: CheckpointPath = None
+        self,
+        X: TextsOrCounts,
+        y: object = None,
+        *,
+        terms: "Terms | None" = None,
+        checkpoints: CheckpointPath = None,
     ) -> Self:
         """Fit the topics.
 
@@ -187,8 +192,8 @@ class Topics(
             Accepted as scikit-learn passes it.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
             Names of the columns, as for :func:`dspectral.top_terms`; by default those of a store.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

@@ -181,7 +181,9 @@ class AnchorHMM(StateDecoder):
         )
 
     @tracked_fit
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, keep: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Count neighbors, find anchors, and make the model.
 
         Parameters
@@ -190,8 +192,8 @@ class AnchorHMM(StateDecoder):
             Sentences of words; a corpus is read block by block, once and for each EM pass.
         y : ignored
             There for scikit-learn's sake.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------

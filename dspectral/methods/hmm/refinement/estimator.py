@@ -153,7 +153,7 @@ class RefinementHMM(ChainDecoder):
         X: HoldsLabeledSentences | TokenLists,
         y: TokenLists | None = None,
         *,
-        keep: CheckpointPath = None,
+        checkpoints: CheckpointPath = None,
     ) -> Self:
         """Learn from labeled sequences.
 
@@ -163,8 +163,8 @@ class RefinementHMM(ChainDecoder):
             Sequences; of an object, its blocks of labelled sentences are read in each pass.
         y : iterable of sequences of hashable labels, optional
             One label for each token; not needed if X has labels.
-        keep : str or Path, optional
-            Folder or URL for checkpoints, as :func:`dspectral.keep` takes it.
+        checkpoints : str or Path, optional
+            Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
         Returns
         -------
