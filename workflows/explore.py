@@ -15,6 +15,8 @@ from ._form import form
 from ._parts.text_options import add_text_options, reading
 
 SIZES = Sizes()
+CLEAN_RULES = ("headers", "quotes", "signatures", "markup", "urls", "users", "timestamps", "ids", "numbers")
+"""Rules of cleaning."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -30,6 +32,7 @@ def main(argv: list[str] | None = None) -> None:
                 tokens=arguments.tokenizer or {"word": "language", "char": "characters"}[arguments.analyzer],
                 block_bytes=arguments.block_bytes,
                 **reading(arguments),
+                clean=arguments.clean,
                 scratch=arguments.scratch,
                 stage=run.measure,
             )
@@ -59,6 +62,8 @@ def options() -> argparse.ArgumentParser:
     add("--tokenizer", metavar="MODULE:FUNCTION", help="function from text to words (default: none)")
     scratch = "for intermediate results, seen by all workers (default: a temporary folder)"
     add("--scratch", metavar="DIR", help=scratch)
+    about = "parts that are not words and are masked; none after --clean masks nothing"
+    add("--clean", nargs="*", choices=CLEAN_RULES, default=CLEAN_RULES, metavar="RULE", help=about)
     add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help="of text behind a block")
     add_text_options(parser, "document")
     sizes = parser.add_argument_group("largest sizes, of which short texts get less").add_argument
@@ -75,6 +80,7 @@ SIZE_HELP = {
     "n_dimensions": "length of a word's vector",
     "n_listed": "words whose nearest words are listed",
     "n_mapped": "words on the map",
+    "n_mapped_documents": "documents on the map",
     "n_documents": "documents drawn at random",
 }
 """What each size is."""

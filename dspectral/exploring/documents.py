@@ -132,10 +132,10 @@ def _read_from_span(
     return documents
 
 
-def cut_excerpt(text: str, topic_words: Collection[str] = ()) -> str:
+def cut_excerpt(text: str, topic_words: Collection[str] = (), *, max_chars: int = EXCERPT_CHARS) -> str:
     """Return the part of a text with most of the given words, on one line."""
     text = " ".join(normalize("NFC", text).split())
-    if len(text) <= EXCERPT_CHARS * 1.2:
+    if len(text) <= max_chars * 1.2:
         return text
     words = list(word_pattern().finditer(text))
     n_hits_before = np.cumsum([0, *(word[0].lower() in topic_words for word in words)])
@@ -143,14 +143,14 @@ def cut_excerpt(text: str, topic_words: Collection[str] = ()) -> str:
         np.array([position(word) for word in words] or [0]) for position in (re.Match.start, re.Match.end)
     )
     # Windows begin at a word. Take the middle of the first run of windows that have most hits.
-    last = np.searchsorted(ends, starts + EXCERPT_CHARS, side="right")
+    last = np.searchsorted(ends, starts + max_chars, side="right")
     n_hits = n_hits_before[np.minimum(last, len(words))] - n_hits_before[: len(starts)]
     best = np.flatnonzero(n_hits == n_hits.max())
     run = best[best - np.arange(len(best)) == best[0]]
     start = int(starts[run[len(run) // 2 if n_hits.max() else 0]])
-    start = 0 if start < EXCERPT_CHARS // 3 else min(start, max(0, len(text) - EXCERPT_CHARS))
+    start = 0 if start < max_chars // 3 else min(start, max(0, len(text) - max_chars))
     start = text.rfind(" ", 0, start) + 1
-    end = len(text) if len(text) - start <= EXCERPT_CHARS * 1.2 else start + EXCERPT_CHARS
+    end = len(text) if len(text) - start <= max_chars * 1.2 else start + max_chars
     window = text[start:end]
     if end < len(text) and " " in window:
         window = window[: window.rfind(" ")]

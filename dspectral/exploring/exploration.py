@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import fsspec
+import numpy as np
 
 from dspectral.exploring import steps
 from dspectral.exploring.findings import (
@@ -25,6 +26,7 @@ from dspectral.exploring.findings import (
     get_default_min_count,
 )
 from dspectral.exploring.frequent_words import FrequentWords, count_nonempty
+from dspectral.exploring.function_words import MIN_SCORE, score_function_words
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
@@ -34,6 +36,7 @@ from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import CHARACTERS, build_corpus
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
 from dspectral.store.from_text.planned_text import TextInput, open_text
+from dspectral.text.cleaning import check_clean
 from dspectral.text.token_rules import TokenRule
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer
 
@@ -70,6 +73,7 @@ def explore(  # noqa: PLR0913  options of the reader
     long_documents: str = "error",
     missing: str | None = None,
     format: str | None = None,  # noqa: A002  as build_store calls it
+    clean: bool | Collection[str] = True,
     scratch: str | PathLike[str] | None = None,
     source_options: dict[str, Any] | None = None,
     stage: StageCallback | None = None,
@@ -108,6 +112,9 @@ def explore(  # noqa: PLR0913  options of the reader
         Treatment of missing texts, as for :func:`dspectral.build_store`.
     format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
         Format of the files, as for :func:`dspectral.build_store`.
+    clean : bool or collection of str, default=True
+        Parts of the text that are not words and are masked: a list of rules as for :func:`dspectral.build_corpus`,
+        where "ids" also masks hexadecimal numbers, and "numbers" numbers. True is all rules. Excerpts are not masked.
     scratch : str or path, optional
         Folder for intermediate results, visible to every worker; they are removed at the end. By default a
         temporary folder.
@@ -145,6 +152,7 @@ def explore(  # noqa: PLR0913  options of the reader
     for size, value in sizes._asdict().items():
         check_integer(size, value, at_least=1)
     seed = check_integer("seed", seed, at_least=0)
+    rules = check_clean(clean)
     stages, start = StageTimer(stage), time.perf_counter()
     with ExitStack() as stack:
         folder = _make_scratch_folder(stack, scratch)
@@ -155,9 +163,9 @@ def explore(  # noqa: PLR0913  options of the reader
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = open_text(paths, read_options, sentences=True)
-        corpus = _build_corpus(paths, folder, read_options, stages, tokens)
+        corpus = _build_corpus(paths, folder, read_options, stages, tokens, rules)
         min_count = min_count or get_default_min_count(corpus.n_tokens)
-        words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words)
+        words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
         if not words.n_tokens:
             raise ValueError(
                 f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none"
@@ -229,6 +237,7 @@ def _build_corpus(
     read_options: ReadOptions,
     stages: StageTimer,
     tokens: TokenRule | TokenizerLike,
+    clean: Collection[str],
 ) -> Corpus:
     """Build the corpus from which all findings are computed."""
     with stages.measure("Count the words", TEXT, 2):
@@ -239,6 +248,7 @@ def _build_corpus(
             min_count=1,
             lowercase=True,
             tokens=tokens,
+            clean=clean,
             **_get_fields(read_options, *SOURCE_FIELDS, "block_bytes", "errors", "missing", "format"),
             max_document_bytes=read_options.size_limit.n_bytes,
             long_documents=read_options.size_limit.treatment,
@@ -298,6 +308,7 @@ def _analyze_words(
         exploration.missing["strings"] = (
             f"{n_codes:,} strings of 40 characters or more that are not words, such as lines of base64"
         )
+    exploration.masked = words.masked
     exploration.warning = _check_tokenization(words, tokenizer)
     if exploration.warning:
         warnings.warn(exploration.warning, stacklevel=3)
@@ -354,7 +365,13 @@ def _add_topics(
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
     pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
-    topics, n_usable = steps.make_topic_model(store, words.words, sizes.n_components, pairs=pairs, seed=seed)
+    with stages.measure("Find function words", TOKENS):
+        scores = score_function_words(words)
+    is_function = scores > MIN_SCORE
+    exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
+    topics, n_usable = steps.make_topic_model(
+        store, words.words, sizes.n_components, is_function, pairs=pairs, seed=seed
+    )
     if not topics.n_topics:
         exploration.missing["topics"] = (
             "a topic needs 4 documents and 4 words that are in several documents but not in most; the text has "
@@ -366,6 +383,12 @@ def _add_topics(
     stages.set_passes(topics.n_passes_)
     with stages.measure("Find nearest documents", ROWS, 2):
         chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
+    with stages.measure("Compute the map of documents", ROWS):
+        document_map = steps.make_document_map(store, topics, sizes.n_mapped_documents, seed=seed)
+    exploration.document_map = document_map
+    mapped = np.zeros(0, np.int64) if document_map is None else document_map.rows
     with stages.measure("Read the documents of the page", TEXT):
-        exploration.documents = steps.read_texts(words, topics, *chosen, text)
-    exploration.topics = steps.describe_topics(topics, exploration.documents)
+        exploration.documents = steps.read_texts(words, topics, *chosen, text, mapped)
+    exploration.topics, n_hidden = steps.describe_topics(topics, exploration.documents, words.words, scores)
+    if n_hidden:
+        exploration.missing["function words"] = f"{n_hidden} topics of function words"

@@ -62,13 +62,16 @@ class Sizes(NamedTuple):
         Number of words with a list of nearest words.
     n_mapped : int, default=1500
         Number of words on the map of words.
+    n_mapped_documents : int, default=1500
+        Number of documents, drawn at random, on the map of documents.
     n_documents : int, default=200
         Number of documents drawn at random, shown beside the typical ones.
 
     Examples
     --------
-    >>> Sizes().reduced(n_documents=100, n_words=400)
-    Sizes(n_words=400, n_components=25, n_clusters=50, n_dimensions=100, n_listed=400, n_mapped=400, n_documents=100)
+    >>> sizes = Sizes().reduced(n_documents=100, n_words=400)
+    >>> sizes.n_components, sizes.n_clusters, sizes.n_mapped
+    (25, 50, 400)
     """
 
     n_words: int = 20_000
@@ -77,6 +80,7 @@ class Sizes(NamedTuple):
     n_dimensions: int = 100
     n_listed: int = 4_000
     n_mapped: int = 1_500
+    n_mapped_documents: int = 1_500
     n_documents: int = 200
 
     def reduced(self, *, n_documents: int, n_words: int) -> Self:
@@ -101,6 +105,7 @@ class Sizes(NamedTuple):
             n_dimensions=min(self.n_dimensions, n_words // 4),
             n_listed=min(self.n_listed, n_words),
             n_mapped=min(self.n_mapped, n_words),
+            n_mapped_documents=min(self.n_mapped_documents, n_documents),
             n_documents=min(self.n_documents, n_documents),
         )
 
@@ -200,8 +205,9 @@ class WordFrequencies(NamedTuple):
 
 
 class ExploredTopic(NamedTuple):
-    """One topic: words, share of the text, rows of ten typical documents, and rows of the excerpts on the page."""
+    """One topic: number in the model, words, share of the text, and rows of typical documents and of excerpts."""
 
+    number: int
     words: list[str]
     share: float
     documents: list[int]
@@ -214,6 +220,14 @@ class ExploredDocuments(NamedTuple):
     texts: dict[int, tuple[str, str]]
     nearest: dict[int, list[tuple[int, float]]]
     sample: list[int]
+
+
+class DocumentMap(NamedTuple):
+    """Rows of a sample of documents (n,), positions on the map (n, 2), and the largest topic of each (n,)."""
+
+    rows: NDArray[np.int64]
+    points: FloatArray
+    topics: NDArray[np.int64]
 
 
 class WordSpace(NamedTuple):

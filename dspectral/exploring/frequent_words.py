@@ -1,5 +1,7 @@
 """Frequent words of a corpus, and its sentences without punctuation."""
 
+from collections import Counter
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ from dspectral.engine.graph import ContentAddressedReader
 from dspectral.inputs.sequences import RARE, TokenCorpus
 from dspectral.store.corpus import Corpus, SentenceBlock, read_sentences
 from dspectral.store.location import Location
+from dspectral.text.cleaning import MASKS, match_token_rule
 from dspectral.text.token_rules import CODE
 from dspectral.types import CSRRows, Sentences
 
@@ -39,7 +42,7 @@ class TokenKinds(NamedTuple):
 
 
 class FrequentWords(NamedTuple):
-    """Frequent words of a corpus, their types, and the kind of every type."""
+    """Frequent words of a corpus, the kinds of all types, and the number of masked parts by rule of cleaning."""
 
     corpus: Corpus
     words: list[str]
@@ -47,12 +50,22 @@ class FrequentWords(NamedTuple):
     kinds: TokenKinds
     n_tokens: int
     n_types: int
+    masked: dict[str, int]
 
     @classmethod
-    def from_corpus(cls, corpus: Corpus, *, min_count: int, n_words: int) -> "FrequentWords":
-        """Select the most frequent words; punctuation is not a word."""
+    def from_corpus(
+        cls, corpus: Corpus, *, min_count: int, n_words: int, clean: Collection[str] = ()
+    ) -> "FrequentWords":
+        """Select the most frequent words; punctuation and masked tokens are not words."""
         tokens, counts = corpus.words, corpus.counts
         is_word = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
+        rules = {mask: rule for rule, mask in MASKS.items()}
+        masked: Counter[str] = Counter()
+        for i, token in enumerate(tokens):
+            rule = rules.get(token) or match_token_rule(token)
+            if rule in clean:
+                masked[rule] += int(counts[i])
+                is_word[i] = False
         is_word[0] = True
         chosen = np.flatnonzero(is_word & (counts >= min_count))
         chosen = chosen[chosen > 0][:n_words]  # types are in order of falling count
@@ -66,7 +79,7 @@ class FrequentWords(NamedTuple):
         types = np.concatenate([[0], chosen])
         words = [RARE, *(tokens[i] for i in chosen.tolist())]
         n_types = int((is_word & (counts > 0))[1:].sum())
-        return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types)
+        return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types, dict(masked))
 
     @property
     def counts(self) -> NDArray[np.int64]:

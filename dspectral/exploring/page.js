@@ -82,13 +82,13 @@ if (at("document")) {
 }
 
 // Labels use the text color of the page; narrow screens show fewer of them.
-function styleLabels(labels) {
+function styleLabels(labels, target) {
   const all = labels.data_source.data;
   const paint = () => {
     labels.glyph.text_color = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
   };
   const thin = () => {
-    const room = [...(at("plot-map").clientWidth < 600 ? all.narrow : all.wide)];
+    const room = [...(at(target).clientWidth < 600 ? all.narrow : all.wide)];
     const kept = (key) => [...all[key]].filter((_, i) => room[i]);
     labels.data_source.data = { x: kept("x"), y: kept("y"), word: kept("word") };
   };
@@ -101,11 +101,13 @@ function styleLabels(labels) {
 for (const [name, item] of Object.entries(D.plots)) {
   item.target_id = `plot-${name}`;
   Bokeh.embed.embed_item(item).then((views) => {
-    if (name !== "map") return;
+    if (name === "zipf") return;
     const root = [...views][0].model, doc = root.document;
-    const words = doc.get_model_by_name("words"), ring = doc.get_model_by_name("marker");
     if (matchMedia("(pointer: coarse)").matches) root.toolbar.active_drag = null; // so that a finger can scroll the page
-    styleLabels(doc.get_model_by_name("labels"));
+    const labels = doc.get_model_by_name(name === "map" ? "labels" : "document-labels");
+    if (labels) styleLabels(labels, item.target_id);
+    if (name !== "map") return;
+    const words = doc.get_model_by_name("words"), ring = doc.get_model_by_name("marker");
     map = { mark(i) {
       const column = (key) => (i ? [words.data[key][i - 1]] : []);
       ring.data = { x: column("x"), y: column("y"), word: column("word") };

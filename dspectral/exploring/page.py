@@ -28,6 +28,7 @@ from dspectral.exploring.findings import (
     TOKENS,
     Branch,
     Classes,
+    DocumentMap,
     ExploredDocuments,
     ExploredTopic,
     Stage,
@@ -97,12 +98,18 @@ class Exploration:
         Topics by descending share; empty if the text has too few documents or words.
     documents : Documents or None
         Documents of the page.
+    document_map : DocumentMap or None
+        Map of a sample of documents.
     space : WordSpace or None
         Nearest words and the map of words.
     classes : Classes or None
         Brown classes of words.
     missing : dict of str to str
         Reasons for missing parts, by the name of the part.
+    masked : dict of str to int
+        Number of parts of the text that were masked, by rule of ``clean``.
+    function_words : list of str
+        Words that are not words of topics, because their neighbors are as diverse as random words of the text.
     warning : str
         Warning about the tokens of the text; empty if there is none.
     stages : list of Stage
@@ -119,9 +126,12 @@ class Exploration:
     vocabulary: WordFrequencies
     topics: list[ExploredTopic] = dataclasses.field(default_factory=list)
     documents: ExploredDocuments | None = None
+    document_map: DocumentMap | None = None
     space: WordSpace | None = None
     classes: Classes | None = None
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    masked: dict[str, int] = dataclasses.field(default_factory=dict)
+    function_words: list[str] = dataclasses.field(default_factory=list)
     warning: str = ""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
@@ -248,6 +258,9 @@ def get_page_data(exploration: Exploration) -> dict[str, Any]:
         data["documents"] = {row: [source, cut_excerpt(text)] for row, (source, text) in texts.items()}
         data["nearest"] = documents.nearest
         data["sample"] = documents.sample
+    if exploration.document_map is not None and exploration.documents is not None:
+        texts = exploration.documents.texts
+        plots["documents"] = json_item(make_document_map(exploration.document_map, exploration.topics, texts))
     return data | {"plots": plots}
 
 
@@ -296,6 +309,8 @@ NO_GROUP = "#8a9199"
 INK = "#80868c"
 """Gray of axes and numbers, readable on light and dark pages."""
 ACCENT = "#4e79a7"
+HOVER_CHARS, MIN_LABELED = 140, 5
+"""Length of the excerpt of a document on the map, and minimum number of documents of a labeled topic."""
 N_LABELS = 90
 """Maximum number of labels on the map; other words show theirs on hover."""
 TOOLTIP = '<div style="font:13px system-ui,sans-serif;color:#1c2024;max-width:16rem">{}</div>'
@@ -346,6 +361,39 @@ def make_zipf_plot(vocabulary: WordFrequencies) -> figure:
     return plot
 
 
+def make_document_map(
+    document_map: DocumentMap, topics: list[ExploredTopic], texts: dict[int, tuple[str, str]]
+) -> figure:
+    """Return the map of documents: a point for each, colored by its largest topic, with labels of topics."""
+    plot = make_figure(
+        height=560,
+        tools="pan,wheel_zoom,box_zoom,reset",
+        toolbar_location="above",
+        x_range=DataRange1d(range_padding=0.08),
+        y_range=DataRange1d(range_padding=0.08),
+    )
+    plot.axis.visible, plot.grid.visible = False, False
+    rows, points, numbers = document_map
+    by_size = sorted(topics, key=lambda topic: -int((numbers == topic.number).sum()))
+    colors = {topic.number: color for topic, color in zip(by_size, COLORS, strict=False)}
+    names = {topic.number: ", ".join(topic.words[:3]) for topic in topics}
+    columns: dict[str, Any] = {"x": points[:, 0], "y": points[:, 1], "row": rows + 1}
+    columns["color"] = [colors.get(number, NO_GROUP) for number in numbers.tolist()]
+    columns["topic"] = [names.get(number, "") for number in numbers.tolist()]
+    columns["text"] = [cut_excerpt(texts[row][1], max_chars=HOVER_CHARS) for row in rows.tolist()]
+    dots = plot.scatter(
+        "x", "y", source=ColumnDataSource(columns), size=6, color="color", alpha=0.65, line_width=0
+    )
+    labeled = [topic for topic in by_size if (numbers == topic.number).sum() >= MIN_LABELED]
+    if labeled:
+        centers = np.array([np.median(points[numbers == topic.number], axis=0) for topic in labeled])
+        _add_labels(plot, centers, [", ".join(topic.words[:2]) for topic in labeled], name="document-labels")
+    tip = TOOLTIP.format("<b>@topic</b><br>@text<br><small>document @row{0,0}</small>")
+    plot.add_tools(HoverTool(renderers=[dots], tooltips=tip))
+    plot.toolbar.logo = None
+    return plot
+
+
 def make_word_map(vocabulary: WordFrequencies, space: WordSpace, classes: Classes | None) -> figure:
     """Return the map of words: a point for each frequent word, colored by its group of classes."""
     columns = _get_map_columns(vocabulary, space, classes)
@@ -393,7 +441,7 @@ def _get_map_columns(
     return {**columns, "color": color, "size": size, "code": code, "near": near}
 
 
-def _add_labels(plot: figure, points: FloatArray, words: list[str]) -> None:
+def _add_labels(plot: figure, points: FloatArray, words: list[str], name: str = "labels") -> None:
     """Add labels that do not overlap; the script of the page shows fewer on narrow screens."""
     lengths = [len(word) for word in words]
     wide, narrow = (select_label_positions(points, lengths, width=width) for width in (650, 340))
@@ -403,7 +451,7 @@ def _add_labels(plot: figure, points: FloatArray, words: list[str]) -> None:
     visible = {"wide": np.isin(chosen, wide), "narrow": np.isin(chosen, narrow)}
     source = ColumnDataSource({"x": x, "y": y, "word": names, **visible})
     style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
-    plot.text("x", "y", text="word", source=source, y_offset=-4, name="labels", **style)
+    plot.text("x", "y", text="word", source=source, y_offset=-4, name=name, **style)
 
 
 def select_label_positions(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:

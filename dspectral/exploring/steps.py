@@ -5,8 +5,6 @@ from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.manifold import TSNE
-from threadpoolctl import threadpool_limits
 
 from dspectral.engine import map_rows
 from dspectral.exploring.documents import (
@@ -18,6 +16,7 @@ from dspectral.exploring.documents import (
 )
 from dspectral.exploring.findings import (
     Classes,
+    DocumentMap,
     ExploredDocuments,
     ExploredTopic,
     Sizes,
@@ -30,16 +29,16 @@ from dspectral.exploring.frequent_words import FrequentWords
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
+from dspectral.plotting.layout import compute_layout
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.planned_text import TextInput
 from dspectral.store.matrix import write_counts
 from dspectral.text.token_rules import HIRAGANA, word_pattern
-from dspectral.types import CSRRows, FloatArray
+from dspectral.types import CSRRows
 
 SLICE_ROWS = 512
-PERPLEXITY = 30.0
 MIN_MAPPED = 8
-"""Minimum number of words of a map."""
+"""Minimum number of words or documents of a map."""
 
 
 def find_nearest_words(
@@ -59,19 +58,9 @@ def find_nearest_words(
     return ids, cosines
 
 
-def compute_word_map(vectors: NDArray[np.float32], *, seed: int) -> FloatArray:
-    """Return t-SNE coordinates of word vectors (n, k), shape (n, 2), within -100 and 100."""
-    # TSNE uses three times the perplexity as neighbors, so it needs as many other words.
-    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    tsne = TSNE(init="pca", perplexity=perplexity, random_state=seed, method="barnes_hut")
-    # Sums of several threads differ from run to run, and t-SNE amplifies the difference.
-    with threadpool_limits(1):
-        points = tsne.fit_transform(np.asarray(vectors, dtype=np.float64))
-    centered = points - points.mean(axis=0)
-    return np.asarray(np.round(centered / np.abs(centered).max() * 100, 2))
-
-
 N_RANKS = 300
+MAX_TOPIC_SCORE = -0.75
+"""Mean score of function words above which a topic is not shown."""
 MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""
 MAX_MIN_DF = 5
@@ -114,13 +103,20 @@ def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
 
 
 def make_topic_model(
-    store: CountStore, words: list[str], max_topics: int, *, pairs: bool = False, seed: int
+    store: CountStore,
+    words: list[str],
+    max_topics: int,
+    is_function: NDArray[np.bool_],
+    *,
+    pairs: bool = False,
+    seed: int,
 ) -> tuple[Topics, int]:
     """Return a model with as many topics as the text supports, and the number of words it can use."""
     # Numbers are rarely words of a topic.
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
     if pairs:  # pairs with hiragana are particles and endings in most cases
         is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
+    is_word &= ~is_function
     stop_words = [words[i] for i in np.flatnonzero(~is_word).tolist()]
     min_df = min(MAX_MIN_DF, max(2, store.n_rows // 100))
     frequency = store.document_frequency[is_word & (store.document_frequency >= min_df)]
@@ -134,12 +130,29 @@ def make_topic_model(
     return model, n_words
 
 
+def make_document_map(
+    store: CountStore, topics: Topics, n_documents: int, *, seed: int
+) -> DocumentMap | None:
+    """Return the map of a random sample of documents, in one pass; None if too few have words of topics."""
+    rows = np.random.default_rng(seed).choice(store.n_rows, min(store.n_rows, n_documents), replace=False)
+    rows.sort()
+    points = compute_points(store, _get_space(store, topics), rows)
+    is_nonzero = np.asarray(points.any(axis=1))
+    rows, points = rows[is_nonzero], points[is_nonzero]
+    if len(rows) < MIN_MAPPED or not np.ptp(points, axis=0).any():
+        return None
+    return DocumentMap(rows, compute_layout(points, seed=seed), np.argmax(points @ topics.rotation_, axis=1))
+
+
+def _get_space(store: CountStore, topics: Topics) -> Space:
+    return Space(store.where, topics.weighting, np.ascontiguousarray(topics.axes_.T, dtype=np.float32))
+
+
 def choose_documents(
     store: CountStore, topics: Topics, n_sample: int, *, seed: int
 ) -> tuple[NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
     """Return a random sample of documents, and the nearest documents to it and to typical documents."""
-    axes = np.ascontiguousarray(topics.axes_.T, dtype=np.float32)
-    space = Space(store.where, topics.weighting, axes)
+    space = _get_space(store, topics)
     typical = np.setdiff1d(topics.document_rows_[:, :N_TYPICAL], [-1])
     rng = np.random.default_rng(seed)
     drawn = rng.choice(store.n_rows, min(store.n_rows, 2 * n_sample), replace=False)
@@ -168,9 +181,14 @@ def read_texts(
     sample: NDArray[np.int64],
     nearest: dict[int, list[tuple[int, float]]],
     text: TextInput,
+    mapped: NDArray[np.int64],
 ) -> ExploredDocuments:
     """Read the beginnings of all documents of the page in one pass, and drop duplicates among neighbors."""
-    rows = {row for row in topics.document_rows_.ravel().tolist() if row >= 0} | nearest.keys()
+    rows = (
+        {row for row in topics.document_rows_.ravel().tolist() if row >= 0}
+        | nearest.keys()
+        | set(mapped.tolist())
+    )
     rows |= {other for near in nearest.values() for other, _ in near}
     sorted_rows = np.array(sorted(rows), dtype=np.int64)
     texts = dict(zip(sorted_rows.tolist(), read_documents(words.corpus, sorted_rows, text), strict=True))
@@ -196,16 +214,21 @@ def _select_distinct(
     return distinct
 
 
-def describe_topics(topics: Topics, documents: ExploredDocuments) -> list[ExploredTopic]:
-    """Return the topics with words, by descending share."""
-    descriptions = []
+def describe_topics(
+    topics: Topics, documents: ExploredDocuments, vocabulary: list[str], scores: NDArray[np.float64]
+) -> tuple[list[ExploredTopic], int]:
+    """Return the topics with words by descending share, and the number of topics of function words left out."""
+    descriptions, n_hidden = [], 0
+    score_by_word = dict(zip(vocabulary, scores.tolist(), strict=True))
     fitted = zip(topics.top_words(), topics.topic_shares_.tolist(), topics.top_documents(), strict=True)
-    for words, share, typical in fitted:
+    for number, (words, share, typical) in enumerate(fitted):
         rows = [document.row for document in typical]
-        if words:
+        if words and np.mean([score_by_word[word] for word in words[:8]]) > MAX_TOPIC_SCORE:
+            n_hidden += 1
+        elif words:
             excerpts = _select_distinct(rows, documents.texts, words, max_overlap=0.5)[:N_TYPICAL]
-            descriptions.append(ExploredTopic(words, share, rows, excerpts))
-    return descriptions
+            descriptions.append(ExploredTopic(number, words, share, rows, excerpts))
+    return descriptions, n_hidden
 
 
 def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:
@@ -213,7 +236,7 @@ def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> Wor
     near, cosines = find_nearest_words(embedding.vectors_, sizes.n_listed, N_NEAR_WORDS)
     mapped = embedding.vectors_[1 : sizes.n_mapped + 1]
     has_map = len(mapped) >= MIN_MAPPED and np.ptp(mapped, axis=0).any()
-    return WordSpace(near, cosines, compute_word_map(mapped, seed=seed) if has_map else np.zeros((0, 2)))
+    return WordSpace(near, cosines, compute_layout(mapped, seed=seed) if has_map else np.zeros((0, 2)))
 
 
 def find_classes(words: FrequentWords, n_clusters: int, *, seed: int) -> Classes:

@@ -1,11 +1,13 @@
 """Tokenize sentences, and count or encode their words."""
 
+from collections.abc import Collection
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
+from dspectral.text.cleaning import mask_parts
 from dspectral.text.ngrams import number_by_first_use, sort_words
 from dspectral.text.term_bytes import gather_slices, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
@@ -22,6 +24,7 @@ def tokenize_sentences(
     *,
     lowercase: bool = False,
     normalize: bool = False,
+    clean: Collection[str] = (),
 ) -> Tokens:
     r"""Tokenize sentences, including punctuation, by a rule of :func:`tokenize_by_rule` or by a tokenizer.
 
@@ -32,6 +35,7 @@ def tokenize_sentences(
     >>> tokenize_sentences(sentences, "characters").text[:-PADDING].tobytes().decode()
     '東京 タワー へ 行 く 。 '
     """
+    documents = mask_parts(documents, clean)
     if isinstance(cut, Tokenizer):
         return cut.tokenize(documents, lowercase=lowercase, normalize=normalize)
     if cut not in get_args(TokenRule):

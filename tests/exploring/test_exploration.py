@@ -67,7 +67,7 @@ def test_the_page_says_what_the_text_is(found, page):
     assert {"words", "map", "classes", "topics", "documents", "made"} <= set(page.ids)
     assert {f"plot-{name}" for name in page.data["plots"]} <= set(page.ids)
     assert "dspectral.explore(texts=texts, seed=0)" in page.text
-    assert page.data["plots"].keys() == {"zipf", "map"}
+    assert page.data["plots"].keys() == {"zipf", "map", "documents"}
     most = found.vocabulary
     assert (most.rank_words[0], most.rank_counts[0]) == (most.words[1], most.counts[1])
 
@@ -149,7 +149,7 @@ def test_the_same_text_and_seed_give_the_same_findings(tmp_path):
         (["a b", "", "c"], {"topics", "words"}),
         ([f"w{i % 40}" for i in range(400)], {"words"}),
         (two_subjects(3), {"topics"}),
-        ([f"{i % 29} {i % 7} {i % 5} a" for i in range(90)], {"topics"}),
+        ([f"{i % 29} {i % 7} {i % 5} a" for i in range(90)], {"topics", "words"}),
     ],
 )
 def test_a_short_text_gives_a_page_that_says_what_is_left_out(texts, left_out):
@@ -174,7 +174,7 @@ def test_words_that_do_not_repeat_are_told():
     with pytest.warns(UserWarning, match="--analyzer char"):
         made = dspectral.explore(texts=texts, sizes=SMALL)
     assert f"Warning: {made.warning}." in Page(made.html()).text
-    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters").warning == ""
+    assert dspectral.explore(texts=texts, sizes=SMALL, tokens="characters", clean=False).warning == ""
 
 
 @pytest.mark.filterwarnings("ignore:n_components is")
@@ -211,6 +211,30 @@ def test_what_is_no_text_is_refused():
         dspectral.explore()
     with pytest.raises(ValueError, match=r"sources.*texts"):
         dspectral.explore("a.txt", texts=["a"])
+
+
+def test_parts_that_are_not_words_are_masked_and_counted_on_the_page():
+    noise = "RT @anna: see https://a.org/b?c=d at 2026-11-26T10:00:00Z"
+    texts = [f"{text} {noise} 7f3a09c1{i}" for i, text in enumerate(two_subjects())]
+    explored = dspectral.explore(texts=texts, sizes=SMALL)
+    assert explored.masked == {"users": 240, "urls": 240, "timestamps": 240, "ids": 240}
+    assert not {"anna", "https", "org", "rt"} & set(explored.vocabulary.words)
+    assert "240 urls" in Page(explored.html()).text
+    raw = dspectral.explore(texts=texts, sizes=SMALL, clean=["users"])
+    assert raw.masked == {"users": 240}
+    assert "https" in raw.vocabulary.words
+    with pytest.raises(ValueError, match=r"clean.*'links'"):
+        dspectral.explore(texts=texts, clean=["links"])
+
+
+def test_the_map_has_documents_with_their_topics_and_texts(found, page):
+    rows, points, numbers = found.document_map
+    assert len(rows) == len(points) == len(numbers) == 240
+    assert np.abs(points).max() <= 100
+    by_number = {topic.number: set(topic.words) & set(SEA) for topic in found.topics}
+    own = [bool(by_number[number]) == (row % 2 == 0) for row, number in zip(rows, numbers, strict=True)]
+    assert np.mean(own) > 0.9 or np.mean(own) < 0.1
+    assert "plot-documents" in page.ids
 
 
 def test_the_page_is_saved_and_scratch_is_left_empty(tmp_path):

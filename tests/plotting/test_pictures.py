@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 import dspectral
-from dspectral import plot_brown_tree, plot_certificate, plot_merge_tree, plot_spectrum, plot_words
+from dspectral import (
+    plot_brown_tree,
+    plot_certificate,
+    plot_documents,
+    plot_merge_tree,
+    plot_spectrum,
+    plot_words,
+)
 from dspectral.configuration import tree_depth
 
 mpl.use("agg")
@@ -127,6 +134,7 @@ def test_the_title_counts_the_components_above_the_certificate():
         (lambda _: plot_spectrum([np.nan]), "singular value"),
         (lambda _: plot_certificate([2.0, 1.0]), "certificate="),
         (plot_brown_tree, "WordEmbedding"),
+        (lambda model: plot_documents(model, ["a"]), "Topics.*WordEmbedding"),
         (lambda _: plot_words(3), "int.*words"),
         (lambda model: plot_words(model, ["mola", "zebra"]), "'zebra'"),
         (lambda model: plot_words(model, ["mola"]), "words.*mola.*2"),

@@ -1,6 +1,6 @@
 """Build a corpus of token ids from text, in two passes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, cast, get_args
@@ -20,6 +20,7 @@ from dspectral.store.from_text.texts import TextSources
 from dspectral.store.location import Location, check_option, check_size
 from dspectral.store.vocabulary import PATH as VOCABULARY
 from dspectral.store.vocabulary import Vocabulary, find_vocabulary, get_term_index, write_vocabulary
+from dspectral.text.cleaning import check_clean
 from dspectral.text.term_bytes import take_terms
 from dspectral.text.terms import TermTable, count_unspaced_letters, is_unsegmented
 from dspectral.text.token_rules import TokenRule
@@ -43,7 +44,7 @@ N_PARTITIONS = 8
 
 
 @tracked_fit
-def build_corpus(
+def build_corpus(  # noqa: PLR0913  options of the reader
     sources: TextSources,
     store: str | PathLike[str],
     *,
@@ -55,6 +56,7 @@ def build_corpus(
     lowercase: bool = True,
     tokens: TokenRule | TokenizerLike = "words",
     normalize: str | None = "NFC",
+    clean: Collection[str] = (),
     block_bytes: int = BLOCK_BYTES,
     errors: str = "strict",
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -94,6 +96,9 @@ def build_corpus(
         with a name and a version, such as a spaCy pipeline.
     normalize : {"NFC"} or None, default="NFC"
         Unicode normalization form of the text.
+    clean : collection of str, default=()
+        Parts of the text to mask before it is tokenized: "headers" of e-mails, "quotes" (quoted lines), "signatures",
+        "markup" of HTML, "urls", "users" (user names and e-mail addresses), "timestamps", and "ids" (UUIDs).
     block_bytes, errors, max_document_bytes, long_documents, missing, format : int or str, optional
         Size of blocks, and treatment of unreadable text, as for :func:`build_store`.
     storage_options, source_options : dict, optional
@@ -130,6 +135,7 @@ def build_corpus(
     shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
     settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
+    settings |= {"clean": check_clean(clean)} if clean else {}
     size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
@@ -141,7 +147,13 @@ def build_corpus(
         **read_options.record(),
         "corpus": settings if text.by_lines else {**settings, "unit": unit},
     }
-    cut = partial(tokenize_sentences, cut=cut_by, lowercase=lowercase, normalize=normalize is not None)
+    cut = partial(
+        tokenize_sentences,
+        cut=cut_by,
+        lowercase=lowercase,
+        normalize=normalize is not None,
+        clean=check_clean(clean),
+    )
     with open_writer(
         store, storage_options, provenance, append=False, fingerprints=text.fingerprints
     ) as writer:

@@ -1,0 +1,108 @@
+"""Detection of function words in a text of any language, by the diversity of their neighbors."""
+
+import re
+from functools import partial
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from dspectral.engine import summarize
+from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.types import Sentences
+
+N_BUCKETS = 4096
+"""Neighbors are distinguished by their word id modulo this number."""
+MAX_WORDS, MIN_COUNT, MIN_TYPES = 4000, 10, 1000
+"""Number of most frequent words that are scored, their minimum count, and that of the types of the text."""
+LEFT, RIGHT, LOG_SHARE, INTERCEPT = 5.04, 3.32, 1.65, 5.24
+"""Logistic regression of function words against nouns and adjectives in six treebanks of Universal Dependencies."""
+MIN_SCORE = 0.5
+"""Score above which a word is a function word; leaving out one language, 9 of 10 are in five of the six treebanks."""
+RARE_SCORE = -5.0
+"""Score of words that are too rare."""
+MIN_ENGLISH = 0.3
+"""Share of the tokens in scikit-learn's list of English stop words above which a text is English."""
+
+
+class NeighborSets(NamedTuple):
+    """Sets of left and right neighbors of words, as bits (n_words, N_BUCKETS / 8), and numbers of pairs (n_words,)."""
+
+    left: NDArray[np.uint8]
+    right: NDArray[np.uint8]
+    n_left: NDArray[np.int64]
+    n_right: NDArray[np.int64]
+
+    @classmethod
+    def from_block(cls, sentences: Sentences, *, n_words: int) -> Self:
+        """Summarize one block of sentences."""
+        ids, offsets = sentences
+        is_inside = np.ones(max(0, len(ids) - 1), dtype=bool)
+        is_inside[offsets[1:-1] - 1] = False
+        first, second = ids[:-1][is_inside], ids[1:][is_inside]
+        left, n_left = _collect_neighbors(second, first, n_words)
+        right, n_right = _collect_neighbors(first, second, n_words)
+        return cls(left, right, n_left, n_right)
+
+    def merge(self, *others: Self) -> Self:
+        """Return the sets of all sentences."""
+        parts = (self, *others)
+        left, right = (
+            np.bitwise_or.reduce([getattr(part, name) for part in parts]) for name in ("left", "right")
+        )
+        n_left, n_right = (
+            np.sum([getattr(part, name) for part in parts], axis=0) for name in ("n_left", "n_right")
+        )
+        return type(self)(left, right, n_left, n_right)
+
+
+def _collect_neighbors(
+    words: NDArray[np.int32], neighbors: NDArray[np.int32], n_words: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    is_tested = words < n_words
+    is_neighbor = np.zeros((n_words, N_BUCKETS), dtype=bool)
+    is_neighbor[words[is_tested], neighbors[is_tested] % N_BUCKETS] = True
+    return np.packbits(is_neighbor, axis=1), np.bincount(words[is_tested], minlength=n_words)
+
+
+def score_function_words(words: FrequentWords) -> NDArray[np.float64]:
+    """Return a score of each word, above MIN_SCORE for function words, in one pass. Shapes: returns (n_words,).
+
+    Neighbors of a function word are almost as diverse as random words of the text, while a content word has few
+    neighbors. The score is a linear function of the number of distinct left and right neighbors, relative to the
+    expected number for random neighbors, and of the logarithm of the share of the word. In English text the words of
+    scikit-learn's list are function words, too.
+    """
+    share = words.counts / words.n_tokens
+    scores = np.full(len(share), RARE_SCORE)
+    n_words = 1 + int(np.sum(words.counts[1 : MAX_WORDS + 1] >= MIN_COUNT))
+    if n_words > 1 and words.n_types >= MIN_TYPES:
+        of = partial(NeighborSets.from_block, n_words=n_words)
+        sets = summarize(words.get_sentences().sentences, of=of, name="neighbors")
+        buckets = np.zeros(N_BUCKETS)
+        np.add.at(buckets, np.arange(len(share)) % N_BUCKETS, share)
+        left = _compute_diversity(sets.left, sets.n_left, buckets)
+        right = _compute_diversity(sets.right, sets.n_right, buckets)
+        log_share = np.log(np.maximum(share[:n_words], np.finfo(np.float64).tiny))
+        scores[:n_words] = LEFT * left + RIGHT * right + LOG_SHARE * log_share + INTERCEPT
+    is_english = np.array([_is_english_stop_word(word) for word in words.words])
+    if share[is_english].sum() > MIN_ENGLISH:
+        scores[is_english] = np.maximum(scores[is_english], MIN_SCORE + 1)
+    scores[0] = RARE_SCORE
+    return scores
+
+
+def _is_english_stop_word(word: str) -> bool:
+    start, *_ = re.split("n?['\u2019]", word)
+    return word in ENGLISH_STOP_WORDS or start in ENGLISH_STOP_WORDS
+
+
+def _compute_diversity(
+    bits: NDArray[np.uint8], n_pairs: NDArray[np.int64], buckets: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the number of distinct neighbors of each word over the expected number, shape (n_words,)."""
+    n_distinct = np.unpackbits(bits, axis=1).sum(axis=1)
+    log_absent = np.log1p(-np.minimum(buckets, 1 - 1e-12))
+    expected = np.array([-np.expm1(n * log_absent).sum() for n in n_pairs.tolist()])
+    return np.asarray(n_distinct / np.maximum(expected, 1.0))

@@ -1,0 +1,32 @@
+import numpy as np
+
+from dspectral import build_corpus
+from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.exploring.function_words import MIN_SCORE, NeighborSets, score_function_words
+from dspectral.types import Sentences
+
+
+def test_words_with_diverse_neighbors_are_function_words(tmp_path):
+    """Half of the tokens are five particles between random nouns, each of which has its own two companions."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(4000):
+        nouns = rng.integers(1200, size=4)
+        particles = rng.integers(5, size=4)
+        lines.append(" ".join(f"p{p}x n{n}y n{n}z" for p, n in zip(particles, nouns, strict=True)))
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    words = FrequentWords.from_corpus(build_corpus(path, tmp_path / "corpus"), min_count=1, n_words=5000)
+    scores = score_function_words(words)
+    found = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+    assert found == {f"p{i}x" for i in range(5)}
+
+
+def test_sets_of_neighbors_do_not_depend_on_blocks():
+    ids = np.random.default_rng(1).integers(50, size=400).astype(np.int32)
+    offsets = np.arange(0, 401, 8)
+    whole = NeighborSets.from_block(Sentences(ids, offsets), n_words=20)
+    first = NeighborSets.from_block(Sentences(ids[:160], offsets[:21]), n_words=20)
+    second = NeighborSets.from_block(Sentences(ids[160:], offsets[20:] - 160), n_words=20)
+    for a, b in zip(whole, first.merge(second), strict=True):
+        np.testing.assert_array_equal(a, b)
