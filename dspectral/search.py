@@ -11,17 +11,21 @@ from scipy import sparse
 from sklearn.utils import get_tags
 
 from dspectral import engine
-from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.parameters import check_integer, check_real
 from dspectral.methods.topics.estimator import Topics
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.columns import check_columns
 from dspectral.store.coordinates import Coordinates, write_rows
 from dspectral.store.rows import CountMatrix
-from dspectral.text.weighting import Weighting
-from dspectral.types import FloatArray, is_sparse
+from dspectral.text.weighting import Weighting, inverse_document_frequency
+from dspectral.types import CSRRows, FloatArray, is_sparse
 
 PANEL_ROWS = 8_192
 """Rows of a block whose cosines with all queries are in memory at a time."""
+
+
+DEFAULT_WORDS = 0.75
+"""Default weight of the shared words in a score."""
 
 
 class Neighbor(NamedTuple):
@@ -37,12 +41,15 @@ class Neighbor(NamedTuple):
         Document id, if the store was built with ``id_field``.
     text : str or None
         Text of the document, if the store was built with ``keep_texts``.
+    score : float
+        Score that orders the rows: the cosine, or its weighted mean with the cosine of the shared words.
     """
 
     row: int
     cosine: float
     id: str | None = None
     text: str | None = None
+    score: float = 0.0
 
 
 def write_coordinates(
@@ -89,44 +96,78 @@ def write_coordinates(
     return write_rows(_points(model, X, X), out, storage_options=storage_options)
 
 
+class SharedWords(NamedTuple):
+    """Sublinear tf-idf of rows (n_rows, d) and of queries (d, n_queries), and the weight of their cosine."""
+
+    rows: Any
+    queries: CSRRows
+    weight: float
+
+
 class Nearest(NamedTuple):
-    """Summary: the nearest rows of each query by descending cosine. Shapes: `cosines, rows` (n_queries, n)."""
+    """Summary: the nearest rows of each query by descending score. Shapes: all arrays (n_queries, n).
+
+    The scores are the cosines of the coordinates, or their weighted means with the cosines of the words.
+    """
 
     cosines: NDArray[np.float32]
     rows: NDArray[np.int64]
     n: int
+    scores: NDArray[np.float32] | None = None
 
     @classmethod
     def from_block(
-        cls, points: FloatArray, numbers: NDArray[np.int64], *, queries: FloatArray, n: int
+        cls,
+        points: FloatArray,
+        numbers: NDArray[np.int64],
+        words: "CSRRows | None" = None,
+        *,
+        queries: FloatArray,
+        n: int,
+        shared: "SharedWords | None" = None,
     ) -> Self:
         """Return the nearest rows of one block; rows of zeros are left out.
 
-        Shapes: `points` (n_rows, k); `numbers` (n_rows, 1); `queries` (n_queries, k), of length 1.
+        Shapes: `points` (n_rows, k); `numbers` (n_rows, 1); `words` (n_rows, d), of length 1; `queries` (n_queries, k),
+        of length 1.
         """
-        summary = cls(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64), n)
+        none = np.zeros((len(queries), 0), np.float32)
+        summary = cls(none, np.zeros((len(queries), 0), np.int64), n, None if shared is None else none)
         for start in range(0, len(points), PANEL_ROWS):
             panel = np.asarray(points[start : start + PANEL_ROWS], dtype=np.float32)
             lengths = np.linalg.norm(panel, axis=1)
             nonzero = np.flatnonzero(lengths > 0)
             # With many queries the product with a whole block would be larger than the block.
             cosines = queries @ (panel[nonzero] / lengths[nonzero, None]).T
+            scores = None
+            if shared is not None and words is not None:
+                word_cosines = (words[start : start + PANEL_ROWS] @ shared.queries).toarray()[nonzero].T
+                scores = np.asarray(
+                    (1 - shared.weight) * cosines + shared.weight * word_cosines, dtype=np.float32
+                )
             rows = np.broadcast_to(numbers[start + nonzero, 0], cosines.shape)
-            summary = summary.merge(cls(cosines, rows, n))
+            summary = summary.merge(cls(cosines, rows, n, scores))
         return summary
 
     def merge(self, *others: Self) -> Self:
-        """Return the nearest rows of all summaries; of equal cosines the lower row number wins."""
-        summaries = (self, *others)
-        cosines, rows = (np.concatenate([summary[i] for summary in summaries], axis=1) for i in (0, 1))
-        order = np.lexsort((rows, -cosines), axis=1)[:, : self.n]
-        return type(self)(
-            np.take_along_axis(cosines, order, axis=1), np.take_along_axis(rows, order, axis=1), self.n
-        )
+        """Return the nearest rows of all summaries; of equal scores the lower row number wins."""
+        arrays = [
+            np.concatenate([summary.scored()[i] for summary in (self, *others)], axis=1) for i in range(3)
+        ]
+        order = np.lexsort((arrays[1], -arrays[2]), axis=1)[:, : self.n]
+        cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in arrays)
+        return type(self)(cosines, rows, self.n, None if self.scores is None else scores)
+
+    def scored(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]:
+        """Return cosines, rows and scores."""
+        return self.cosines, self.rows, self.cosines if self.scores is None else self.scores
 
 
-def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
+def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | None = None) -> Any:
     """Find the rows nearest to a text, a row or a point by exact search in one pass.
+
+    The score of a row is ``(1 - words) * cosine + words * shared``: the cosine of the coordinates, and the cosine of
+    sublinear tf-idf, which is positive for rows that share words with the query.
 
     Parameters
     ----------
@@ -141,6 +182,10 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
         as whole numbers, or weighted as in the fit.
     n : int, default=10
         Number of rows to return per query.
+    words : float or None, default=None
+        Weight of the shared words, from 0 to 1; 0 compares coordinates alone. It needs the counts of a store, from
+        which the rows or saved coordinates are, and a text, row number or counts as query. None takes 0.75 with both,
+        and 0 otherwise.
 
     Returns
     -------
@@ -151,7 +196,8 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     Raises
     ------
     ValueError
-        If a row number is out of range, the rows do not determine how to count a text, or a point has another length.
+        If a row number is out of range, the rows do not determine how to count a text, a point has another length, or
+        ``words`` is above 0 without counts.
 
     Notes
     -----
@@ -169,29 +215,85 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10) -> Any:
     n = check_integer("n", n, at_least=1)
     points = _points(model, rows, rows)
     query = _normalize_query(model, points, query)
+    store = _counted_rows(rows)
     if is_sparse(query) or isinstance(query, CountMatrix):
         queries = _unit_rows(np.asarray(_compute(_points(model, rows, query))))
-        return _search(rows, points, queries, [-1] * len(queries), n)
+        shared = _shared_words(store, query, words)
+        return _search(rows, points, queries, [-1] * len(queries), n, shared)
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
     items = [query] if is_single else list(query)
     excluded = [int(item) if isinstance(item, Integral) else -1 for item in items]
     queries = _unit_rows(_query_points(model, rows, points, items))
-    lists = _search(rows, points, queries, excluded, n)
+    lists = _search(rows, points, queries, excluded, n, _shared_words(store, items, words))
     return lists[0] if is_single else lists
 
 
 def _search(
-    rows: Any, points: Any, queries: NDArray[np.float32], excluded: list[int], n: int
+    rows: Any,
+    points: Any,
+    queries: NDArray[np.float32],
+    excluded: list[int],
+    n: int,
+    shared: SharedWords | None,
 ) -> list[list[Neighbor]]:
     """Find the rows nearest to each query in one pass, without the excluded row of each."""
     summarize_block = partial(Nearest.from_block, queries=queries, n=n + 1)
-    summary = engine.summarize(points, engine.get_row_numbers(points), of=summarize_block, name="nearest")
-    found = zip(excluded, summary.rows.tolist(), summary.cosines.tolist(), strict=True)
+    streams = [points]
+    if shared is not None:
+        if isinstance(rows, Coordinates):  # the chunks of coordinates differ from the blocks of their store
+            streams = [points.rechunk((shared.rows.chunks[0], -1))]
+        streams.append(shared.rows)
+        summarize_block = partial(summarize_block, shared=shared._replace(rows=None))
+    streams.insert(1, engine.get_row_numbers(streams[0]))
+    summary = engine.summarize(*streams, of=summarize_block, name="nearest")
+    found = zip(excluded, *(array.tolist() for array in summary.scored()), strict=True)
     lists = [
-        [Neighbor(row, cosine) for row, cosine in zip(numbers, cosines, strict=True) if row != own][:n]
-        for own, numbers, cosines in found
+        [
+            Neighbor(row, cosine, score=score)
+            for cosine, row, score in zip(*neighbors, strict=True)
+            if row != own
+        ][:n]
+        for own, *neighbors in found
     ]
     return _add_documents(rows, lists)
+
+
+def _counted_rows(rows: Any) -> CountMatrix | None:
+    """Return the store of the rows, or of saved coordinates whose store is open."""
+    store = rows.store if isinstance(rows, Coordinates) else rows
+    return store if isinstance(store, CountMatrix) and len(store) == len(rows) else None
+
+
+def _shared_words(store: CountMatrix | None, query: Any, words: float | None) -> SharedWords | None:
+    """Return rows and queries as sublinear tf-idf, or None if the score has no shared words."""
+    weight = DEFAULT_WORDS if words is None else check_real("words", words, at_least=0.0, at_most=1.0)
+    counts = None if store is None or not weight else _count_query(store, query)
+    if store is None or counts is None:
+        if words:
+            raise ValueError(
+                f"words={words} needs the counts of a store and of the query: give a store as rows and a text, row "
+                "number or counts as query, or words=0."
+            )
+        return None
+    idf = inverse_document_frequency(store.document_frequency, store.n_rows, unseen="drop")
+    weighting = Weighting("sublinear", idf, norm="l2")
+    queries = sparse.csr_array(weighting.apply(sparse.csr_array(counts)).T)
+    return SharedWords(store.weighted(weighting), queries, weight)
+
+
+def _count_query(store: CountMatrix, query: Any) -> "CSRRows | None":
+    """Return the counts of queries, or None for points and weighted rows."""
+    if isinstance(query, CountMatrix):
+        query = query.counts.compute()
+    if is_sparse(query):
+        is_counts = query.shape[1] == store.shape[1] and np.array_equal(query.data, np.round(query.data))
+        return sparse.csr_array(query) if is_counts else None
+    if all(isinstance(item, str) for item in query):
+        return store.count(list(query))
+    if all(isinstance(item, Integral) for item in query):
+        numbers, positions = np.unique(np.asarray(query), return_inverse=True)
+        return sparse.csr_array(store[numbers].counts.compute())[positions]
+    return None
 
 
 def _normalize_query(model: Any, points: Any, query: Any) -> Any:
@@ -231,7 +333,7 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
         dict(zip(numbers, rows.documents(numbers, part) or [], strict=False)) for part in (IDS, TEXTS)
     )
     return [
-        [Neighbor(*near[:2], ids.get(near.row), texts.get(near.row)) for near in neighbors]
+        [near._replace(id=ids.get(near.row), text=texts.get(near.row)) for near in neighbors]
         for neighbors in lists
     ]
 

@@ -16,6 +16,7 @@ from dspectral import (
     VocabularySettings,
     build_store,
     nearest,
+    write_coordinates,
 )
 
 WORDS = ["cats purr sleep", "dogs bark run", "ships sail far"]
@@ -45,7 +46,7 @@ def test_a_text_finds_its_like(store):
         for number, words in enumerate(WORDS):
             found = nearest(model, store, words, n=5)
             assert {near.row % 3 for near in found} == {number}, model
-            assert found == sorted(found, key=lambda near: (-near.cosine, near.row))
+            assert found == sorted(found, key=lambda near: (-near.score, near.row))
 
 
 def test_a_row_is_not_its_own_neighbor_and_an_empty_one_is_none(store):
@@ -95,7 +96,7 @@ def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
             hasattr(model, "steps") or isinstance(model, Topics) or getattr(model, "weighting_", None) is None
         )
         for row in (4, 11):
-            known = nearest(model, store, row, n=4)
+            known = nearest(model, store, row, n=4, words=0)
             rows = counts[[row]] if plain else weighted[[row]]
             lazy = (store.counts if plain else store.tfidf())[row : row + 1]
             kinds = [
@@ -107,7 +108,7 @@ def test_a_sparse_row_of_any_container_finds_what_its_row_number_finds(store):
                 store[row],
             ]
             for query in [*kinds, *([] if plain else [counts[[row]]])]:
-                (found,) = nearest(model, store, query, n=5)
+                (found,) = nearest(model, store, query, n=5, words=0)
                 assert row in [near.row for near in found] or found[-1].cosine > 0.999
                 others = [near.cosine for near in found if near.row != row][:4]
                 np.testing.assert_allclose(others, [near.cosine for near in known], atol=1e-5)
@@ -126,3 +127,36 @@ def test_points_are_taken_from_frames_and_sparse_coordinates(store):
     assert [near.row for near in nearest(None, points, pd.Series(points[5]), n=3)] == expected
     texts = nearest(model, store, np.array(["cats purr", "dogs bark"]), n=1)
     assert len(texts) == 2
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+def test_the_score_is_the_weighted_mean_of_the_cosines_of_coordinates_and_words(store, tmp_path, alternate):
+    model = TruncatedSVD(3).fit(store.tfidf())
+    rows = store
+    if alternate:  # coordinates in other chunks than the blocks of their store
+        rows = write_coordinates(model, store, str(tmp_path / "coordinates.zarr"))
+    counts = store.counts.compute().toarray()
+    idf = np.log((1 + len(counts)) / (1 + (counts != 0).sum(axis=0))) + 1
+    words = np.sign(counts) * (1 + np.log(np.maximum(np.abs(counts), 1))) * idf
+    words /= np.maximum(np.linalg.norm(words, axis=1, keepdims=True), 1e-9)
+    found = nearest(model, rows, 4, n=40)
+    cosines = {near.row: near.cosine for near in nearest(model, rows, 4, n=40, words=0)}
+    expected = {row: 0.25 * cosines[row] + 0.75 * (words[row] @ words[4]) for row in cosines}
+    assert [near.row for near in found] != list(cosines)
+    np.testing.assert_allclose(
+        [near.score for near in found], [expected[near.row] for near in found], atol=1e-5
+    )
+    assert found == sorted(found, key=lambda near: (-near.score, near.row))
+    text = nearest(model, rows, [TEXTS[4], "zzz"], n=1, words=1.0)
+    assert text[0][0].score == pytest.approx(1.0, abs=1e-5)
+
+
+def test_shared_words_need_counts(store):
+    model = TruncatedSVD(3).fit(store.tfidf())
+    points = model.transform(store.tfidf())
+    assert nearest(None, points, 4, n=1)[0].score == nearest(None, points, 4, n=1)[0].cosine
+    for rows, query in ((points, 4), (store, np.ones(3))):
+        with pytest.raises(ValueError, match=r"words=0\.5.*counts"):
+            nearest(model, rows, query, words=0.5)
+    with pytest.raises(ValueError, match=r"words.*1\.5"):
+        nearest(model, store, 4, words=1.5)

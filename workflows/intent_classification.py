@@ -5,7 +5,8 @@ directions are computed. The test sentences are not used. With `--labelled N`, N
 their labels, and the others are unlabeled text. With `--shares`, the representation uses the labeled sentences and a
 share of the unlabeled text. Methods: `none` is a Crammer-Singer SVM on hashed n-grams; `vectors` adds averaged word
 vectors; `sent` adds the representation of equation 2 of the paper; `sent+` also adds the first two words and the scores
-of a supervised model. `--method` adds one more: `sketch` uses unweighted directions of words, `idf` inverse document
+of a supervised model. `characters` is the default of the library: `sent` with n-grams of characters within words.
+`--method` adds one more: `sketch` uses unweighted directions of words, `idf` inverse document
 frequencies alone, and `idf+sent` both. `auto` is the method of highest cross-validated accuracy. C and the weights are
 chosen by cross-validation on the training sentences.
 """
@@ -35,10 +36,12 @@ from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of, not_learned, note_not_learned
 from ._parts.labelled_texts import read_one_label
 
+PAPER = IntentRecipe(characters=False)
+"""Features of the paper: no character n-grams."""
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
 """Candidates of the cross-validation; `none` also tries C=10."""
-METHODS = ("auto", *SentenceRepresentation.half_kinds, "sent+")
-"""Methods that use unlabeled text; `sent` and `sent+` are always fitted."""
+METHODS = ("auto", *SentenceRepresentation.half_kinds, "sent+", "characters")
+"""Methods that use unlabeled text; `sent`, `sent+` and `characters` are always fitted."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -99,7 +102,7 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
     for draw in range(arguments.draws if arguments.labelled else 1):
         rows = draw_labeled(task.train.intents, arguments.labelled, arguments.seed + draw)
         train = task.train.at(rows)
-        none = scores.fit("none", train, IntentClassifier(C=(*PENALTIES, 10.0)), shares)
+        none = scores.fit("none", train, IntentClassifier(C=(*PENALTIES, 10.0), recipe=PAPER), shares)
         if arguments.vectors:
             words, table = read_word2vec(arguments.vectors, errors="replace")
             vectors = WordVectorRepresentation(words, table, n_features=full.n_features)
@@ -126,16 +129,19 @@ def fit_methods(
     choice = models["sent"].choice_
     plus = IntentClassifier(learned, plus=True, C=choice.C, weights=choice.weight)
     plus = scores.fit("sent+", train, plus, [part])
+    characters = scores.fit("characters", train, IntentClassifier(learned), [part])
     for half in SentenceRepresentation.half_kinds:
         if half != "sent" and method in ("auto", half):
-            models[half] = scores.fit(half, train, with_choices(learned, IntentRecipe(half)), [part])
+            models[half] = scores.fit(
+                half, train, with_choices(learned, IntentRecipe(half, characters=False)), [part]
+            )
     if method == "auto":
         return scores.choose({**models, "none": none}, part)
-    return {**models, "sent+": plus}[method]
+    return {**models, "sent+": plus, "characters": characters}[method]
 
 
 def with_choices(
-    representation: SentenceRepresentation | WordVectorRepresentation, recipe: IntentRecipe | None = None
+    representation: SentenceRepresentation | WordVectorRepresentation, recipe: IntentRecipe = PAPER
 ) -> IntentClassifier:
     """Return a classifier that chooses its penalty and the weight of the representation."""
     return IntentClassifier(representation, C=PENALTIES, weights=WEIGHTS, recipe=recipe)

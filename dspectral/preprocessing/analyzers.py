@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from sklearn.feature_extraction.text import CountVectorizer
 
 from dspectral.inputs.parameters import check_flag, check_option
+from dspectral.text.character_ngrams import cut_character_ngrams
 from dspectral.text.stop_words import StopWords, check_stop_words
-from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokens import Tokens
 from dspectral.types import Documents
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"  # noqa: S105  of words, not a secret
@@ -88,6 +90,15 @@ class Analyzer:
 
     arguments: tuple[tuple[str, Any], ...]
     gives_ngrams: ClassVar[bool] = True
+
+    @property
+    def cut_block(self) -> Callable[[Documents], Tokens] | None:
+        """Compiled function for a block of documents: there is one for character n-grams within words."""
+        given = dict(self.arguments)
+        if given.get("analyzer") != "char_wb" or given.keys() - {"analyzer", "ngram_range", "lowercase"}:
+            return None
+        lowercase = bool(given.get("lowercase", True))
+        return partial(cut_character_ngrams, ngram_range=given["ngram_range"], lowercase=lowercase)
 
     def __call__(self, text: str) -> Sequence[str]:
         """Return the n-grams of a text."""

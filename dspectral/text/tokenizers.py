@@ -63,6 +63,9 @@ class Tokenizer:
         # make_doc is the tokenizer of a spaCy pipeline.
         call = getattr(function, "make_doc", function)
         returns_ngrams = getattr(function, "gives_ngrams", False)
+        cut_block: Callable[[Documents], Tokens] | None = getattr(function, "cut_block", None)
+        if cut_block is not None and not normalize:
+            return cut_block(documents)
         documents = check_offsets(documents)
         words: list[bytes] = []
         bounds = np.zeros(documents.n_documents + 1, dtype=np.int64)

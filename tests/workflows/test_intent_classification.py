@@ -53,7 +53,7 @@ def test_report_has_the_rows_that_scripts_rely_on(files, tmp_path):
     accuracy = {
         (r["method"], r["unlabeled"]): r["value"] for r in report["rows"] if r["metric"] == "accuracy"
     }
-    methods = ("none", "vectors", "sent", "sent+", "sketch", "idf", "idf+sent", "auto")
+    methods = ("none", "vectors", "sent", "sent+", "sketch", "idf", "idf+sent", "auto", "characters")
     assert set(accuracy) == {(m, s) for m in methods for s in (0.0, 0.5, 1.0)}
     chosen = {
         r["unlabeled"]: r["settings"] for r in report["rows"] if r["method"] == "auto" and "settings" in r

@@ -27,6 +27,7 @@ DESCRIPTIONS = {
     "vectors": "vectors: n-grams and mean word vectors",
     "sent": "sent: n-grams and learned sentence vectors",
     "sent+": "sent+: sent, first words and scores",
+    "characters": "characters: sent and n-grams of characters",
     "auto": "auto: the best in cross-validation",
 }
 """Descriptions of the methods in tables."""

@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from dspectral import IntentClassifier, SentenceRecipe, SentenceRepresentation
+from dspectral import IntentClassifier, IntentRecipe, SentenceRecipe, SentenceRepresentation
 from dspectral.datasets import standard_library_intents
 from dspectral.text import hash_documents
 from dspectral.types import Documents
@@ -85,7 +85,9 @@ def correct_sentences(arguments: Any, data: Any, model: SentenceRepresentation) 
     draws = []
     for seed in range(4):
         rows = draw_labeled(labels, arguments.labelled, seed)
-        classifier = IntentClassifier(model).fit([data.train_texts[i] for i in rows], labels[rows])
+        classifier = IntentClassifier(model, recipe=IntentRecipe(characters=False)).fit(
+            [data.train_texts[i] for i in rows], labels[rows]
+        )
         draws.append(classifier.predict(data.test_texts) == expected)
     return draws
 

@@ -29,10 +29,12 @@ class Choice(NamedTuple):
     scores: float = 0.0
 
 
-def fit_svm(features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any]) -> LinearSVC:
+def fit_svm(
+    features: CSRRows, y: NDArray[Any], C: float, settings: dict[str, Any], tol: float = 0.01
+) -> LinearSVC:
     """Fit the Crammer-Singer SVM with a given seed and class weights."""
     columns = _columns_in_use(features)
-    svm = _fit_compact(_select_columns(features, columns), y, C, settings)
+    svm = _fit_compact(_select_columns(features, columns), y, C, settings, tol)
     # Columns without an entry get coefficients of zero, as in a fit on all columns.
     coefficients = np.zeros((len(svm.coef_), features.shape[1]), order="F")
     coefficients[:, columns] = svm.coef_

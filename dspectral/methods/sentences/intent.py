@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import tracked_fit
 from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import as_label_array
-from dspectral.inputs.parameters import RandomState, check_option, check_real, resolve_seed
+from dspectral.inputs.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
@@ -35,8 +35,13 @@ from dspectral.methods.sentences.representation import (
     SentenceRepresentation,
 )
 from dspectral.registry import Array, register_arrays, register_class
+from dspectral.text.weighting import DocumentFrequencies, Weighting, inverse_document_frequency
 from dspectral.types import CheckpointPath, CSRRows, Documents
 
+TOLERANCE = 0.1
+"""Tolerance of the SVM with character n-grams: a tighter one takes two to three times as long and changes nothing."""
+WEIGHT_HALVING = 40
+"""Mean number of sentences per intent at which the default weight of the representation is one half."""
 N_FOLDS = 3
 """Number of folds of the cross-validation."""
 
@@ -52,9 +57,13 @@ class IntentRecipe(NamedTuple):
         word, weighted by inverse document frequency. ``"sent"`` is the mean of directions weighted by it, as in
         equation 2, and ``"idf+sent"`` is both. ``"auto"`` takes the kind of highest cross-validated accuracy, or the
         counts alone if these are better; it needs five times as many fits.
+    characters : bool or None, default=None
+        Add character n-grams within words to the counts. False gives the features of the paper, SENT. None adds them
+        except for SENT+ (``plus=True``).
     """
 
     half: HalfKind | Literal["auto"] = "sent"
+    characters: bool | None = None
 
 
 @register_arrays(
@@ -66,13 +75,13 @@ class IntentRecipe(NamedTuple):
 )
 @register_class
 class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
-    """Crammer-Singer linear SVM on n-gram counts and, optionally, a sentence representation.
+    """Crammer-Singer linear SVM on n-grams of words and characters and, optionally, a sentence representation.
 
     Parameters
     ----------
     representation : SentenceRepresentation, WordVectorRepresentation or None, default=None
         Second half of the features. A fitted one is used as it is, also in clones and cross-validation. An unfitted
-        one is fitted to the training sentences. With None the features are ``x / ||x||`` alone.
+        one is fitted to the training sentences. With None the features are the n-grams alone.
     plus : bool, default=False
         Add the features of SENT+: the first two words by position, and the intent scores of a supervised model. In
         training the scores of a sentence come from models that were not trained on it. Cross-validation chooses the
@@ -80,8 +89,10 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     C : float or sequence of float, default=1.0
         Inverse penalty of the SVM. From a sequence cross-validation chooses one, with three fits per value. Each fit
         holds out at most 3,000 sentences.
-    weights : float or sequence of float, default=1.0
-        Weight of the representation relative to the counts, a number or a sequence as for ``C``.
+    weights : float, sequence of float or None, default=None
+        Weight of the representation relative to the counts, a number or a sequence as for ``C``. None takes
+        ``u / (1 + n / 40)`` for a mean of n sentences per intent, where u is the unlabeled share of the sentences of
+        the representation; or 1 without character n-grams.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds and of the SVM's coordinate descent.
     class_weight : dict, "balanced" or None, default=None
@@ -93,6 +104,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray, shape (n_classes,)
         The intents in ascending order.
+    character_weighting_ : Weighting or None
+        Inverse document frequencies of the character n-grams in the training sentences; None without them.
     half_ : str
         Kind of the second half: ``half`` of the recipe, or the kind that was chosen; ``"none"`` without one.
     choice_ : Choice
@@ -106,6 +119,11 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    By default the features are ``x / ||x|| + z / ||z||`` and then the representation times its weight. x holds the
+    hashed n-gram counts of words. z holds those of 2 to 4 characters within words, times their inverse document
+    frequencies, in the same columns: they match misspelled and inflected words. The weight of the representation falls
+    as labels increase, because its gain comes from words that have few labeled sentences.
+
     The fits of the cross-validation are joblib tasks: ``with joblib.parallel_config(n_jobs=4):`` runs four at a time.
     By default they run one after the other.
 
@@ -132,7 +150,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         *,
         plus: bool = False,
         C: float | Sequence[float] = 1.0,
-        weights: float | Sequence[float] = 1.0,
+        weights: float | Sequence[float] | None = None,
         random_state: RandomState = 0,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         recipe: IntentRecipe | None = None,
@@ -146,6 +164,7 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self.recipe = recipe
 
     _own_representation: SentenceFeatures | None = None
+    character_weighting_: Weighting | None = None
 
     @property
     def representation_(self) -> SentenceFeatures | None:
@@ -178,12 +197,14 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         """
         texts = as_documents(X)
         labels = check_labels(y, texts.n_documents)
-        choices = self._choices()
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one intent, {self.classes_.tolist()}, but needs at least two.")
         self.random_state_ = resolve_seed(self.random_state)
+        self._check_parameters()
         self._fit_representation(texts)
+        choices = self._choices(len(labels))
+        self._fit_characters(texts)
         self.half_, self.choice_, self.score_ = self._best_half(texts, labels, choices)
         blocks = self._feature_blocks(texts, self.half_)
         if self.plus:
@@ -191,7 +212,9 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
             blocks = [*blocks, self._base.positions(texts), self._cross_fit_scores(blocks[0], labels)]
             choices_plus = [self.choice_._replace(first_words=p, scores=s) for p, s in PLUS_WEIGHTS]
             self.choice_, self.score_ = self._choose(blocks, labels, choices_plus)
-        self.svm_ = fit_svm(weigh_blocks(blocks, self.choice_), labels, self.choice_.C, self._settings)
+        tol = {} if self.character_weighting_ is None else {"tol": TOLERANCE}
+        features = weigh_blocks(blocks, self.choice_)
+        self.svm_ = fit_svm(features, labels, self.choice_.C, self._settings, **tol)
         return self
 
     def predict(self, X: TextColumn) -> NDArray[Any]:
@@ -252,16 +275,34 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     def _recipe(self) -> IntentRecipe:
         return IntentRecipe() if self.recipe is None else self.recipe
 
-    def _choices(self) -> dict[str, list[Choice]]:
-        """Return the candidate settings for each kind of second half; earlier ones win ties."""
+    @property
+    def _uses_characters(self) -> bool:
+        return not self.plus if self._recipe.characters is None else bool(self._recipe.characters)
+
+    def _check_parameters(self) -> None:
         recipe = self._recipe
         if not isinstance(recipe, IntentRecipe):
             raise TypeError(f"recipe is {recipe!r:.60}, but must be an IntentRecipe or None.")
         check_option("half", recipe.half, (*HALF_KINDS, "auto"))
+        if recipe.characters is not None:
+            check_flag("characters", recipe.characters)
         if self.plus and self.representation is None:
             raise ValueError("plus=True needs a representation: give one, or set plus=False.")
+        as_numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
+        as_numbers("weights", 1.0 if self.weights is None else self.weights, at_least=0.0)
+
+    def _default_weight(self, n_labels: int) -> float:
+        if not self._uses_characters:
+            return 1.0
+        n_sentences = getattr(self.representation_, "n_sentences_", np.inf)
+        return max(0.0, 1 - n_labels / n_sentences) / (1 + n_labels / len(self.classes_) / WEIGHT_HALVING)
+
+    def _choices(self, n_labels: int) -> dict[str, list[Choice]]:
+        """Return the candidate settings for each kind of second half; earlier ones win ties."""
+        recipe = self._recipe
         penalties = as_numbers("C", self.C, at_least=np.nextafter(0.0, 1.0))
-        weights = as_numbers("weights", self.weights, at_least=0.0)
+        weights = self._default_weight(n_labels) if self.weights is None else self.weights
+        weights = as_numbers("weights", weights, at_least=0.0)
         # The first of equals wins, so earlier weights and penalties are preferred.
         counts_only = [Choice(C) for C in penalties]
         with_half = [Choice(C, weight) for weight in weights for C in penalties]
@@ -276,6 +317,13 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self._own_representation = None
         if self.representation is not None and not is_fitted(self.representation):
             self._own_representation = clone(self.representation).fit(texts)
+
+    def _fit_characters(self, texts: Documents) -> None:
+        self.character_weighting_ = None
+        if self._uses_characters:
+            n_rows, frequency = DocumentFrequencies.from_block(self._base.character_counts(texts))
+            weights = inverse_document_frequency(frequency, n_rows)
+            self.character_weighting_ = Weighting(column_weights=weights, norm="l2")
 
     def _features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
@@ -294,6 +342,8 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
     def _feature_blocks(self, texts: Documents, half: str) -> list[CSRRows]:
         """Return the two halves of equation 2; without a representation the second has no columns."""
         counts = self._base.counts(texts)
+        if self.character_weighting_ is not None:
+            counts = counts + self.character_weighting_.apply(self._base.character_counts(texts))
         if self.representation_ is None or half == "none":
             return [counts, sparse.csr_array((counts.shape[0], 0))]
         return [counts, self.representation_.second_half(texts, half)]

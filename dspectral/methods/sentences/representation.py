@@ -28,6 +28,7 @@ from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_t
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
+from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import get_columns
 from dspectral.store.coordinates import write_rows
@@ -68,6 +69,10 @@ def compute_half(present: CSRRows, projection: NDArray[np.float32], kind: HalfKi
 
 WORD_PATTERN = re.compile(r"(?u)\b\w\w+\b")
 """scikit-learn's token pattern: words of at least two characters."""
+
+
+CHARACTER_RANGE = (2, 4)
+"""Smallest and largest number of characters of an n-gram within a word."""
 
 
 class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
@@ -133,6 +138,11 @@ class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
         hashing = HashingSettings(self.n_features, self.ngram_range)
         rows = hash_documents(as_documents(X), hashing).astype(np.float64)
         return Weighting(norm="l2").apply(rows)
+
+    def character_counts(self, X: TextColumn) -> CSRRows:
+        """Return the hashed counts of character n-grams within the words of sentences. No fit is needed."""
+        hashing = NgramHashing(self.n_features, CHARACTER_RANGE, alternate_sign=False, analyzer="char_wb")
+        return hash_documents(as_documents(X), hashing).astype(np.float64)
 
     def positions(self, X: TextColumn) -> CSRRows:
         """Return binary features for the first two words of sentences, hashed with their position. No fit is needed."""
@@ -224,6 +234,8 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     n_passes_ : int
         Number of times that each block was read: for the directions, and once for the document frequencies, which a
         store already has.
+    n_sentences_ : int
+        Number of unlabeled sentences.
     singular_values_ : ndarray of float64, shape (n_components,)
         Lower bounds of the singular values of the weighted sentences.
     random_state_ : int
@@ -325,7 +337,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         # Plus 1, so that a word in every sentence has a positive weight.
         idf = np.log(n_rows / frequency[words]) + 1.0
         self.projection_ = (vectors * idf[:, None]).astype(np.float32)
-        self.words_ = words
+        self.words_, self.n_sentences_ = words, int(n_rows)
         self.singular_values_ = np.sqrt(values)
         self.certificate_, self.solver_ = result.certificate, result.solver
         self.n_passes_ = result.n_passes + n_counting_passes

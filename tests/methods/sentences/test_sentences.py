@@ -25,8 +25,10 @@ from dspectral.methods.sentences.cross_validation import (
     score_classes,
     score_held_out,
 )
+from dspectral.methods.sentences.intent import WEIGHT_HALVING
 from dspectral.methods.sentences.representation import HALF_KINDS
 from dspectral.text.hashing import hash_documents
+from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import Documents
 
 SUBJECTS = {
@@ -136,7 +138,8 @@ def test_by_default_as_for_a_single_choice_one_machine_is_fitted(monkeypatch, gi
     texts, labels = sentences(12, seed=3)
     model = IntentClassifier(SENT, **given).fit(texts, labels)
     assert len(fitted) == 1
-    assert (model.half_, model.choice_) == ("sent", (1.0, 1.0, 0.0, 0.0))
+    weight = 1.0 if given else (1 - 12 / 2000) / (1 + 12 / 3 / WEIGHT_HALVING)
+    assert (model.half_, model.choice_) == ("sent", (1.0, weight, 0.0, 0.0))
     assert np.isnan(model.score_)
 
 
@@ -283,14 +286,15 @@ def test_scores_of_rows_held_out_do_not_change_with_the_columns_that_they_alone_
 def test_probabilities_follow_scores_and_weights_of_classes_move_them():
     texts = ["play some jazz", "play loud rock", "book a flight", "play jazz on the flight"] * 3
     intents = np.array(["music", "music", "travel", "travel"] * 3)
-    plain = IntentClassifier(C=[0.3, 0.01]).fit(texts, intents)
+    words = IntentRecipe(characters=False)  # its SVM has the tighter tolerance
+    plain = IntentClassifier(C=[0.3, 0.01], recipe=words).fit(texts, intents)
     found = plain.predict_proba([*texts, "unknown words"])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (plain.classes_[found[:-1].argmax(axis=1)] == plain.predict(texts)).all()
     for weights in ({"music": 1.0, "travel": 20.0}, {"travel": 20.0}):
-        weighted = IntentClassifier(C=[0.3, 0.01], class_weight=weights).fit(texts, intents)
+        weighted = IntentClassifier(C=[0.3, 0.01], class_weight=weights, recipe=words).fit(texts, intents)
         assert (weighted.predict_proba(texts)[:, 1] > plain.predict_proba(texts)[:, 1]).all()
-    balanced = IntentClassifier(C=plain.choice_.C, class_weight="balanced").fit(texts, intents)
+    balanced = IntentClassifier(C=plain.choice_.C, class_weight="balanced", recipe=words).fit(texts, intents)
     np.testing.assert_allclose(balanced.predict_proba(texts), plain.predict_proba(texts), atol=1e-2)
 
 
@@ -311,3 +315,34 @@ def test_an_embedder_fits_once_and_gives_the_same_vectors_from_texts_a_store_and
     assert np.array_equal(load(str(tmp_path / "model")).transform(UNLABELLED), vectors)
     with pytest.raises(ValueError, match=r"model.*0"):
         embedder(0)
+
+
+def test_character_ngrams_join_the_counts_and_match_misspelled_words(tmp_path):
+    texts = ["transfer money", "send a transfer", "block card", "block my card"] * 4
+    intents = np.array(["transfer", "transfer", "card", "card"] * 4)
+    misspelled = ["tranfser", "trasnfer", "bloked", "crad blcok"]
+    model = IntentClassifier().fit(texts, intents)
+    assert model.predict(misspelled).tolist() == ["transfer", "transfer", "card", "card"]
+    base = SentenceRepresentation()
+    weighting = model.character_weighting_
+    np.testing.assert_allclose(
+        weighting.column_weights,
+        inverse_document_frequency((base.character_counts(texts) != 0).sum(axis=0), len(texts)),
+    )
+    save(model, str(tmp_path / "model"))
+    assert load(str(tmp_path / "model")).predict(misspelled).tolist() == model.predict(misspelled).tolist()
+    words = IntentClassifier(recipe=IntentRecipe(characters=False)).fit(texts, intents)
+    assert words.character_weighting_ is None
+    assert IntentClassifier(SENT, plus=True).fit(texts, intents).character_weighting_ is None
+
+
+def test_the_default_weight_of_the_representation_falls_as_labels_increase():
+    texts, labels = sentences(240, seed=5)
+    few, many = (IntentClassifier(SENT).fit(texts[:n], labels[:n]).choice_.weight for n in (30, 240))
+    assert few == pytest.approx((1 - 30 / 2000) / (1 + 10 / WEIGHT_HALVING))
+    assert many == pytest.approx((1 - 240 / 2000) / (1 + 80 / WEIGHT_HALVING))
+    assert IntentClassifier(clone(SENT)).fit(texts, labels).choice_.weight == 1.0 - 240 / 240, (
+        "no unlabeled text"
+    )
+    recipe = IntentRecipe(characters=False)
+    assert IntentClassifier(SENT, recipe=recipe).fit(texts, labels).choice_.weight == 1.0
