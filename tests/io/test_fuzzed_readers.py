@@ -20,7 +20,7 @@ import zstandard
 from dspectral import TextFiles, build_corpus, build_store, read_word2vec, write_word2vec
 from dspectral.io import (
     build_labeled_store,
-    labelled_documents,
+    labeled_documents,
     read_brown_paths,
     read_conll,
     read_labeled_records,
@@ -262,7 +262,7 @@ def short_lines():
     ],
 )
 def test_posts_and_articles_have_a_longest_file(name, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(labelled_documents, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(labeled_documents, "MAX_FILE_BYTES", 1000)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"<REUTERS>" * 1000)
     with pytest.raises(ValueError, match=f"{name}.*1,000 bytes"):
