@@ -1,4 +1,4 @@
-"""Latent semantic indexing under gensim's names, over its corpora; gensim itself is not needed."""
+"""Latent semantic indexing with gensim's interface and corpora; gensim itself is not required."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from dspectral.store.rows import dask_array_from_blocks
 from dspectral.types import CSRRows, is_sparse
 
 Bag: TypeAlias = list[tuple[int, float]]
-"""A document of gensim: pairs of the number of a word and its count or weight."""
+"""A gensim document: pairs of a word id and its count or weight."""
 REPLACED = {
     "print_debug": "show_topics(formatted=False)",
     "add_lifecycle_event": "the attributes of svd, which record how it was fitted",
@@ -36,19 +36,19 @@ REPLACED = {
     "dispatcher": "a Dask client, on whose cluster add_documents then runs",
     "numworkers": "a Dask client, on whose cluster add_documents then runs",
 }
-"""Names of gensim that mean nothing here, and what takes their place."""
+"""Attributes of gensim's LsiModel that do not exist here, and their replacements."""
 _MAPPED = "load(path), as arrays are compressed; numpy.save(path, lsi.projection.u) makes a file to map"
 FILES: dict[str, tuple[Any, str]] = {
     "ignore": (frozenset(), "save(path), which writes the topics, the words and the parameters alone"),
     "mmap": (None, _MAPPED),
 }
 LAYOUT = {"separately", "sep_limit", "pickle_protocol"}
-"""Arguments that change how a model lies in files, and nothing of the model."""
+"""Arguments of gensim's save that only change the layout of files; ignored."""
 _LOG = logging.getLogger("dspectral")
 
 
 def parse_bags(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the words and weights of all bags, and where each bag starts."""
+    """Return the word ids and weights of all bags, and the start of each bag."""
     starts = np.cumsum([0, *map(len, bags)])
     try:
         flat = np.fromiter(chain.from_iterable(chain.from_iterable(bags)), float)
@@ -56,25 +56,25 @@ def parse_bags(bags: Sequence[Bag]) -> tuple[NDArray[np.float64], NDArray[np.flo
     except (TypeError, ValueError) as error:
         wrong = next((bag for bag in bags if any(np.shape(entry) != (2,) for entry in bag)), bags[0])
         raise ValueError(
-            f"corpus holds {wrong!r:.60}, but a document must be a list of (word, weight): dictionary.doc2bow(tokens) "
-            "makes one"
+            f"corpus contains {wrong!r:.60}, but a document must be a list of (word, weight): use "
+            "dictionary.doc2bow(tokens)"
         ) from error
     return words, weights, starts
 
 
 def iterate_chunks(corpus: Iterable[Bag], chunksize: int) -> Iterator[list[Bag]]:
-    """Yield at most so many bags at a time."""
-    left = iter(corpus)
-    while bags := [list(bag) for bag in islice(left, chunksize)]:
+    """Yield lists of at most ``chunksize`` bags."""
+    remaining = iter(corpus)
+    while bags := [list(bag) for bag in islice(remaining, chunksize)]:
         yield bags
 
 
 def blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> Iterator[CSRRows]:
-    """Yield the rows of bags, or of a sparse matrix (n_terms, n), shape (at most chunksize, n_terms)."""
+    """Yield blocks of documents from bags or a sparse matrix (n_terms, n), shape (<= chunksize, n_terms)."""
     if is_sparse(corpus):
         if corpus.shape[0] != n_terms:
             raise ValueError(
-                f"corpus has shape {corpus.shape}, but must have {n_terms} rows, one a word: transpose it"
+                f"corpus has shape {corpus.shape}, but must have {n_terms} rows, one for each word: transpose it"
             )
         rows = sparse.csr_array(corpus.T)
         yield from (rows[start : start + chunksize] for start in range(0, rows.shape[0], chunksize))
@@ -82,16 +82,18 @@ def blocks(corpus: "Iterable[Bag] | CSRRows", n_terms: int, chunksize: int) -> I
     for bags in iterate_chunks(corpus, chunksize):
         words, weights, starts = parse_bags(bags)
         if len(wrong := words[~((words >= 0) & (words < n_terms) & (words == np.rint(words)))]):
-            raise ValueError(f"the corpus has word {wrong[0]:g}, but id2word ends at {n_terms - 1}")
+            raise ValueError(
+                f"corpus contains word {wrong[0]:g}, but ids must be integers from 0 to {n_terms - 1}, as in id2word"
+            )
         yield sparse.csr_array((weights, words.astype(np.int64), starts), shape=(len(bags), n_terms))
 
 
 def number_words(corpus: Any, chunksize: int) -> dict[int, str]:
-    """Return the numbers of a corpus' words as their names."""
+    """Return an id2word whose names are the word ids of the corpus."""
     if corpus is None or iter(corpus) is corpus:
         raise ValueError(
-            f"id2word is None, but corpus is {corpus!r:.60}, which cannot be read twice to count its words: give "
-            "id2word, a Dictionary or a dict from int to str, or a list"
+            f"id2word=None needs a corpus that can be read twice, but corpus is {corpus!r:.60}: pass id2word, a "
+            "Dictionary or a dict from int to str, or a list as corpus"
         )
     if is_sparse(corpus):
         return {word: str(word) for word in range(corpus.shape[0])}
@@ -100,24 +102,24 @@ def number_words(corpus: Any, chunksize: int) -> dict[int, str]:
 
 
 def format_topic(topic: Sequence[tuple[str, float]]) -> str:
-    """Return the words of a topic as gensim prints them."""
+    """Return the words of a topic in gensim's format."""
     return " + ".join(f'{weight:.3f}*"{word}"' for word, weight in topic)
 
 
 def read_weighted(item: tuple[Any, Any, float], *, dtype: DTypeLike) -> CSRRows:
-    """Read a block, ``(read, item, weight)``, and weigh its rows."""
-    read, one, weight = item
-    rows = read(one).astype(dtype)
+    """Read the block ``(read, block, weight)`` and multiply its rows by the weight."""
+    read, block, weight = item
+    rows = read(block).astype(dtype)
     if weight != 1:
         rows.data *= weight
     return sparse.csr_array(rows)
 
 
 class SavedSVD(TruncatedSVD):
-    """The decomposition of a saved model, with the words and parameters that make an LsiModel of it again."""
+    """SVD of a saved LsiModel, with its words and parameters."""
 
     def attach_model(self, svd: TruncatedSVD, words: dict[int, str], facts: dict[str, Any]) -> Self:
-        """Take what was fitted, and remember the model."""
+        """Copy the fitted attributes of ``svd`` and attach words and parameters."""
         self.__dict__.update(vars(svd))
         self.words_, self.facts_ = words, facts
         return self
@@ -125,7 +127,7 @@ class SavedSVD(TruncatedSVD):
 
 @dataclass(frozen=True)
 class TransformedCorpus:
-    """A corpus along the topics, which is read anew each time that it is iterated over."""
+    """Lazy projection of a corpus on the topics; each iteration reads the corpus again."""
 
     model: "LsiModel"
     corpus: Iterable[Bag]
@@ -135,7 +137,7 @@ class TransformedCorpus:
     def __iter__(self) -> Iterator[Any]:
         projection = self.model.projection
         if projection.u is None:
-            raise ValueError("the model has no topics, which documents must teach: call add_documents")
+            raise ValueError("the model has no topics yet: call add_documents first")
         axes = projection.u / projection.s if self.scaled else projection.u
         for block in blocks(self.corpus, self.model.num_terms, self.chunksize):
             for row in block @ axes:
@@ -146,47 +148,47 @@ class TransformedCorpus:
 
 
 class LsiModel:
-    """Latent semantic indexing under the names of gensim's ``LsiModel``, over its corpora, exact and out of core.
+    """Latent semantic indexing with the interface of gensim's ``LsiModel``, exact and out of core.
 
-    The corpus is read once, block by block, into a store, and :class:`dspectral.TruncatedSVD` is fitted on that.
+    The corpus is read once, block by block, into a store; :class:`dspectral.TruncatedSVD` is fitted on the store.
 
     Parameters
     ----------
     corpus : iterable of lists of (int, float), or SciPy sparse of shape (num_terms, n), optional
         Bags of words, counts or tf-idf: a list, an ``MmCorpus``, a generator, ``TfidfModel(...)[corpus]``.
     num_topics : int, default=200
-        Number of topics; fewer are found where there are fewer words, or documents have fewer directions.
+        Number of topics; fewer if the corpus has a lower rank.
     id2word : gensim Dictionary or dict from int to str, optional
-        The words; by default their numbers, for which a corpus that can be read twice is read once more.
+        The words. The default is their ids, which needs another read of the corpus.
     chunksize : int, default=20_000
         Number of documents of a block.
     decay : float, default=1.0
-        Weight of earlier documents, relative to those that are added, with each chunk; with each call of
-        ``add_documents`` where `onepass` is False.
+        Factor of the weights of earlier documents, applied once for each chunk that is added, or once for each call of
+        ``add_documents`` if `onepass` is False.
     distributed : bool, default=False
-        Must be False: where a Dask client is connected, the same call runs on its cluster.
+        Must be False. With a connected Dask client the computation runs on its cluster.
     onepass : bool, default=True
-        Whether `decay` counts chunks. The corpus itself is read once whichever it is.
+        Whether `decay` is applied by chunk. The corpus is read once in either case.
     power_iters : int, default=2
-        The singular vectors take ``2 power_iters + 1`` passes over the store.
+        Number of power iterations; the SVD takes ``2 power_iters + 1`` passes over the store.
     extra_samples : int, optional
-        Columns of each product beside `num_topics`, by default as :class:`dspectral.TruncatedSVD` chooses.
+        Number of oversamples; the default is that of :class:`dspectral.TruncatedSVD`.
     dtype : dtype, default=float64
-        Precision of the decomposition and of its vectors, float64 or float32.
+        Precision of the SVD and its vectors, float64 or float32.
     random_seed : int or None, default=0
-        Seed of the singular vectors; None draws one.
+        Seed of the SVD; None draws one.
     store : str, optional
-        Local path or fsspec URL of the store to make; by default a temporary folder, which goes with the model.
+        Local path or fsspec URL of the new store. The default is a temporary folder, removed with the model.
 
     Attributes
     ----------
     projection : SimpleNamespace
-        ``u``, shape (num_terms, n), and ``s``, shape (n,), of the n <= num_topics directions that documents have; None
-        before there are documents.
+        Left singular vectors ``u``, shape (num_terms, n), and singular values ``s``, shape (n,), for n <= num_topics;
+        both None before the first documents.
     svd : TruncatedSVD
-        The estimator behind it, with ``certificate_``.
+        The underlying estimator, with ``certificate_``.
     rows : CountStore or None
-        The corpus; None before there are documents, and in a loaded model whose store is gone.
+        The corpus; None before the first documents, and in a loaded model without its store.
     docs_processed : int
         Number of documents.
     num_terms : int
@@ -194,8 +196,8 @@ class LsiModel:
 
     Notes
     -----
-    ``add_documents`` decomposes the whole store again, and gives what one fit to all documents gives; gensim merges.
-    Weights are kept in single precision.
+    ``add_documents`` decomposes the whole store again, so the result is that of one fit to all documents; gensim
+    merges decompositions. Weights are stored in single precision.
 
     References
     ----------
@@ -227,7 +229,7 @@ class LsiModel:
     ) -> None:
         if check_flag("distributed", distributed):
             raise ValueError(
-                "distributed=True must be False: connect a Dask client, and its cluster does the work"
+                "distributed=True is not supported: connect a dask.distributed.Client and set distributed=False"
             )
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype={dtype!r} must be numpy.float32 or numpy.float64")
@@ -238,13 +240,11 @@ class LsiModel:
         self.extra_samples, self.dtype, self.random_seed = extra_samples, np.dtype(dtype).type, random_seed
         self.id2word = number_words(corpus, self.chunksize) if id2word is None else id2word
         if not all(isinstance(number, Integral) for number in self.id2word.keys()):  # noqa: SIM118  of gensim
-            raise ValueError(
-                f"id2word is {id2word!r:.60}, but must map numbers to words: token2id is its inverse"
-            )
+            raise ValueError(f"id2word={id2word!r:.60} must map ids to words: invert a token2id mapping")
         self.num_terms = 1 + max(self.id2word.keys(), default=-1)
         if not self.num_terms:
             raise ValueError(
-                f"id2word is {self.id2word!r}, but must be a Dictionary or a dict from int to str"
+                f"id2word={self.id2word!r} must be a non-empty Dictionary or dict from int to str"
             )
         self.svd = TruncatedSVD(
             min(self.num_topics, self.num_terms),
@@ -256,38 +256,38 @@ class LsiModel:
         self.rows: CountStore | None = None
         self._store, self._temporary, self._weights = store, store is None, list[float]()
         if store is not None and open_finished(Location.from_url(store)) is not None:
-            raise StoreError(f"there is a finished store at {store} already: choose another path")
+            raise StoreError(f"store={store} already exists: choose another path")
         if corpus is not None:
             self.add_documents(corpus)
 
     def add_documents(
         self, corpus: "Iterable[Bag] | CSRRows", chunksize: int | None = None, decay: float | None = None
     ) -> None:
-        """Add documents to the store, and find the topics of all; if that fails, the model stays as it was.
+        """Append documents to the store and recompute the topics; the model is unchanged if that fails.
 
         Parameters
         ----------
         corpus : iterable of lists of (int, float), or SciPy sparse of shape (num_terms, n)
             Bags of words.
         chunksize : int, optional
-            Number of documents of a block, by default the model's.
+            Number of documents of a block; the default is that of the model.
         decay : float, optional
-            Weight of earlier documents, by default the model's.
+            Weight of earlier documents; the default is that of the model.
 
         Raises
         ------
         ValueError
-            If there is no document, a word is not in ``id2word``, a weight is NaN or infinite, or the earlier documents
-            of a loaded model are gone.
+            If the corpus is empty, a word is not in ``id2word``, a weight is not finite, or the store of a loaded model
+            does not exist.
         """
         if self.docs_processed and self.rows is None:
             raise ValueError(
-                f"the {self.docs_processed} documents of this model, which are decomposed again with those to add, are "
-                "gone with the process that saved it: LsiModel(..., store=PATH) keeps them"
+                f"the {self.docs_processed} documents of this model were in a temporary store that no longer exists, "
+                "but add_documents needs them: fit the model with store=PATH"
             )
         size = check_integer("chunksize", self.chunksize if chunksize is None else chunksize, at_least=1)
         decay = check_real("decay", self.decay if decay is None else decay, at_least=0.0)
-        # Nothing of the model is touched before all documents are read, and decomposed with those that are there.
+        # The model is only updated after all documents are read and the SVD is done.
         with TemporaryDirectory() as scratch:
             new = None
             for block in blocks(corpus, self.num_terms, size):
@@ -296,15 +296,15 @@ class LsiModel:
                 )
             if new is None:
                 if self.rows is None:
-                    raise ValueError("corpus is empty, but topics are found in documents")
+                    raise ValueError("corpus is empty, but must have at least 1 document: check the input")
                 warn(
-                    "corpus is empty, and the topics stay as they are: has an iterator been used up?",
+                    "corpus is empty, so the topics are unchanged: pass a list rather than an exhausted iterator",
                     stacklevel=2,
                 )
                 return
             later = range(new.n_blocks)[::-1] if self.onepass else [0] * new.n_blocks
             since = new.n_blocks if self.onepass else 1
-            weights = [weight * decay**since for weight in self._weights] + [decay**one for one in later]
+            weights = [weight * decay**since for weight in self._weights] + [decay**power for power in later]
             rows = self._weight_blocks([new] if self.rows is None else [self.rows, new], weights)
             svd = TruncatedSVD(**self.svd.get_params()).fit(rows)
             self._append(new)
@@ -312,10 +312,10 @@ class LsiModel:
         self._set(svd)
 
     def _weight_blocks(self, stores: Sequence[CountStore], weights: Sequence[float]) -> Any:
-        """Return the rows of stores, each block weighted, in the model's precision."""
+        """Return the rows of all stores lazily, with a weight for each block, in the precision of the model."""
         pieces = [store.block_reader for store in stores]
         read = [(piece.read, item) for piece in pieces for item in piece.items]
-        items = [(*one, weight) for one, weight in zip(read, weights, strict=True)]
+        items = [(*block, weight) for block, weight in zip(read, weights, strict=True)]
         sizes = [size for store in stores for size in store.block_rows]
         entry = 4 + np.dtype(self.dtype).itemsize
         n_bytes = [n * entry // 8 for piece in pieces for n in piece.n_bytes]
@@ -324,30 +324,32 @@ class LsiModel:
         )
 
     def _append(self, new: CountStore) -> None:
-        """Add documents to the store, all or none."""
+        """Append documents to the store atomically."""
         if self._store is None:
             self._store = f"{mkdtemp()}/rows.zarr"
             finalize(self, rmtree, self._store.removesuffix("/rows.zarr"), ignore_errors=True)
-        there = open_finished(Location.from_url(self._store))
-        if self.docs_processed != (0 if there is None else there.n_rows):
+        existing = open_finished(Location.from_url(self._store))
+        n_rows = 0 if existing is None else existing.n_rows
+        if self.docs_processed != n_rows:
             raise StoreError(
-                f"{self._store} is no longer the store of {self.docs_processed} documents that it was"
+                f"the store {self._store} has {n_rows} documents, but must have the {self.docs_processed} documents of "
+                "this model: another process changed it; fit again"
             )
         try:
-            self.rows = write_counts(new.counts, self._store, append=there is not None, signed=True)
+            self.rows = write_counts(new.counts, self._store, append=existing is not None, signed=True)
         except BaseException:
-            # An unfinished store at a new path may be another writer's.
-            if self._temporary or there is not None:
+            # An unfinished store at a new path may belong to another writer.
+            if self._temporary or existing is not None:
                 discard_unfinished(self._store)
             raise
 
     def _set(self, svd: TruncatedSVD) -> None:
-        there = svd.singular_values_ > 0
-        self.svd, s = svd, svd.singular_values_[there].astype(self.dtype)
-        self.projection = SimpleNamespace(u=svd.components_[there].T, s=s)
+        nonzero = svd.singular_values_ > 0
+        self.svd, s = svd, svd.singular_values_[nonzero].astype(self.dtype)
+        self.projection = SimpleNamespace(u=svd.components_[nonzero].T, s=s)
 
     def __getitem__(self, bow: "Bag | Iterable[Bag]", scaled: bool = False, chunksize: int = 512) -> Any:
-        """Return a bag along the topics, pairs of a topic and a number; of a corpus these lists, lazily."""
+        """Return the topic coordinates of a bag as (topic, value) pairs, or a lazy iterable of them for a corpus."""
         bag: Any = bow
         if isinstance(bag, list | tuple) and (not bag or (len(bag[0]) and np.ndim(bag[0][0]) == 0)):
             return next(iter(TransformedCorpus(self, [list(bag)], scaled)))
@@ -355,7 +357,9 @@ class LsiModel:
 
     def __getattr__(self, name: str) -> Any:
         if name in REPLACED:
-            raise AttributeError(f"LsiModel has no {name}, as gensim's has: use {REPLACED[name]}")
+            raise AttributeError(
+                f"this LsiModel has no attribute {name}, unlike gensim's: use {REPLACED[name]}"
+            )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __str__(self) -> str:
@@ -364,7 +368,7 @@ class LsiModel:
         return f"{type(self).__name__}<{', '.join(shown)}>"
 
     def get_topics(self) -> NDArray[Any]:
-        """Return the topics as rows of unit length.
+        """Return the topics as unit-length rows.
 
         Returns
         -------
@@ -374,7 +378,7 @@ class LsiModel:
         return np.ascontiguousarray(self.projection.u.T)
 
     def show_topic(self, topicno: int, topn: int = 10) -> list[tuple[str, float]]:
-        """Return the words that weigh most in a topic.
+        """Return the words of largest weight in a topic.
 
         Parameters
         ----------
@@ -386,7 +390,7 @@ class LsiModel:
         Returns
         -------
         list of (str, float)
-            Words and weights; nothing where there is no such topic.
+            Words and weights; empty if there is no such topic.
         """
         topics = self._topics(topn)
         return topics[topicno] if -len(topics) <= topicno < len(topics) else []
@@ -395,7 +399,7 @@ class LsiModel:
         return self.svd.top_terms(topn, terms=dict(self.id2word))[: len(self.projection.s)]
 
     def print_topic(self, topicno: int, topn: int = 10) -> str:
-        """Return the words that weigh most in a topic, as a string.
+        """Return the words of largest weight in a topic, as a string.
 
         Parameters
         ----------
@@ -414,7 +418,7 @@ class LsiModel:
     def show_topics(
         self, num_topics: int = -1, num_words: int = 10, log: bool = False, formatted: bool = True
     ) -> list[Any]:
-        """Return the words that weigh most in each topic.
+        """Return the words of largest weight in each topic.
 
         Parameters
         ----------
@@ -423,9 +427,9 @@ class LsiModel:
         num_words : int, default=10
             Number of words of a topic.
         log : bool, default=False
-            Whether topics go to the logger ``dspectral``, too.
+            Whether to log the topics to the logger ``dspectral``.
         formatted : bool, default=True
-            Whether a topic is a string, or a list of words and weights.
+            Whether to return a topic as a string rather than as a list of words and weights.
 
         Returns
         -------
@@ -439,7 +443,7 @@ class LsiModel:
         return shown
 
     def print_topics(self, num_topics: int = 20, num_words: int = 10) -> list[tuple[int, str]]:
-        """Return the words that weigh most in each topic, as strings, and log them.
+        """Return and log the words of largest weight in each topic, as strings.
 
         Parameters
         ----------
@@ -456,52 +460,53 @@ class LsiModel:
         return self.show_topics(num_topics, num_words, log=True)
 
     def save(self, fname: str, **others: Any) -> None:
-        """Save the topics, words and parameters as :func:`dspectral.save` does: no pickle is written.
+        """Save the topics, words and parameters with :func:`dspectral.save`, without pickle.
 
         Parameters
         ----------
         fname : str
-            Local path or fsspec URL of a Zarr group; a model that is there is replaced.
+            Local path or fsspec URL of a Zarr group; an existing model is replaced.
         **others : object
-            Further arguments of gensim's: ``separately``, ``sep_limit`` and ``pickle_protocol`` change how files
-            lie, which is always as Zarr has it, and ``ignore`` is refused.
+            Further arguments of gensim's ``save``: ``separately``, ``sep_limit`` and ``pickle_protocol`` have no
+            effect, and ``ignore`` raises a TypeError.
 
         Notes
         -----
-        Documents are not saved: a loaded model adds documents if the `store` was given a path that still holds them.
+        Documents are not saved. A loaded model can only add documents if it was fitted with a `store` path that still
+        exists.
         """
         reject_foreign_arguments(
             "LsiModel.save", {name: others[name] for name in others.keys() - LAYOUT}, FILES
         )
         if self.projection.u is None:
             raise ValueError(
-                "the model has no topics, which documents must teach: call add_documents before save"
+                "the model has no topics yet, but save needs a fitted model: call add_documents before save"
             )
-        lasting = None if self._temporary else self._store
+        store = None if self._temporary else self._store
         names = "num_topics", "chunksize", "decay", "onepass", "power_iters", "extra_samples", "random_seed"
         facts = {
             "parameters": {name: getattr(self, name) for name in names}
             | {"dtype": np.dtype(self.dtype).name},
-            "documents": [self.docs_processed, self._weights, lasting],
+            "documents": [self.docs_processed, self._weights, store],
         }
         words = {int(number): str(word) for number, word in dict(self.id2word).items()}
         models.save(SavedSVD().attach_model(self.svd, words, facts), fname, overwrite=True)
 
     @classmethod
     def load(cls, fname: str, **others: Any) -> Self:
-        """Load a model that :meth:`save` has written.
+        """Return a model written by :meth:`save`.
 
         Parameters
         ----------
         fname : str
-            Local path or fsspec URL, as given to :meth:`save`.
+            Local path or fsspec URL, as passed to :meth:`save`.
         **others : object
-            Further arguments of gensim's: ``mmap`` must be None.
+            Further arguments of gensim's ``load``: ``mmap`` must be None.
 
         Returns
         -------
         LsiModel
-            The model, which transforms as the saved one did, to the bit.
+            The model, with bit-identical transforms.
 
         Raises
         ------
@@ -511,14 +516,14 @@ class LsiModel:
         reject_foreign_arguments("LsiModel.load", others, FILES)
         svd = models.load(fname)
         if not isinstance(svd, SavedSVD):
-            raise ValueError(  # noqa: TRY004  as of every path that holds no such model
-                f"the model at {fname} is a {type(svd).__name__}, but must be saved by LsiModel.save"
+            raise ValueError(  # noqa: TRY004  consistent with other paths that are not such a model
+                f"the model at {fname} is a {type(svd).__name__}, but must be an LsiModel: use dspectral.load"
             )
         model = cls(id2word=svd.words_, **svd.facts_["parameters"])
         model._set(svd)
         model.docs_processed, model._weights, model._store = svd.facts_["documents"]
         model._temporary = model._store is None
         rows = open_finished(Location.from_url(model._store)) if model._store else None
-        # A store that has grown since is not what the topics were found in.
+        # A store that has grown since does not match the topics.
         model.rows = rows if rows is not None and rows.n_rows == model.docs_processed else None
         return model

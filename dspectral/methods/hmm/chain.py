@@ -1,4 +1,4 @@
-"""Parameters of a hidden Markov chain over token ids, and how counts become probabilities."""
+"""Parameters of a hidden Markov model over token ids, and the normalization of counts to probabilities."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from dspectral.types import Doubles, Int32s
 )
 @register_class
 class HiddenMarkov(NamedTuple):
-    """A hidden Markov model, or the counts that one is made from.
+    """Probabilities of a hidden Markov model, or the counts to normalize.
 
     Shapes: `initial, final` (n_states,); `transition` (n_states, n_states): ``p(h' | h)`` in row h; `emission`
     (n_types, n_states): ``p(x | h)``.
@@ -35,16 +35,16 @@ class HiddenMarkov(NamedTuple):
     def from_arrays(
         cls, initial: ArrayLike, transition: ArrayLike, emission: ArrayLike, final: ArrayLike | None = None
     ) -> "HiddenMarkov":
-        """Check shapes and signs, and fill in ``final`` where lengths are not modeled."""
+        """Return a checked model; ``final`` is ones where lengths are not modeled."""
         n = len(np.asarray(initial))
         parts = (initial, transition, emission, np.ones(n) if final is None else final)
         model = cls(*(read_only(np.asarray(part, dtype=np.float64)) for part in parts))
         shapes = [(n,), (n, n), (len(model.emission), n), (n,)]
         for name, part, shape in zip(cls._fields, model, shapes, strict=True):
             if part.shape != shape:
-                raise ValueError(f"{name} has shape {part.shape}, but {n} states ask for {shape}")
+                raise ValueError(f"{name} has shape {part.shape}, but must have {shape} for {n} states")
             if not np.all(np.isfinite(part)) or np.any(part < 0):
-                raise ValueError(f"{name} has an entry that is negative or not finite")
+                raise ValueError(f"{name} has a negative or non-finite entry, but must be probabilities")
         return model
 
     @property
@@ -58,16 +58,14 @@ class HiddenMarkov(NamedTuple):
         return len(self.emission)
 
     def as_read_only(self) -> "HiddenMarkov":
-        """Return the model as compiled loops take it: contiguous, read-only, float64."""
+        """Return the model as contiguous, read-only float64 arrays, as compiled loops require."""
         return HiddenMarkov(*(read_only(np.asarray(part, dtype=np.float64)) for part in self))
 
 
 def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True) -> HiddenMarkov:
-    """Turn counts into probabilities: the M-step of EM, or supervised training."""
-    # Emissions are distributions over types in columns, one for each state; steps are distributions over what comes
-    # next in rows.
+    """Return probabilities from counts: the M-step of EM, or supervised training."""
     emission = counts.emission + smoothing
-    # A state is left either for another state or for the end of the sentence: one distribution over both.
+    # One distribution over the next state and the end of the sentence, in rows.
     steps = np.column_stack([counts.transition, counts.final]) if lengths else counts.transition
     steps = normalize(steps, axis=1)
     n = len(counts.initial)
@@ -81,8 +79,8 @@ def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True
 
 
 def normalize(counts: Doubles, axis: int) -> Doubles:
-    """Divide by the sums along an axis; where a sum is 0, write the uniform distribution."""
-    # What was never counted could be anything; zeros would make every sentence that comes there impossible.
+    """Return counts divided by their sums along an axis; the uniform distribution where a sum is 0."""
+    # Zeros would make every sentence through such a state impossible.
     totals = counts.sum(axis=axis, keepdims=True)
     return np.asarray(
         np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), 1.0 / counts.shape[axis])
@@ -90,7 +88,7 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
 
 
 def check_ids(numbers: Int32s, n: int, what: str = "id") -> None:
-    """Raise a ValueError if the id or label of a token is not below ``n``: compiled loops do not check."""
+    """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
         bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
-        raise ValueError(f"token {bad} has the {what} {numbers[bad]}, but {what}s go from 0 to {n - 1}")
+        raise ValueError(f"token {bad} has {what} {numbers[bad]}, but {what}s must be from 0 to {n - 1}")

@@ -1,4 +1,4 @@
-"""Fitted hidden Markov models have these in common: states, posteriors, paths and scores of sentences."""
+"""Base classes of fitted hidden Markov models: states, posteriors, paths and scores of sentences."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -41,14 +41,14 @@ CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
     }
 )
 class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
-    """Base of estimators whose ``model_`` is a chain over types; a corpus is decoded by one task a block."""
+    """Base of estimators whose ``model_`` is a hidden Markov model over types; each block is one task."""
 
     model_: HiddenMarkov
     _tokens_are_strings = True
 
     @abstractmethod
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
-        """Return the type of each token, 0 where it is unknown."""
+        """Return the type of each token, 0 if out of vocabulary."""
 
     @property
     def startprob_(self) -> Doubles:
@@ -71,7 +71,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     def encode(self, X: TokenLists) -> Sentences:
         """Return token lists as one block of ids of the model's types."""
         check_is_fitted(self)
-        # All tokens in one list: types are looked up once for the block, not once for each sentence.
+        # One lookup for the block rather than one for each sentence.
         sentences = as_token_lists(X, strings=self._tokens_are_strings)
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
@@ -80,7 +80,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         )
 
     def blocks(self, corpus: CorpusLike) -> Blocks:
-        """Return the sentences of any corpus as blocks of ids of the model's types; nothing is read yet."""
+        """Return the sentences of any corpus as lazy blocks of ids of the model's types."""
         check_is_fitted(self)
         return renumber_blocks(corpus.sentences, self._lookup_types(corpus.words))
 
@@ -88,7 +88,7 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         return self.model_.emission.T
 
     def _as_blocks(self, X: CorpusLike | TokenLists) -> Blocks:
-        # Ids of another corpus mean nothing here: its words are looked up, as those of lists are.
+        # A corpus has ids of its own vocabulary, so its words are looked up too.
         if hasattr(X, "words") and hasattr(X, "sentences"):
             return self.blocks(cast("CorpusLike", X))
         return as_memory_blocks([self.encode(X)])
@@ -96,27 +96,27 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
     def _map_sentences(
         self, X: CorpusLike | TokenLists, function: Callable[[Sentences], NDArray[N]]
     ) -> list[NDArray[N]]:
-        """Apply a function that gives rows of tokens to each block, and cut the rows into sentences."""
+        """Return one array for each sentence, from a function that maps a block to one row for each token."""
         blocks = apply_to_blocks(self._as_blocks(X), partial(_apply_and_split, function=function))
-        return [part for parts in blocks for part in parts]
+        return [rows for block in blocks for rows in block]
 
     def _best_paths(self, X: CorpusLike | TokenLists) -> tuple[Doubles, list[IntArray]]:
         """Return the log-probability and the states of the most probable path through each sentence."""
         paths = apply_to_blocks(self._as_blocks(X), partial(_best_paths, model=self.model_))
-        log_prob = np.concatenate([found for found, _ in paths])
-        return log_prob, [states for _, parts in paths for states in parts]
+        log_prob = np.concatenate([block_log_prob for block_log_prob, _ in paths])
+        return log_prob, [states for _, block in paths for states in block]
 
 
 class StateDecoder(ChainDecoder):
-    """Base of the estimators that learn a chain without labels: what they predict are states."""
+    """Base of unsupervised estimators, which predict hidden states."""
 
     def predict(self, X: CorpusLike | TokenLists) -> list[IntArray]:
-        """Return the most probable state of each token of each sentence, each by itself.
+        """Return the state of highest posterior probability of each token.
 
         Parameters
         ----------
         X : corpus, or iterable of token lists
-            Sentences to decode. An unknown word is type 0, ``"<?>"``, unless the model knows types by spelling.
+            Sentences to decode. An out-of-vocabulary word is type 0, ``"<?>"``, or a class by spelling.
 
         Returns
         -------
@@ -151,27 +151,27 @@ class StateDecoder(ChainDecoder):
         Returns
         -------
         log_prob : ndarray of float64, shape (n_sentences,)
-            Log-probability of each sentence and its path together, minus infinity where it is impossible.
+            Joint log-probability of each sentence and its path; minus infinity if impossible.
         states : list of ndarray of int32, shape (n_tokens_i,)
             The path through each sentence.
         """
         return self._best_paths(X)
 
     def score(self, X: CorpusLike | TokenLists, y: object = None) -> float:
-        """Return the mean log-likelihood of a token.
+        """Return the mean log-likelihood per token.
 
         Parameters
         ----------
         X : corpus, or iterable of token lists
             Sentences as for :meth:`predict`.
         y : ignored
-            There for scikit-learn's sake.
+            Present for scikit-learn's API.
 
         Returns
         -------
         float
-            Nats, from one pass; minus infinity if a sentence is impossible, as with an unknown word where ``"<?>"``
-            has no probability, which ``smoothing`` or ``min_count`` gives it.
+            In nats, from one pass; minus infinity if a sentence is impossible. Set ``smoothing`` or ``min_count`` to
+            give out-of-vocabulary words a positive probability.
         """
         check_is_fitted(self)
         of = partial(Likelihood.from_block, model=self.model_)
@@ -187,14 +187,13 @@ class StateDecoder(ChainDecoder):
 
 
 def renumber_blocks(blocks: Blocks, numbers: Int32s) -> Blocks:
-    """Return blocks of sentences whose ids are replaced by ``numbers[ids]``, each when it is read."""
+    """Return blocks whose ids are replaced by ``numbers[ids]`` when they are read."""
     return blocks._replace(read=partial(_read_renumbered, read=blocks.read, numbers=numbers))
 
 
 def apply_to_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[T]:
-    """Apply a function to every block: here where blocks are in memory, and otherwise in one task each."""
-    # Blocks in memory stay where they are; others are read by the tasks, and only results come back. The model travels
-    # once in the graph, not with every task.
+    """Return the results of a function for every block: computed directly for blocks in memory, else one task each."""
+    # The function, with its model, is one node of the graph, not part of every task.
     task = partial(_read_and_apply, read=blocks.read, function=function)
     if blocks.in_memory:
         return [task(item) for item in blocks.items]
@@ -202,8 +201,8 @@ def apply_to_blocks(blocks: Blocks, function: Callable[[Sentences], T]) -> list[
 
 
 def split_by_sentence(rows: NDArray[N], sentences: Sentences) -> list[NDArray[N]]:
-    """Cut rows of tokens into those of each sentence."""
-    # np.split wants the inner cuts alone; without any it returns one part, also of no sentence at all.
+    """Return the rows of the tokens of each sentence."""
+    # Without inner offsets np.split returns one array even for zero sentences.
     return np.split(rows, sentences.offsets[1:-1]) if sentences.n_sentences else []
 
 

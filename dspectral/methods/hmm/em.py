@@ -1,4 +1,4 @@
-"""The plain hidden Markov model, fitted by EM out of core: the baseline of the spectral ones."""
+"""Hidden Markov model fitted by EM out of core: the baseline of the spectral models."""
 
 from collections.abc import Hashable, Sequence
 from functools import partial
@@ -31,28 +31,28 @@ class EMHMM(StateDecoder):
     n_states : int, default=12
         Number of hidden states.
     n_iter : int, default=100
-        Largest number of passes.
+        Maximum number of passes.
     min_count : int, default=1
-        Rarer words become one type, ``"<?>"``; unknown words are of that type too.
+        Rarer and out-of-vocabulary words become one type, ``"<?>"``.
     smoothing : float, default=0.0
-        Number added to each type's expected count in each state; above 0, no word makes a sentence impossible.
+        Pseudocount of each type in each state; above 0 no word makes a sentence impossible.
     tol : float, default=1e-5
-        Fitting ends when a pass raises the log-likelihood by less than this fraction of it.
+        EM stops when a pass increases the log-likelihood by less than this fraction of it.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the start: all probabilities are drawn at random.
+        Seed of the random initial probabilities.
 
     Attributes
     ----------
     words_ : list of str
-        Word types in order of falling count; the first is ``"<?>"``.
+        Word types, most frequent first, after ``"<?>"``.
     model_ : HiddenMarkov
-        Parameters, without ends: ``final`` is ones.
+        Parameters. Lengths are not modeled: ``final`` is ones.
     log_likelihoods_ : list of float
         Log-likelihood of all sentences before each pass, in nats.
     n_passes_ : int
         Number of passes over the sentences.
     random_state_ : int
-        The seed that was used.
+        Seed of the fit.
 
     Notes
     -----
@@ -98,7 +98,7 @@ class EMHMM(StateDecoder):
         X : corpus, or iterable of token lists
             Sentences of words; a corpus is read block by block in each pass.
         y : ignored
-            There for scikit-learn's sake.
+            Present for scikit-learn's API.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -122,26 +122,26 @@ class EMHMM(StateDecoder):
         self.model_ = self._draw_start(np.asarray(corpus.counts))
         self.log_likelihoods_: list[float] = []
         expect_passes(self.n_iter)  # at most: EM may converge before
-        # Baum-Welch: each pass adds up p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks under the model so far
-        # (E-step), and normalizes the sums (M-step). The likelihood before a pass is a by-product of that pass.
+        # Baum-Welch: each pass sums p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks (E-step), and normalizes the
+        # sums (M-step). The pass also returns the likelihood of the model that it started from.
         for _ in range(self.n_iter):
             of = partial(ExpectedCounts.from_block, model=self.model_)
-            found = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(found.counts, smoothing=self.smoothing, lengths=False)
-            self.log_likelihoods_.append(found.log_likelihood)
+            expected = summarize(corpus.sentences, of=of, name="expect")
+            self.model_ = m_step(expected.counts, smoothing=self.smoothing, lengths=False)
+            self.log_likelihoods_.append(expected.log_likelihood)
             if has_converged(self.log_likelihoods_, float(self.tol)):
                 break
         self.n_passes_ = len(self.log_likelihoods_)
         return self
 
     def _draw_start(self, counts: Int64s) -> HiddenMarkov:
-        """Draw parameters around the words' own frequencies, so that no state begins without words."""
-        # Equal parameters are a fixed point of EM, so states must differ from the first pass on. Exponential draws,
-        # normalized, are uniform on the simplex; adding 1 keeps words without tokens possible.
+        """Return random initial parameters, emissions around the word frequencies."""
+        # Equal states are a fixed point of EM. Normalized exponential draws are uniform on the simplex; adding 1 keeps
+        # words without tokens possible.
         rng = np.random.default_rng(self.random_state_)
         n = self.n_states
         emission = (counts[:, None] + 1.0) * rng.standard_exponential((len(counts), n))
-        # Lengths are not modeled, so the counts of ends are zeros, which m_step does not read.
+        # Lengths are not modeled: m_step ignores the zero counts of ends.
         start = HiddenMarkov(
             rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
         )

@@ -20,7 +20,7 @@ from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, Sentences
 
 
 class ExpectedCounts(NamedTuple):
-    """Expected counts of starts, steps, emissions and ends, and the log-likelihood of what is possible."""
+    """Expected counts of starts, steps, emissions and ends, and the log-likelihood of the possible sentences."""
 
     counts: HiddenMarkov
     log_likelihood: float
@@ -36,12 +36,12 @@ class ExpectedCounts(NamedTuple):
         if bounds is not None and isinstance(sentences, LabeledSentences):
             check_ids(sentences.labels, len(bounds) - 1, "label")
             own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
-        else:  # one label owns every state
+        else:  # a single label with all states
             own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
-        # Read-only views give the loops one signature for all callers, so they are compiled once.
+        # Read-only views give one signature for all callers, so the loops are compiled once.
         model = model.as_read_only()
         counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
-        found = count_block(
+        totals = count_block(
             read_only(sentences.ids),
             read_only(labels),
             read_only(sentences.offsets),
@@ -50,9 +50,8 @@ class ExpectedCounts(NamedTuple):
             read_only(model.transition.T),
             counts,
         )
-        # The loops leave out the factor A[i, j], which is the same at all tokens: it is multiplied in once, for k^2
-        # products in place of n k^2.
-        return cls(counts._replace(transition=counts.transition * model.transition), *found)
+        # The loops omit the constant factor A[i, j]; applying it here costs k^2 products instead of n k^2.
+        return cls(counts._replace(transition=counts.transition * model.transition), *totals)
 
     def merge(self, *others: Self) -> Self:
         """Return the counts of all sentences."""
@@ -60,7 +59,7 @@ class ExpectedCounts(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihood of all sentences under a model, minus infinity if one is impossible, and number of tokens."""
+    """Log-likelihood of all sentences, minus infinity if one is impossible, and number of tokens."""
 
     log_likelihood: float
     n_tokens: int
@@ -76,15 +75,14 @@ class Likelihood(NamedTuple):
 
     @property
     def per_token(self) -> float:
-        """Mean log-likelihood of a token, 0 where there is none."""
+        """Mean log-likelihood per token, 0 without tokens."""
         return self.log_likelihood / max(1, self.n_tokens)
 
 
 def has_converged(log_likelihoods: Sequence[float], tol: float) -> bool:
-    """Report whether the last pass raised the log-likelihood by less than a fraction ``tol`` of it."""
+    """Return whether the last pass increased the log-likelihood by less than a fraction ``tol`` of it."""
     if len(log_likelihoods) < 2:
         return False
-    # Relative to the log-likelihood, as that grows with the number of tokens.
     before, last = log_likelihoods[-2:]
     return last - before < tol * abs(last)
 
@@ -107,14 +105,14 @@ def count_block(
     log_likelihood, n_sentences, n_impossible = 0.0, 0, 0
     for s in range(len(offsets) - 1):
         words, tags = ids[offsets[s] : offsets[s + 1]], labels[offsets[s] : offsets[s + 1]]
-        found = filter_sentence(words, tags, bounds, model, alpha, scale, kind)
+        sentence_log_likelihood = filter_sentence(words, tags, bounds, model, alpha, scale, kind)
         if len(words) == 0:
             continue
-        # An impossible sentence has no posterior: it is counted and left out, so that one does not spoil a corpus.
-        if found == -np.inf:
+        # An impossible sentence has no posterior: it is counted and skipped.
+        if sentence_log_likelihood == -np.inf:
             n_impossible += 1
             continue
-        log_likelihood += found
+        log_likelihood += sentence_log_likelihood
         n_sentences += 1
         count_sentence(words, tags, bounds, model, transposed, alpha, scale, rows, counts)
     return log_likelihood, n_sentences, n_impossible
@@ -132,12 +130,12 @@ def count_sentence(
     rows: Doubles,
     counts: HiddenMarkov,
 ) -> None:
-    """Go back over a filtered sentence, and add to the counts; rows are those of ``step_backward``."""
+    """Add the expected counts of a filtered sentence by the backward recursion; ``rows`` as in ``step_backward``."""
     n = len(words)
     init_beta(n, tags, bounds, model, alpha, rows[0])
     # With rows[0] = beta[t]: p(h_t = j | x) = alpha[t, j] beta[t, j], and
-    # p(h_t = i, h_{t+1} = j | x) = alpha[t, i] A[i, j] (B[x_{t+1}, j] beta[t+1, j] / scale[t+1]), whose bracket
-    # step_backward leaves in rows[1]. A[i, j] is left to the caller, once for all tokens. O(n k^2).
+    # p(h_t = i, h_{t+1} = j | x) = alpha[t, i] A[i, j] (B[x_{t+1}, j] beta[t+1, j] / scale[t+1]). step_backward writes
+    # the bracket to rows[1]; the caller multiplies by A[i, j]. O(n k^2).
     for t in range(n - 1, -1, -1):
         low, high = bounds[tags[t]], bounds[tags[t] + 1]
         if t < n - 1:

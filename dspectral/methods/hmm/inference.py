@@ -1,4 +1,4 @@
-"""A hidden Markov chain gives posteriors, likelihoods and most probable paths of blocks of sentences."""
+"""Posteriors, likelihoods and most probable paths of blocks of sentences under a hidden Markov model."""
 
 from typing import NamedTuple
 
@@ -18,14 +18,14 @@ class Posteriors(NamedTuple):
 
 
 class StatePath(NamedTuple):
-    """The state of each token on the most probable path, and ``log p(sentence, path)`` of each sentence."""
+    """States of each token on the most probable path, and ``log p(sentence, path)`` of each sentence."""
 
     states: Int32s
     log_joint: Doubles
 
 
 def compute_posteriors(sentences: Sentences, model: HiddenMarkov) -> Posteriors:
-    """Return the posterior of each token's state, and each sentence's log-likelihood, in ``O(n_tokens n_states^2)``."""
+    """Return state posteriors of each token and log-likelihoods of sentences, in ``O(n_tokens n_states^2)``."""
     check_ids(sentences.ids, model.n_types)
     out = Posteriors(np.empty((len(sentences.ids), model.n_states)), np.empty(sentences.n_sentences))
     write_posteriors(
@@ -48,9 +48,9 @@ def log_likelihoods(sentences: Sentences, model: HiddenMarkov) -> Doubles:
 
 
 def viterbi(sentences: Sentences, model: HiddenMarkov) -> StatePath:
-    """Return the most probable states of each sentence, first ones of equals, in ``O(n_tokens n_states^2)``."""
+    """Return the most probable path of each sentence, in ``O(n_tokens n_states^2)``; ties take the first state."""
     check_ids(sentences.ids, model.n_types)
-    # The logarithm of 0 is minus infinity, which is just what an impossible step should cost.
+    # The logarithm of an impossible step is minus infinity.
     with np.errstate(divide="ignore"):
         logs = HiddenMarkov(*(read_only(np.log(part)) for part in model))
     out = StatePath(np.zeros(len(sentences.ids), dtype=np.int32), np.empty(sentences.n_sentences))
@@ -62,11 +62,11 @@ def viterbi(sentences: Sentences, model: HiddenMarkov) -> StatePath:
 def write_best_paths(
     ids: Int32s, offsets: Int64s, log_model: HiddenMarkov, states: Int32s, log_joint: Doubles
 ) -> None:
-    """Find the most probable path of each sentence."""
+    """Write the most probable path of each sentence, and its joint log-probability."""
     n_states = len(log_model.initial)
     log_prob = np.empty((max_sentence_length(offsets), n_states))
-    # log_prob[t, j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t). The maxima alone are kept, as a
-    # loop without places runs on whole registers; the path is read backwards from them, O(k) a token beside O(k^2).
+    # log_prob[t, j] = max over paths h_1 .. h_t = j of log p(x_1 .. x_t, h_1 .. h_t). Only the maxima are
+    # stored, so that the loop vectorizes; the path is recomputed backwards, O(k) for each token beside O(k^2).
     for s in range(len(offsets) - 1):
         first, n, possible = offsets[s], offsets[s + 1] - offsets[s], True
         log_joint[s] = 0.0
@@ -79,8 +79,7 @@ def write_best_paths(
             else:
                 extend_paths(t, log_model.transition, log_prob)
             possible = add_log_emission(t, ids[first + t], log_model.emission, log_prob) and possible
-        # Where no state can end the sentence, the path is read from the best state without the end, so that there is an
-        # answer, and its probability is reported as 0.
+        # If no state can end the sentence, the path starts from the best last state, with probability 0.
         best = log_prob[n - 1] + log_model.final
         if np.max(best) == -np.inf:
             best, possible = log_prob[n - 1], False
@@ -94,9 +93,9 @@ def write_best_paths(
 
 @compiled
 def extend_paths(t: int, transition: Doubles, log_prob: Doubles) -> None:
-    """Write row ``t``: the log-probability of the best way into each state from the row before."""
+    """Write row ``t``: the log-probability of the best path into each state from row ``t - 1``."""
     # log_prob[t, j] = max_i log_prob[t - 1, i] + log A[i, j]: O(k^2). The inner loop runs along rows of A, without a
-    # branch, and takes four of them at a time, so that the row is read and written a quarter as often.
+    # branch, four at a time, so that the row is read and written a quarter as often.
     n, b = len(transition), t - 1
     for j in range(n):
         log_prob[t, j] = -np.inf
@@ -114,36 +113,35 @@ def extend_paths(t: int, transition: Doubles, log_prob: Doubles) -> None:
 
 @compiled
 def max_without_nan(x: float, y: float) -> float:
-    """Return the larger of two numbers, neither of which is NaN: one instruction, where ``max`` looks for NaN too."""
-    return y if y > x else x  # noqa: FURB136  as the line above says
+    """Return the larger of two numbers that are not NaN; ``max`` checks for NaN and is slower."""
+    return y if y > x else x  # noqa: FURB136
 
 
 @compiled
 def previous_state(t: int, state: int, transition: Doubles, log_prob: Doubles) -> int:
-    """Return where at token ``t`` the best way into the next token's state comes from; of equal ones, the first."""
-    top, found = -np.inf, -1
+    """Return the best state at token ``t`` before a given state of the next token; ties take the first."""
+    top, best = -np.inf, -1
     for i in range(len(transition)):
         score = log_prob[t, i] + transition[i, state]
         if score > top:
-            top, found = score, i
-    # No state is reachable: whatever comes next, the path up to here is the best one so far.
-    return found if found >= 0 else int(np.argmax(log_prob[t]))
+            top, best = score, i
+    # If no transition is possible, the best path up to here ends in the best state.
+    return best if best >= 0 else int(np.argmax(log_prob[t]))
 
 
 @compiled
 def add_log_emission(t: int, token: int, emission: Doubles, log_prob: Doubles) -> bool:
-    """Add a token's log-probabilities to row ``t``; return whether a path was left and the token is possible on one.
+    """Add the token's log-probabilities to row ``t``; return whether a path reaches and emits the token.
 
-    A token that is impossible everywhere is skipped; where no path was left, all states start anew from 0.
+    A token without a possible state is skipped. If no state is reachable, all restart from 0.
     """
     n, reachable, seen = emission.shape[1], False, False
     for j in range(n):
         reachable |= log_prob[t, j] > -np.inf
-    # Where nothing is reachable all states are, at no cost: the sentence is impossible already, and its path goes on.
     if not reachable:
         for j in range(n):
             log_prob[t, j] = 0.0
-    # Two loops: the first only looks, so that an impossible token leaves the row as it is.
+    # The first loop only tests, so that an impossible token leaves the row unchanged.
     for j in range(n):
         seen |= log_prob[t, j] + emission[token, j] > -np.inf
     if seen:

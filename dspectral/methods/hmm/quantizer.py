@@ -1,4 +1,4 @@
-"""Frames of numbers to codes, for models of discrete tokens."""
+"""Vector quantization of frames, for models of discrete tokens."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeAlias
@@ -20,12 +20,12 @@ from dspectral.types import CheckpointPath, Doubles, Int32s
 BATCH_FRAMES = 4096
 """Frames of a mini-batch of k-means."""
 N_KMEANS_STARTS = 3
-"""Starts of k-means."""
+"""Number of k-means initializations."""
 MAX_MAGNITUDE = 1e150
-"""Largest magnitude whose square, and sums of such, are finite numbers."""
+"""Maximum magnitude of an entry; sums of squares then stay finite."""
 
 Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
-"""Sequences of frames, shape (n_frames_i, n_features) each, or all frames as one matrix."""
+"""Sequences of frames, shape (n_frames_i, n_features) each, or one matrix of frames."""
 
 
 @register_arrays(
@@ -37,7 +37,7 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 )
 @register_class
 class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Replace each frame of a sequence by the number of its nearest center (mini-batch k-means).
+    """Replace each frame of a sequence by the index of its nearest center (mini-batch k-means).
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     Attributes
     ----------
     mean_, scale_ : ndarray of float64, shape (n_features,)
-        Mean and standard deviation of each feature, by which frames are first centered and scaled.
+        Mean and standard deviation of each feature, for standardization.
     centers_ : ndarray of float64, shape (n_codes, n_features)
         Centers of the scaled frames.
     n_features_in_ : int
         Number of features of a frame.
     random_state_ : int
-        The seed that was used.
+        Seed of the fit.
 
     Notes
     -----
-    ``fit`` holds all frames in memory: give it a sample of a long stream, and ``transform`` one part after the other.
+    ``fit`` holds all frames in memory: fit a sample of a long stream, and call ``transform`` on one part at a time.
 
     Examples
     --------
@@ -75,14 +75,14 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
     @tracked_fit
     def fit(self, X: Frames, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
-        """Find the centers.
+        """Compute the centers.
 
         Parameters
         ----------
         X : list of array-like, shape (n_frames_i, n_features), or array-like of shape (n_frames, n_features)
-            Sequences of frames, or frames of no sequence in particular.
+            Sequences of frames, or one matrix of frames.
         y : ignored
-            There for scikit-learn's sake.
+            Present for scikit-learn's API.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -94,14 +94,16 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         Raises
         ------
         ValueError
-            If there are fewer frames than codes, features differ in number, or an entry is not finite.
+            If there are fewer frames than codes, numbers of features differ, or an entry is not finite.
         """
         check_integer("n_codes", self.n_codes, at_least=1)
         self.random_state_ = resolve_seed(self.random_state)
         frames = self._stack(X, reset=True)
         if len(frames) < self.n_codes:
-            raise ValueError(f"X has n_samples = {len(frames)} frames, too few for n_codes = {self.n_codes}")
-        # Features in different units must not weigh by their unit; one that is constant stays 0.
+            raise ValueError(
+                f"n_codes={self.n_codes} must be at most n_samples = {len(frames)}, the number of frames in X"
+            )
+        # Standardize, so that units do not matter; constant features become 0.
         self.mean_, scale = frames.mean(axis=0), frames.std(axis=0)
         self.scale_ = np.where(scale > 0, scale, 1.0)
         means = MiniBatchKMeans(
@@ -111,12 +113,12 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         return self
 
     def transform(self, X: Frames) -> list[Int32s] | Int32s:
-        """Return the code of each frame; of equally near centers, the first.
+        """Return the code of each frame; ties take the first center.
 
         Parameters
         ----------
         X : list of array-like, shape (n_frames_i, n_features), or array-like of shape (n_frames, n_features)
-            Sequences of frames, or frames of no sequence in particular.
+            Sequences of frames, or one matrix of frames.
 
         Returns
         -------
@@ -135,30 +137,32 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     def _nearest_centers(self, frames: Doubles) -> Int32s:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_
-        # |x|^2 is the same for all centers and left out.
+        # |x|^2 is the same for all centers and omitted.
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
         return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
 
     def _stack(self, X: Frames, *, reset: bool) -> Doubles:
-        """Return the frames of all sequences as one matrix, and refuse what k-means cannot take."""
+        """Return the frames of all sequences as one checked matrix."""
         if is_lazy(X) or hasattr(X, "sentences"):
             raise TypeError(
-                f"X is of type {type(X).__name__}, a corpus, a store or a lazy array, but it must be frames in "
-                "memory: give some of them at a time"
+                f"X is of type {type(X).__name__}, but must be frames in memory: pass some of them at a time as NumPy "
+                "arrays"
             )
         for part in [X] if _is_matrix(X) else X:
             check_lossless(part)
         rows = X if _is_matrix(X) else _concatenate_frames(X)
         frames = np.asarray(validate_data(self, rows, reset=reset, dtype=np.float64))
-        # Distances are sums of squares: beyond this they are infinite, and any center is as near as another.
+        # Sums of squares of larger entries overflow.
         largest = max(frames.max(initial=0.0), -frames.min(initial=0.0))
         if largest > MAX_MAGNITUDE:
-            raise ValueError(f"X holds {largest:g}, but squares of entries must be finite: divide X first")
+            raise ValueError(
+                f"X contains {largest:g}, but magnitudes must be at most {MAX_MAGNITUDE:g}: rescale X"
+            )
         return frames
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []  # codes are int32, whatever the frames are
+        tags.transformer_tags.preserves_dtype = []  # codes are always int32
         return tags
 
     @property
@@ -167,24 +171,24 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
 
 def _is_matrix(X: Frames) -> bool:
-    """Report whether X is one matrix: an array, a table, or lists of numbers; lists of arrays are sequences."""
-    # Only the first entry is looked at: to turn all of a list of sequences into an array would copy it.
+    """Return whether X is one matrix (an array, table or lists of numbers) rather than a list of arrays."""
+    # Only the first entry is tested, which avoids a copy of all sequences.
     if not isinstance(X, list | tuple):
         return True
     return bool(len(X)) and isinstance(X[0], list | tuple) and np.ndim(X[0]) == 1
 
 
 def _concatenate_frames(X: Iterable[ArrayLike]) -> Doubles:
-    """Return the frames of all sequences, one after the other."""
+    """Return the concatenated frames of all sequences."""
     try:
         parts = [np.asarray(frames, dtype=np.float64) for frames in X]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sequences of frames must be arrays of numbers: {error}") from error
+        raise ValueError(f"X must be a list of numeric arrays: {error}") from error
     if not parts:
-        raise ValueError("there is no sequence of frames")
+        raise ValueError("X has 0 sequences of frames, but must have at least 1")
     if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim != 2:
         shapes = " and ".join(str(part.shape) for part in parts[:2])
         raise ValueError(
-            f"sequences of frames have shapes such as {shapes}, but must be (n_frames, n_features)"
+            f"X has sequences of shape {shapes}, but must have (n_frames, n_features) with the same n_features"
         )
     return np.concatenate(parts)

@@ -1,12 +1,12 @@
 """Recursions along a chain of hidden states, one sentence at a time, rescaled at each token.
 
-A token may be restricted to some of the states: those of its label. Label ``a`` owns the states ``bounds[a]``, ...,
-``bounds[a + 1] - 1``; where nothing is known, one label owns them all. Whatever is written for a token starts at the
-first state of its label.
+A token may be restricted to the states of its label. Label ``a`` has the states ``bounds[a]``, ...,
+``bounds[a + 1] - 1``; unlabeled sentences use one label with all states. The row of a token starts at the first state
+of its label.
 
-A sentence to which the model gives no probability is read to its end all the same, so that there is something to
-decode: a token that no reachable state emits is skipped (``NOT_EMITTED``), and where no allowed state is reachable the
-chain starts anew, with all states equally probable (``UNREACHABLE``). Its log-likelihood is minus infinity.
+An impossible sentence is processed to its end, with log-likelihood minus infinity. A token that no reachable state
+emits is skipped (``NOT_EMITTED``). If no allowed state is reachable, the chain restarts with equal probabilities
+(``UNREACHABLE``).
 
 With n tokens and k states, each recursion costs ``O(n k^2)`` and works on rows of k numbers; ``pi``, ``A``, ``B`` and
 ``f`` are the fields ``initial``, ``transition``, ``emission`` and ``final`` of a model.
@@ -22,12 +22,12 @@ from dspectral.methods.hmm.chain import HiddenMarkov
 from dspectral.types import Doubles, Int32s, Int64s
 
 EMITTED, NOT_EMITTED, UNREACHABLE = 0, 1, 2
-"""Kinds of tokens: one that a reachable state emits, one that none emits, one before which no state is reachable."""
+"""Kinds of tokens: emitted by a reachable state, emitted by none, or without a reachable state."""
 
 
 @compiled
 def normalize_row(row: Doubles, width: int) -> float:
-    """Divide the first entries of a row by their sum, in place, and return the sum; 0 leaves them as they are."""
+    """Divide the first ``width`` entries of a row by their sum, in place, unless it is 0; return the sum."""
     total = 0.0
     for j in range(width):
         total += row[j]
@@ -47,14 +47,14 @@ def filter_sentence(
     scale: Doubles,
     kind: NDArray[np.int8],
 ) -> float:
-    """Filter one sentence, and return its log-likelihood; that of a sentence without tokens is 0.
+    """Filter one sentence and return its log-likelihood, 0 for an empty sentence.
 
-    Shapes: `ids, labels, scale, kind` (n,), `bounds` (n_labels + 1,), `alpha` (n, at least the most states of a label).
+    Shapes: `ids, labels, scale, kind` (n,), `bounds` (n_labels + 1,), `alpha` (n, >= states of any label).
     """
     n, log_likelihood, possible = len(ids), 0.0, True
     # alpha[t, j] = B[x_t, j] * sum_i alpha[t - 1, i] A[i, j] / scale[t], and pi[j] in place of the sum at t = 0.
-    # Invariant: rows before t sum to 1, so products of small numbers never underflow; the logarithms of the
-    # divisors add up to the log-likelihood. The inner loop runs along a row of A, that is along memory.
+    # Invariant: rows before t sum to 1, so nothing underflows; the logarithms of the divisors sum to the
+    # log-likelihood. The inner loop runs along a contiguous row of A.
     for t in range(n):
         low, high = bounds[labels[t]], bounds[labels[t] + 1]
         row, width = alpha[t], high - low
@@ -70,7 +70,7 @@ def filter_sentence(
             log_likelihood += math.log(scale[t])
         else:
             possible = False
-    # Where lengths are not modeled, the final weights are ones, and the sum adds the logarithm of 1.
+    # If lengths are not modeled, the final weights are ones and the sum is 1.
     if n > 0:
         low, ending = bounds[labels[n - 1]], 0.0
         for j in range(bounds[labels[n - 1] + 1] - low):
@@ -80,18 +80,17 @@ def filter_sentence(
 
 
 ONE, TWO, THREE = np.uintp(1), np.uintp(2), np.uintp(3)
-"""Numbers without a sign: with one, NumPy would make floats of indices."""
+"""Unsigned integers: mixing signed and unsigned ones gives floats in NumPy."""
 
 
 @compiled
 def add_weighted_rows(
     weights: Doubles, n: int, matrix: Doubles, first: int, low: int, out: Doubles, width: int
 ) -> None:
-    """Write the weighted sum of ``n`` rows of a matrix from row ``first``, in ``width`` columns from column ``low``."""
-    # out[j] = sum_i weights[i] M[first + i, low + j], added in the order of i: O(k^2). Indices without a sign need no
-    # check for negative ones, so that the inner loop runs on whole registers; four rows are added at a time, so that
-    # ``out`` is read and written a quarter as often.
-    top, left, length = np.uintp(first), np.uintp(low), np.uintp(width)
+    """Write the weighted sum of ``n`` rows of a matrix, for ``width`` columns; rows and columns have offsets."""
+    # out[j] = sum_i weights[i] M[first + i, low + j], in the order of i: O(k^2). Unsigned indices need no check for
+    # negative values, so the inner loop vectorizes; four rows at a time read and write ``out`` a quarter as often.
+    top, column, length = np.uintp(first), np.uintp(low), np.uintp(width)
     for j in range(length):
         out[j] = 0.0
     for four in range(n // 4):
@@ -99,19 +98,19 @@ def add_weighted_rows(
         w, x, y, z = weights[i], weights[i + ONE], weights[i + TWO], weights[i + THREE]
         a, b, c, d = top + i, top + i + ONE, top + i + TWO, top + i + THREE
         for j in range(length):
-            k = left + j
+            k = column + j
             out[j] = out[j] + w * matrix[a, k] + x * matrix[b, k] + y * matrix[c, k] + z * matrix[d, k]
     for rest in range(n - n % 4, n):
         i = np.uintp(rest)
         weight, a = weights[i], top + i
         for j in range(length):
-            out[j] += weight * matrix[a, left + j]
+            out[j] += weight * matrix[a, column + j]
 
 
 @compiled
 def apply_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tuple[int, float]:
-    """Multiply predicted states by a token's emission and normalize, in place; return its kind and probability."""
-    # The sum is taken before anything is written: where it is 0, the predicted states are kept as they are.
+    """Multiply predicted states by the emission of a token and normalize in place; return kind and probability."""
+    # The sum comes first: if it is 0, the predicted states stay.
     total = 0.0
     for j in range(width):
         total += row[j] * emission[low + j]
@@ -119,8 +118,8 @@ def apply_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tup
         for j in range(width):
             row[j] = row[j] * emission[low + j] / total
         return EMITTED, total
-    # The divisor of a blind token is the sum of its predicted states, not a probability. The way back divides by the
-    # same number, so that alpha times beta still sums to 1.
+    # The divisor is then the sum of the predicted states. The backward recursion divides by it too, so that alpha
+    # times beta still sums to 1.
     total = normalize_row(row, width)
     if total > 0.0:
         return NOT_EMITTED, total
@@ -134,7 +133,7 @@ def init_beta(
     n: int, labels: Int32s, bounds: Int64s, model: HiddenMarkov, alpha: Doubles, beta: Doubles
 ) -> None:
     """Write the last row of beta: ``f[j] / sum_i alpha[n - 1, i] f[i]``, or ones where the sum is 0."""
-    # ``ending`` is p(stop | x_1 .. x_n); divided by it, alpha * beta sums to 1 at the last token as at all others.
+    # ``ending`` is p(stop | x_1 .. x_n); dividing by it makes alpha * beta sum to 1.
     low = bounds[labels[n - 1]]
     width, ending = bounds[labels[n - 1] + 1] - low, 0.0
     for j in range(width):
@@ -155,16 +154,16 @@ def step_backward(
     kind: int,
     rows: Doubles,
 ) -> None:
-    """Step back over a token: from beta in ``rows[0]`` to that of the token before in ``rows[2]``."""
+    """Write beta of the previous token to ``rows[2]``, given beta of this token in ``rows[0]``."""
     low, start = bounds[label], bounds[before]
     width = bounds[before + 1] - start
-    # After a broken token the chain starts anew, so it says nothing about the states before it.
+    # The chain restarts here, so beta before it is constant.
     if kind == UNREACHABLE:
         for i in range(width):
             rows[2, i] = 1.0
         return
-    # beta[t, i] = sum_j A[i, j] B[x_{t+1}, j] beta[t + 1, j] / scale[t + 1], the emission left out of a token that
-    # is blind. Divided by the forward scale, alpha[t] * beta[t] sums to 1 without another normalization.
+    # beta[t, i] = sum_j A[i, j] B[x_{t+1}, j] beta[t + 1, j] / scale[t + 1], without B for a skipped token. With the
+    # forward scale, alpha[t] * beta[t] sums to 1.
     n_after = bounds[label + 1] - low
     for j in range(n_after):
         weight = rows[0, j] / scale
@@ -181,12 +180,12 @@ def write_posteriors(
     out: Doubles,
     log_likelihood: Doubles,
 ) -> None:
-    """Smooth each sentence: write its posterior, shape (n_tokens, n_states), and its log-likelihood."""
+    """Write the posterior, shape (n_tokens, n_states), and the log-likelihood of each sentence."""
     n_states, max_length = len(model.initial), max_sentence_length(offsets)
     bounds, labels = np.array([0, n_states]), np.zeros(max_length, dtype=np.int32)
     scale, kind, rows = np.empty(max_length), np.empty(max_length, dtype=np.int8), np.empty((3, n_states))
-    # The posterior is alpha * beta. Alpha is written to ``out`` and multiplied by beta on the way back, so only one
-    # row of beta is ever held: rows[0] is beta[t] when token t is multiplied.
+    # The posterior is alpha * beta. ``out`` first holds alpha and is multiplied by beta backwards, which needs one row
+    # of beta: rows[0] is beta[t] at token t.
     for s in range(len(offsets) - 1):
         words, alpha = ids[offsets[s] : offsets[s + 1]], out[offsets[s] : offsets[s + 1]]
         n = len(words)
@@ -206,7 +205,7 @@ def write_posteriors(
 @compiled
 def max_sentence_length(offsets: Int64s) -> int:
     """Return the number of tokens of the longest sentence."""
-    # Buffers are made once a block, for this many tokens, rather than for each sentence.
+    # Buffers of this length are allocated once for a block.
     max_length = 0
     for s in range(len(offsets) - 1):
         max_length = max(max_length, offsets[s + 1] - offsets[s])
@@ -220,7 +219,7 @@ def write_log_likelihoods(ids: Int32s, offsets: Int64s, model: HiddenMarkov, log
     bounds, labels = np.array([0, len(model.initial)]), np.zeros(max_length, dtype=np.int32)
     alpha, scale = np.empty((max_length, len(model.initial))), np.empty(max_length)
     kind = np.empty(max_length, dtype=np.int8)
-    # O(n k^2) for a sentence of n tokens; alpha is written over by the next one, as nothing comes back along it.
+    # O(n k^2) for a sentence of n tokens; all sentences share the buffer alpha.
     for s in range(len(offsets) - 1):
         words = ids[offsets[s] : offsets[s + 1]]
         log_likelihood[s] = filter_sentence(words, labels[: len(words)], bounds, model, alpha, scale, kind)

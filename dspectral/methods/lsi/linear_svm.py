@@ -262,8 +262,8 @@ class SteppedLBFGS:
     >>> search = SteppedLBFGS(np.ones(3), 55.5, curvature, step=0.01)
     >>> for _ in range(20):
     ...     x = search.trial
-    ...     search.tell(float(curvature @ x**2) / 2, curvature * x)
-    >>> search.left < 1e-6
+    ...     search.update(float(curvature @ x**2) / 2, curvature * x)
+    >>> search.gradient_norm < 1e-6
     True
     """
 

@@ -1,4 +1,4 @@
-"""Many labels by the method of moments, imported when they are asked for, as they need scikit-learn."""
+"""Multi-label classification by the method of moments; imported lazily, as it needs scikit-learn."""
 
 from lazy_loader import attach_stub
 

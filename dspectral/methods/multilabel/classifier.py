@@ -1,4 +1,4 @@
-"""Classifier of any number of labels by the method of moments."""
+"""Multi-label classifier by the method of moments."""
 
 from typing import Any, Literal, Self
 
@@ -32,7 +32,7 @@ from dspectral.types import CheckpointPath, IntArray, RowsLike, is_sparse
 N_MOMENT_PASSES = 3
 """Passes before those of EM."""
 N_COPIES = 6
-"""Arrays of the labels' coefficients and states that the choice of the linear part holds at once."""
+"""Arrays of label coefficients and states in memory during the selection of the linear part."""
 
 
 @register_arrays(
@@ -53,33 +53,31 @@ N_COPIES = 6
 )
 @register_class
 class MomentMultiLabelClassifier(LabelPrediction):
-    """Learn any number of labels in three passes: latent states of documents, from moments of words and labels.
+    """Classify documents with any number of labels in three passes, by latent states and a linear model.
 
-    A document has one hidden state; words and labels are drawn independently given it. The states' words come
-    from the second and third moments of the words, their labels from the moment of labels with pairs of words,
-    all in k whitened coordinates. A linear part, from sums of the same passes, scores labels by all words, or by the
-    most telling ones and r directions; without one, or if left-out documents say so, the states score them.
+    Each document has one hidden state, and its words and labels are independent given the state. Second and third
+    moments of words give the word distribution of each state; moments of labels with pairs of words give its label
+    distribution, all in k whitened coordinates. A linear model from sums of the same passes scores labels by all
+    words, or by the most informative ones and r directions. Held-out documents decide how much the states contribute.
 
     Parameters
     ----------
     n_states : int or "auto", default="auto"
-        Number of states k. ``"auto"`` is 50, or as many as the words have independent directions.
+        Number of states k. ``"auto"`` is 50, or the rank of the words if that is lower.
     smoothing : float, default=0.9
-        Share of the corpus' own distribution in every state's words, from 0 to 1. With 0 the algorithm is the
-        printed one, and a word of probability 0 is floored at 1e-12. EM mixes labels as it does words.
-        The default suits real documents, whose words are far from independent.
+        Weight, from 0 to 1, of the corpus distribution in the word distribution of each state; EM smooths labels
+        likewise. 0 is the published algorithm, with probabilities of at least 1e-12. The default suits real
+        documents, whose words are far from independent.
     n_em_iter : int, default=0
-        Number of EM passes after the three of the moments.
+        Number of EM passes after the three passes of moments.
     label_weight : float, default=16.0
-        Weight of a label's log-likelihood relative to a word's in the E-step. 0 ignores labels; 1 is the model's
-        likelihood; larger values make states follow the few labels rather than the many words.
+        Weight of the log-likelihood of a label relative to that of a word in the E-step. 0 ignores labels; 1 is the
+        likelihood of the model; larger values balance few labels against many words.
     correction_rank : int, optional
-        Number r of directions of the linear part that are found by the labels, where words are more than 2,048;
-        ``n_states`` by default, 0 for no linear part: the paper's model alone. As many again are those of the words
-        that the first lead to.
+        Number r of label directions of the linear model, used for more than 2,048 words; the default is ``n_states``.
+        The second pass adds up to r further directions. 0 disables the linear model, as in the paper.
     recipe : MultiLabelRecipe, optional
-        How the moments are taken and decomposed, by default as in the paper, and the penalty of the linear part, by
-        default chosen. See :class:`~dspectral.MultiLabelRecipe`.
+        Further options; the default is ``MultiLabelRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.
 
@@ -88,13 +86,13 @@ class MomentMultiLabelClassifier(LabelPrediction):
     n_states_ : int
         Number of states.
     smoothing_ : float
-        Share of the corpus.
+        Weight of the corpus distribution.
     n_em_iter_ : int
         Number of EM passes.
     alpha_ : float or None
-        Penalty of the log-odds, as it was given or chosen; None where there is no linear part.
+        Given or selected penalty of the log-odds; None without a linear model.
     n_held_out_ : int
-        Number of documents that the linear part was chosen on; 0 without one, or where there are fewer than 30.
+        Number of held-out documents for model selection; 0 without a linear model or if fewer than 30.
     classes_ : ndarray, shape (n_labels,)
         Names of the labels: the columns of y if it was a DataFrame, else numbers.
     state_weights_ : ndarray of float64, shape (n_states,)
@@ -106,43 +104,42 @@ class MomentMultiLabelClassifier(LabelPrediction):
     log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
     own_words_ : ndarray of int, shape (m,)
-        Words that have coefficients of their own: all that occur, where they are at most 2,048 and their coefficients
-        for all labels 16 million, else the most telling.
+        Words with a coefficient each: all that occur, if at most 2,048 with 16 million coefficients for all labels,
+        else the most informative ones.
     directions_ : ndarray, shape (n_words, s)
-        Directions beside these words, at most 2 r; none where all words have coefficients.
+        Directions, at most 2 r; none if all words have coefficients.
     linear_ : ndarray, shape (n_labels, m + s + 1), or None
-        Coefficients of the linear part: of the words, of the directions, and the intercept.
+        Coefficients of the linear model: words, directions, intercept.
     state_share_ : float
-        Share of a score that is the logarithm of the label's probability given the states, from 0 to 1.
+        Weight of the states in the score, from 0 to 1.
     state_labels_ : ndarray, shape (n_labels, n_states), or None
-        Probabilities of the labels in each state where states score beside the linear part.
+        Label probabilities of each state for scores that combine states and linear model.
     document_frequency_ : ndarray of int64, shape (n_words,)
         Number of training documents that have each word.
     label_totals_ : ndarray of int64, shape (n_labels,)
         Number of training documents that have each label.
     certificate_ : Certificate or None
-        Bound on what the sketch of the words left out; None for solver ``"range"`` of unbiased moments.
+        Error bound of the sketch of the words; None for solver ``"range"`` with unbiased moments.
     tensor_residual_ : float
-        Share of the whitened third moment that the states leave unexplained.
+        Unexplained share of the whitened third moment.
     n_negative_, negative_mass_ : dict of str to int, dict of str to float
-        Number of entries of the estimates of ``"words"`` and ``"labels"`` that were below zero, and their share.
+        Number of negative entries in the estimates of ``"words"`` and ``"labels"``, and their share of the mass.
     log_likelihood_ : float
-        Mean log-likelihood of a training document's words, under the states that the last pass began with.
+        Mean log-likelihood of the words of a training document, under the states before the last pass.
     label_scales_ : ndarray, shape (n_labels, 2), or None
-        Shift and scale that make a probability's log-odds of each score; None for more than ten labels, or without a
-        linear part.
+        Shift and scale from scores to log-odds; None for more than ten labels or without a linear model.
     labels_each_ : int or None
-        Number of labels that each of the held-out documents has; None where these differ.
+        Number of labels of every held-out document; None if it varies.
     indicator_dtype_ : str or None
-        Type of the dense indicator matrix that :meth:`predict` returns; None where y was sparse or lazy.
+        Dtype of the dense indicator matrix that :meth:`predict` returns; None where y was sparse or lazy.
     n_documents_ : int
         Number of training documents.
     n_passes_ : int
-        Reads of each block: 3, and ``n_em_iter_``.
+        Number of passes: 3 plus ``n_em_iter_``.
     solver_ : str
         Solver of the first pass.
     random_state_ : int
-        Seed that the fit used.
+        Seed of the fit.
     n_features_in_ : int
         Number of words.
 
@@ -150,17 +147,16 @@ class MomentMultiLabelClassifier(LabelPrediction):
     -----
     A task holds its block and ``n_words (sketch_size + r)`` numbers in the first pass, ``n_words (n_states + 2 r)``
     in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones, and ``q (q + n_labels)`` in the last
-    for q = m + s features; nothing grows with the documents. A document without labels counts for words.
+    for q = m + s features, independent of the number of documents. Documents without labels contribute their words.
 
-    One eigendecomposition of the features' Gram matrix serves all labels and penalties: a Newton step of logistic
-    regressions from the labels' rates, and ridge regression. Penalties, and a shift and a scale for the log-odds of
-    each label, are learned on the at most 4,096 documents with the smallest hashes of their words, each scored by what
-    all others teach.
+    One eigendecomposition of the Gram matrix of the features serves all labels and penalties: one Newton step of
+    logistic regression from the label rates, and ridge regression. Penalties, and a shift and scale of the log-odds of
+    each label, are selected by leave-one-out scores of at most 4,096 documents, those with the smallest hashes.
 
-    States count words, or see which occur. In the linear part a document of fractions, as TfidfTransformer gives
-    them, has its own weights; one of whole numbers has inverse document frequencies.
+    States use word counts or occurrence. The linear model uses fractional values, such as those of TfidfTransformer,
+    as they are, and weights whole numbers by inverse document frequency.
 
-    More states than the words have independent directions are refused; a label absent from a fold is never predicted.
+    More states than the rank of the words raise an error; a label absent from a fold is never predicted.
 
     References
     ----------
@@ -196,19 +192,19 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
     @classmethod
     def as_published(cls, n_states: int = 50, **parameters: Any) -> Self:
-        """Return the algorithm as printed: no smoothing, no EM, no linear correction, one state after the other.
+        """Return an estimator with the published algorithm: no smoothing, EM or linear model; deflation for the tensor.
 
         Parameters
         ----------
         n_states : int, default=50
             Number of states.
         **parameters : object
-            Further parameters of the constructor, which take the place of the published ones.
+            Further parameters of the constructor, which override the published ones.
 
         Returns
         -------
         MomentMultiLabelClassifier
-            An estimator that is not fitted.
+            The unfitted estimator.
 
         Examples
         --------
@@ -244,11 +240,10 @@ class MomentMultiLabelClassifier(LabelPrediction):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, labels are missing or do not fit, an entry is negative or not finite
-            (it is named), or there are fewer independent directions than states.
+            If a parameter is out of range, labels are missing or have the wrong shape, an entry is negative or not
+            finite, or there are more states than the rank of the words.
         """
-        # Each pass reads all blocks and merges their summaries; what a pass finds is the input of the next. Only
-        # the model and the summaries grow with words, labels and states, nothing grows with the documents.
+        # The summary of each pass is the input of the next. Memory does not grow with the number of documents.
         settings = Settings.from_estimator(self)
         data, y = self._check_data(X, y, settings)
         check_label_memory(data.n_labels, _n_numbers_per_label(data, settings), N_COPIES)
@@ -266,7 +261,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     def _check_data(
         self, X: RowsLike, y: "RowsLike | None", settings: Settings
     ) -> tuple[LabeledStreams, "RowsLike | None"]:
-        """Return documents and labels as streams, and the labels as they were given or are in the store."""
+        """Return documents and labels as streams, and the labels given or in the store."""
         self.random_state_ = settings.seed
         X = validate_documents(self, X, reset=True)
         y = getattr(X, "labels", None) if y is None else y
@@ -275,8 +270,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
         data = pair_with_labels(X, labels)
         if data.n_labels == 1 and not settings.rank:
             raise ValueError(
-                "y has 1 label, but correction_rank=0 scores labels by their shares of a state, and these must be "
-                "at least 2: leave correction_rank out, or give y a column for documents without the label"
+                "y has 1 label, but correction_rank=0 needs at least 2: omit correction_rank, or add a column to y for "
+                "documents without the label"
             )
         self.indicator_dtype_ = None if is_matrix else labels.dtype.str
         return data, y
@@ -285,17 +280,16 @@ class MomentMultiLabelClassifier(LabelPrediction):
     def _run_label_passes(
         data: LabeledStreams, leading: FirstPassResult, states: SecondPassResult, settings: Settings
     ) -> LabelModel:
-        """Estimate the labels of each state in a pass, and run the passes of EM."""
-        # The last pass alone sums for the linear part.
+        """Estimate the labels of each state in one pass, and run the passes of EM."""
+        # Only the last pass computes sums for the linear model.
         plain = leading._replace(directions=leading.directions[:, :0], own_words=leading.own_words[:0])
         model = label_pass(data, plain if settings.n_em_iter else leading, states, settings)
-        for left in range(settings.n_em_iter - 1, -1, -1):
-            model = label_pass(data, plain if left else leading, states, settings, model)
+        for n_remaining in range(settings.n_em_iter - 1, -1, -1):
+            model = label_pass(data, plain if n_remaining else leading, states, settings, model)
         return model
 
     def _set_states(self, model: LabelModel) -> IntArray:
-        """Set the states, and return their order in the model."""
-        # The tensor's order of states is an accident of its decomposition; the most probable state comes first.
+        """Set the attributes of the states, most probable first; return their order in the model."""
         order = np.argsort(-model.weights, kind="stable")
         self.state_weights_ = model.weights[order]
         self.word_distributions_ = model.words.columns[:, order]
@@ -306,7 +300,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
     def _set_linear_part(
         self, leading: FirstPassResult, model: LabelModel, scoring: Scoring | None, order: IntArray
     ) -> None:
-        """Set the coefficients of the features, and what was learned from held-out documents; or let states score."""
+        """Set the attributes of the linear model and of the selection on held-out documents."""
         self.directions_, self.own_words_ = leading.directions, leading.own_words
         self.linear_ = self.alpha_ = self.state_labels_ = self.label_scales_ = self.labels_each_ = None
         self.state_share_, self.n_held_out_ = 1.0, 0
@@ -331,7 +325,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         model: LabelModel,
         settings: Settings,
     ) -> None:
-        """Set counts, bounds and sizes of the fit."""
+        """Set counts, error bounds and sizes of the fit."""
         self.document_frequency_, self.label_totals_ = leading.document_frequency, leading.label_totals
         self.certificate_, self.solver_ = leading.certificate, leading.solver
         self.tensor_residual_, self.log_likelihood_ = states.tensor.residual, model.log_likelihood
@@ -344,7 +338,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
 
 
 def _n_numbers_per_label(data: LabeledStreams, settings: Settings) -> int:
-    """Return how many numbers of the model belong to each label."""
-    most = max_own_words(data.n_labels)
-    n_features = min(most, data.n_words) + 2 * min(settings.rank, data.n_words) * (data.n_words > most)
+    """Return the number of model parameters of each label."""
+    max_words = max_own_words(data.n_labels)
+    n_features = min(max_words, data.n_words) + 2 * min(settings.rank, data.n_words) * (
+        data.n_words > max_words
+    )
     return min(settings.n_states, data.n_words) + (n_features + 1 if settings.rank else 0)

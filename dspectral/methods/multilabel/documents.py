@@ -1,4 +1,4 @@
-"""Rows of counts as the moment methods read them, and a bounded sample of documents with their labels."""
+"""Preprocessing of count rows for the method of moments, and a bounded sample of labeled documents."""
 
 from typing import NamedTuple, Self
 
@@ -12,45 +12,43 @@ from dspectral.linalg.block_sums import compute_energy
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 GOLDEN_RATIO_64 = np.uint64(0x9E3779B97F4A7C15)
-"""The golden ratio in 64 bits, by which numbers in a row are sent far from each other."""
+"""The golden ratio in 64 bits, the increment of splitmix64."""
 
 
 def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
-    """Return rows as CSR with ones for what occurs, or with its counts, summed and without zeros.
+    """Return canonical CSR rows of counts, or of ones for words that occur.
 
     Parameters
     ----------
     rows : csr_array or ndarray, shape (n, d)
         Counts, not negative.
     counts : bool
-        Whether words count as often as they occur.
+        Whether to keep counts rather than ones.
     dtype : dtype, optional
-        Precision; by default that of float32 rows, else float64.
+        Precision; the default is float32 for float32 rows, else float64.
 
     Returns
     -------
     csr_array, shape (n, d)
-        The rows, canonical.
+        The rows: duplicates summed, zeros removed.
     """
-    compute_energy(rows)  # names an entry that is not finite
-    if rows.dtype == np.float16:  # which SciPy's sparse arrays do not know
+    compute_energy(rows)  # raises on NaN or infinity
+    if rows.dtype == np.float16:  # not supported by SciPy's sparse arrays
         rows = rows.astype(np.float64)
-    # Two entries in one place would be two words.
     csr = sparse_products.to_canonical_csr(sparse.csr_array(rows))
     if csr.nnz and csr.data.min() < 0:
         entry = int(np.argmax(csr.data < 0))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise ValueError(
-            f"Negative values in data: row {row}, column {csr.indices[entry]} is {csr.data[entry]}, but a word "
-            "occurs 0 times or more"
+            f"Negative values in data: row {row}, column {csr.indices[entry]} is {csr.data[entry]}, but counts must be "
+            "at least 0"
         )
     if dtype is None:
         dtype = np.float32 if csr.dtype == np.float32 else np.float64
     data = csr.data.astype(dtype) if counts else np.ones(csr.nnz, dtype=dtype)
     out = sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
     if csr.nnz and not csr.data.all():
-        # A stored zero is no word. The copy keeps the caller's matrix whole: its index arrays are shared until here,
-        # and eliminate_zeros writes to them.
+        # Index arrays are shared with the caller's matrix, and eliminate_zeros modifies them: copy.
         data *= csr.data != 0
         out = out.copy()
         out.eliminate_zeros()
@@ -58,10 +56,10 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
 
 
 def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike | None = None) -> CSRRows:
-    """Return rows of the weights of the words that occur, scaled to unit length.
+    """Return rows of word weights, scaled to unit length.
 
-    A row of fractions holds weights, such as those of tf-idf, and keeps them; in all others a word that occurs has
-    the weight of its column. Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
+    A row with fractions, such as tf-idf, keeps its values; in other rows each word that occurs gets the weight of its
+    column. Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
     """
     words = word_rows(rows, counts=True, dtype=dtype)
     data = np.empty(words.nnz, dtype=words.dtype)
@@ -82,7 +80,7 @@ def linear_features(
     directions: FloatArray,
     dtype: DTypeLike,
 ) -> tuple[CSRRows, FloatArray]:
-    """Return the features of the linear part: weights of single words (n, m), and directions and a one (n, s + 1)."""
+    """Return the features of the linear model: word weights (n, m), and directions with a column of ones (n, s + 1)."""
     unit = unit_rows(rows, column_weights, dtype)
     wide = np.ones((unit.shape[0], directions.shape[1] + 1), dtype=unit.dtype)
     wide[:, :-1] = sparse_products.times(unit, directions)
@@ -97,7 +95,7 @@ def _write_unit_weights(
     indptr: IntArray,
     out: FloatArray,
 ) -> None:
-    """Write each entry's weight, its column's or its own, divided by the length of its row of weights."""
+    """Write the weight of each entry, its column's or its own value, divided by the norm of the row."""
     for i in range(indptr.size - 1):
         total, has_fractions = 0.0, False
         for entry in range(indptr[i], indptr[i + 1]):
@@ -106,14 +104,14 @@ def _write_unit_weights(
         for entry in range(indptr[i], indptr[i + 1]):
             weight = float(values[entry]) if has_fractions else column_weights[indices[entry]]
             total += weight * weight
-        # Weights may be 0, and a row of zeros stays as it is.
+        # Rows of zeros stay zero.
         scale = 1.0 / np.sqrt(total) if total > 0 else 1.0
         for entry in range(indptr[i], indptr[i + 1]):
             out[entry] = (float(values[entry]) if has_fractions else column_weights[indices[entry]]) * scale
 
 
 class SampleBounds(NamedTuple):
-    """The most that a sample may hold: documents, entries of words and labels, and share of all hashes (0 to 1)."""
+    """Limits of a sample: documents, entries of words and labels, and share of the hash range (0 to 1)."""
 
     n_documents: int
     n_entries: int
@@ -121,7 +119,7 @@ class SampleBounds(NamedTuple):
 
 
 class DocumentSample(NamedTuple):
-    """The documents with the smallest hashes of their words, in that order, wherever blocks are cut."""
+    """Documents with the smallest hashes of their words, in hash order; independent of the blocks."""
 
     hashes: NDArray[np.uint64]
     words: CSRRows
@@ -130,13 +128,13 @@ class DocumentSample(NamedTuple):
 
     @classmethod
     def from_block(cls, words: CSRRows, labels: CSRRows, *, bounds: SampleBounds) -> Self:
-        """Take the sample of one block: words of shape (n, d), labels of shape (n, L)."""
+        """Return the sample of one block: words of shape (n, d), labels of shape (n, L)."""
         hashes = hash_rows(words)
         order = np.argsort(hashes, kind="stable")
-        # Hashes spread over all of the 64 bits; a share of 1 lets the largest through as well.
+        # Hashes are uniform on 64 bits; a share of 1 includes all.
         order = order[hashes[order].astype(np.float64) <= bounds.share * 2.0**64]
         entries = np.diff(words.indptr)[order] + np.diff(labels.indptr)[order].astype(np.int64)
-        # What is cut off one part here has a place no earlier in the order of all: the bounds cut it off there too.
+        # Documents beyond the limits of a block are beyond the limits of all blocks too.
         fits = int(np.searchsorted(np.cumsum(entries), bounds.n_entries, side="right"))
         kept = order[: min(fits, bounds.n_documents)]
         return cls(hashes[kept], words[kept], labels[kept], bounds)
@@ -153,7 +151,7 @@ class DocumentSample(NamedTuple):
 
 def hash_rows(words: CSRRows) -> NDArray[np.uint64]:
     """Return a hash of the words that occur in each row, shape (n,)."""
-    # A sum modulo 2^64 of mixed columns knows no order; sums of rows are differences of one running sum.
+    # A sum modulo 2^64 does not depend on the order of words; row sums are differences of a cumulative sum.
     running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
     of_column = splitmix64(np.arange(words.shape[1], dtype=np.uint64))
     np.cumsum(of_column[words.indices], out=running[1:])
@@ -161,7 +159,7 @@ def hash_rows(words: CSRRows) -> NDArray[np.uint64]:
 
 
 def splitmix64(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the numbers as splitmix64 mixes them: each bit of the answer hangs on each bit given."""
+    """Return the splitmix64 hash of each number."""
     bits = numbers + GOLDEN_RATIO_64
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

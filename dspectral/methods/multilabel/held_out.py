@@ -1,4 +1,4 @@
-"""How labels are scored, selected on held-out documents: each is scored by what all others teach."""
+"""Model selection on leave-one-out scores of held-out documents."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,19 +18,19 @@ from dspectral.methods.multilabel.summaries import posteriors
 from dspectral.types import CSRRows, FloatArray, IntArray
 
 MAX_CALIBRATED_LABELS = 10
-"""Labels up to which each has a probability of its own."""
+"""Maximum number of labels with calibrated probabilities."""
 MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 20
-"""Documents to choose by: fewer say nothing; if more than that, so many products of features and labels. Scores from
-which one scale for all labels is learned."""
+"""Minimum number of documents for model selection; minimum number held out; maximum number of products of features and
+labels beyond that; number of scores for the scale of all labels."""
 STATE_PRIOR = 8.0
-"""Documents with all labels at their rates that are added to each state."""
+"""Number of pseudo-documents with average label rates added to each state."""
 
 
 class Scoring(NamedTuple):
-    """How labels are scored.
+    """Selected scoring of labels.
 
-    Shapes: `odds_scales` (L, 2): shift and scale of the log-odds; `label_scales` (L, 2): of all scores, None where
-    labels are many. `n_held_out`: documents that it was selected on.
+    Shapes: `odds_scales` (L, 2): shift and scale of the log-odds; `label_scales` (L, 2): of the final scores, None for
+    many labels. `n_held_out`: number of held-out documents.
     """
 
     linear: ScoringWeights
@@ -41,7 +41,7 @@ class Scoring(NamedTuple):
 
 
 def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settings) -> Scoring:
-    """Select how labels are scored, and learn the scales of the scores, on the sample of documents."""
+    """Return the scoring of highest held-out gain, with calibrated scales."""
     regression, candidates = EigenbasisRegression.from_sums(model.regression), settings.scoring_candidates
     n_labels = len(regression.labels)
     n = min(len(leading.sample.hashes), max(MIN_HELD_OUT, MAX_PRODUCTS // max(1, regression.labels.size)))
@@ -52,7 +52,7 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
             candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None
         )
     held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
-    has_positives = regression.rates * n >= 1.0  # labels that so many documents say something about
+    has_positives = regression.rates * n >= 1.0  # at least one expected positive document
     ridges = {
         alpha: held_out.ridge(alpha) for alpha in dict.fromkeys(candidate.alpha for candidate in candidates)
     }
@@ -73,9 +73,9 @@ def _candidate_gains(
     ridges: Mapping[float, FloatArray],
     has_positives: NDArray[np.bool_],
 ) -> tuple[FloatArray, dict[float, NDArray[np.float64]]]:
-    """Return the gain of each candidate from each document, and the scale of all labels for each penalty."""
+    """Return the gain of each candidate on each document, and the common label scale for each penalty."""
     truth, dtype, n = held_out.truth, held_out.truth.dtype, len(held_out.truth)
-    # Halves by the hash, so that copies are in the same one: each is ranked by scales that the other taught.
+    # Cross-fitting: the scales of each half are fitted on the other. Halves by hash keep duplicates together.
     halves = [np.arange(n) < n // 2, np.arange(n) >= n // 2]
     gains, common = np.zeros((len(candidates), n)), {}
     n_first = max(MIN_DOCUMENTS, N_POOLED_SCORES // truth.shape[1])
@@ -101,7 +101,7 @@ def _candidate_gains(
 def _state_scores(
     posterior: FloatArray, truth: FloatArray, regression: EigenbasisRegression, model: LabelModel
 ) -> FloatArray:
-    """Return logarithms of the labels' probabilities given the states (n, L), which have not counted the document."""
+    """Return log-probabilities of the labels given the states (n, L), excluding each document's own labels."""
     dtype = posterior.dtype
     shares = posterior / (model.label_state_counts[-1] - posterior + dtype.type(STATE_PRIOR))
     scores = shares @ (model.label_state_counts[:-1].T + STATE_PRIOR * regression.rates).astype(dtype)
@@ -110,7 +110,7 @@ def _state_scores(
 
 
 def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.float64]:
-    """Return shift and scale (L, 2) of scores (n, L) that make log-odds of them, by logistic regression.
+    """Return the shift and scale (L, 2) from scores (n, L) to log-odds, by logistic regression.
 
     >>> probability_scales(np.array([[100.0], [101.0], [102.0], [103.0]]), np.array([[0], [1], [0], [1]])).round(1)
     array([[-41.2,   0.4]])
@@ -118,19 +118,22 @@ def probability_scales(scores: FloatArray, truth: FloatArray) -> NDArray[np.floa
     scales = np.empty((scores.shape[1], 2))
     for label, (score, true) in enumerate(zip(scores.T.astype(np.float64), truth.T, strict=True)):
         rate, spread = float(true.mean()), score.std() or 1.0
-        if rate in (0.0, 1.0):  # nothing to tell apart
+        if rate in (0.0, 1.0):  # only one class
             scales[label] = (2 * rate - 1) * np.log(2 * len(true) + 1), 0.0
             continue
-        found = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
-        scale = max(0.0, float(found.coef_[0, 0]) / spread)
-        scales[label] = float(found.intercept_[0]) - float(found.coef_[0, 0]) * score.mean() / spread, scale
+        logistic = LogisticRegression().fit(((score - score.mean()) / spread)[:, None], true)
+        scale = max(0.0, float(logistic.coef_[0, 0]) / spread)
+        scales[label] = (
+            float(logistic.intercept_[0]) - float(logistic.coef_[0, 0]) * score.mean() / spread,
+            scale,
+        )
     return scales
 
 
 def platt_scales(
     odds: FloatArray, truth: FloatArray, has_positives: NDArray[np.bool_], common: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what makes log-odds true of each label: a shift and a scale (L, 2), the common ones without positives."""
+    """Return the Platt shift and scale (L, 2) of the log-odds of each label; the common ones without positives."""
     scales = np.repeat(common, odds.shape[1], axis=0)
     label_scales = np.repeat(common, int(has_positives.sum()), axis=0)
     add_scales(read_only(odds[:, has_positives]), read_only(truth[:, has_positives]), label_scales)
@@ -140,16 +143,16 @@ def platt_scales(
 
 @compiled
 def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64]) -> None:
-    """Fit ``shift + scale * odds`` (column by column) to labels by logistic regression, close to the scales given.
+    """Fit ``shift + scale * odds`` to each label (column) by logistic regression, shrunk to the given scales.
 
-    Shapes: `odds, truth` (n, L), `scales` (L, 2): where it starts, with a penalty of 1 on the squares of what is added.
+    Shapes: `odds, truth` (n, L), `scales` (L, 2): start, overwritten by the fit; the penalty is the squared distance.
 
     >>> scales = np.array([[0.0, 1.0]])
     >>> add_scales(np.zeros((3, 1)), np.array([[1.0], [1.0], [0.0]]), scales)
     >>> scales.round(1)
     array([[0.3, 1. ]])
     """
-    # Newton's method in two unknowns, with steps of at most 1 and 0.3: where labels are told apart it would overshoot.
+    # Newton's method in two unknowns, with steps of at most 1 and 0.3, since it overshoots on separable labels.
     for label in range(odds.shape[1]):
         shift, scale = scales[label, 0], scales[label, 1]
         for _ in range(12):
@@ -158,8 +161,8 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
             for i in range(odds.shape[0]):
                 x = odds[i, label]
                 p = 1.0 / (1.0 + np.exp(-min(max(shift + scale * x, -30.0), 30.0)))
-                left, weight = p - truth[i, label], p * (1.0 - p)
-                g0, g1 = g0 + left, g1 + left * x
+                residual, weight = p - truth[i, label], p * (1.0 - p)
+                g0, g1 = g0 + residual, g1 + residual * x
                 h00, h01, h11 = h00 + weight, h01 + weight * x, h11 + weight * x * x
             determinant = h00 * h11 - h01 * h01
             by0, by1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
@@ -171,10 +174,10 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
 
 
 class LeaveOneOut(NamedTuple):
-    """Documents that are scored as if each had not been learned from, without a second fit.
+    """Leave-one-out scores of held-out documents without a second fit.
 
-    Shapes: `features, squares` (n, q): turned; `truth` (n, L); `labels`: the same, sparse; `states` (n, L): logarithms
-    of the labels' probabilities given the states.
+    Shapes: `features, squares` (n, q): in the eigenbasis; `truth` (n, L); `labels`: the same, sparse; `states` (n, L):
+    log-probabilities of the labels given the states.
     """
 
     features: FloatArray
@@ -193,7 +196,7 @@ class LeaveOneOut(NamedTuple):
         settings: Settings,
         n: int,
     ) -> "LeaveOneOut":
-        """Take the first documents of the sample."""
+        """Return the first ``n`` documents of the sample in the eigenbasis."""
         words, labels, dtype = leading.sample.words[:n], leading.sample.labels[:n], regression.values.dtype
         own, wide = linear_features(
             words, leading.column_weights, leading.own_words, leading.directions, dtype
@@ -224,15 +227,13 @@ class LeaveOneOut(NamedTuple):
         return self._exclude_own_target(self.features @ self.regression.odds(alpha).T + start, target, share)
 
     def _exclude_own_target(self, scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
-        # A linear smoother that listens to a document's own target by a share h says (score - h target) / (1 - h)
-        # where it has not heard it.
+        # A linear smoother with leverage h has the leave-one-out score (score - h target) / (1 - h).
         share = np.minimum(share + 1.0 / self.regression.n_rows, 0.999).astype(scores.dtype)
         return np.asarray((scores - share * target) / (1 - share))
 
 
 def one_standard_error_rule(gains: FloatArray) -> int:
-    """Return the first candidate (row of gains) not worse than the best by one standard error of the difference."""
-    # What differs by less than that is chance, and differences of rounding are smaller still.
+    """Return the first candidate (row of gains) within one standard error of the best."""
     loss = gains[int(np.argmax(gains.mean(axis=1)))] - gains
     error = loss.std(axis=1) / np.sqrt(gains.shape[1])
     return int(np.argmax(loss.mean(axis=1) <= error))
@@ -240,17 +241,17 @@ def one_standard_error_rule(gains: FloatArray) -> int:
 
 @compiled
 def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: NDArray[np.float64]) -> None:
-    """Add the area under the curve and the precision of the first label to the number of each document.
+    """Add the AUC and the precision at 1 of each document to its gain.
 
-    Shapes: `scores` (n, L), `indices, indptr`: CSR places of the true labels, `gains` (n,).
+    Shapes: `scores` (n, L), `indices, indptr`: true labels as CSR, `gains` (n,).
 
     >>> gains = np.zeros(2)
     >>> add_gains(np.array([[0.9, 0.1], [0.2, 0.3]]), np.array([0, 0, 1]), np.array([0, 1, 3]), gains)
     >>> gains
     array([2. , 1.5])
     """
-    # A true label's place among all scores takes one comparison with each; ranks of all would take a sort of each row.
-    # An equal score counts half, and so does each pair of two true labels, which is then taken off.
+    # The rank of a true label takes one comparison with each score, cheaper than sorting the row. Ties count half;
+    # pairs of two true labels are subtracted.
     for i in range(indptr.size - 1):
         row, n_true = scores[i], indptr[i + 1] - indptr[i]
         first, won = np.argmax(row), -n_true * (n_true - 1) / 2

@@ -1,4 +1,4 @@
-"""Latent states of documents: their words and labels as distributions, and the linear correction beside them."""
+"""Latent states with their word and label distributions, and the linear model in the eigenbasis of its features."""
 
 from typing import NamedTuple, Self
 
@@ -11,7 +11,7 @@ from dspectral.methods.multilabel.summaries import RegressionSums
 from dspectral.types import FloatArray
 
 MIN_VARIANCE_SHARE = 1e-6
-"""Share of the largest variance of a feature below which nothing is left of features that are fewer than they seem."""
+"""Relative pivot tolerance of the rank-revealing Cholesky factorization."""
 
 
 class Whitening(NamedTuple):
@@ -22,7 +22,7 @@ class Whitening(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """Distributions in columns (m, k), the number of entries that were negative, and their share."""
+    """Distributions in columns (m, k), and the number and share of the clipped negative entries."""
 
     columns: FloatArray
     n_negative: int
@@ -30,11 +30,11 @@ class Simplex(NamedTuple):
 
 
 class LabelModel(NamedTuple):
-    """States, and the sums that the linear correction is solved from.
+    """Latent states, and the sums of the linear model.
 
-    Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions.
-    `label_state_counts` (L + 1, k): documents with each label, and in all, that words alone put into each state.
-    `log_likelihood`: mean over the training documents, under the states that the pass began with.
+    Shapes: `log_words` (d, k): smoothed; `weights` (k,); `words` (d, k), `labels` (L, k): distributions;
+    `label_state_counts` (L + 1, k): expected documents of each state given words, with each label and in all.
+    `log_likelihood`: mean over the training documents, under the states before the pass.
     """
 
     log_words: FloatArray
@@ -47,15 +47,15 @@ class LabelModel(NamedTuple):
 
 
 def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
-    """Clip columns (m, k) at zero, add a prior and divide by the sum; zeros become uniform."""
+    """Return columns (m, k) clipped at zero, plus a prior, divided by their sum; zero columns become uniform."""
     n_negative = int(np.count_nonzero(columns < 0))
-    # The sum of the positive entries less the sum of all is the magnitude of the negative ones, without another array.
+    # The sum of positive entries minus the total sum is the negative mass, without another array.
     clipped = np.maximum(columns, 0)
     above = float(clipped.sum(dtype=np.float64))
     below = above - float(columns.sum(dtype=np.float64)) if n_negative else 0.0
     if prior:
         clipped += columns.dtype.type(prior)
-    # Sums in double: a column may have a million entries in single precision.
+    # Sums in double precision, as columns may have a million entries.
     total = clipped.sum(axis=0, dtype=np.float64)
     clipped[:, total == 0] = 1
     total[total == 0] = len(columns)
@@ -65,10 +65,10 @@ def clip_to_simplex(columns: FloatArray, prior: float = 0.0) -> Simplex:
 
 def smooth_logarithms(columns: FloatArray, background: NDArray[np.float64], share: float) -> FloatArray:
     """Return logarithms of distributions (d, k) mixed with a background (d,), floored at 1e-12."""
-    # A word that a state never has would veto the state for good: its logarithm would be minus infinity.
+    # Without the floor a single word of probability 0 would exclude a state.
     corpus = background / max(background.sum(), 1e-300)
     mixed: FloatArray = (1.0 - share) * columns
-    # In the memory of the result: each further array of this size would have to be mapped anew.
+    # In place, to avoid further arrays of this size.
     mixed += (share * corpus[:, None]).astype(columns.dtype)
     np.maximum(mixed, columns.dtype.type(1e-12), out=mixed)
     np.log(mixed, out=mixed)
@@ -76,9 +76,9 @@ def smooth_logarithms(columns: FloatArray, background: NDArray[np.float64], shar
 
 
 class ScoringWeights(NamedTuple):
-    """How labels are scored: by log-odds, and ``weight`` times a ridge regression; by a share of ``states``.
+    """Weights of a score: log-odds plus ``weight`` times ridge regression, mixed with a share of ``states``.
 
-    `odds_alpha, alpha`: penalties of the log-odds and of the regression, for features of documents at unit length.
+    `odds_alpha, alpha`: penalties of the log-odds and the ridge regression, for documents of unit length.
     """
 
     odds_alpha: float
@@ -88,10 +88,10 @@ class ScoringWeights(NamedTuple):
 
 
 class EigenbasisRegression(NamedTuple):
-    """Sums of the linear part, of features that are centered and turned until they are uncorrelated.
+    """Linear models of the labels in the eigenbasis of the centered features.
 
-    Shapes: `values` (r,): their squares; `turn` (q, r); `mean` (q,); `labels` (L, r): ``Y'F``; `rates` (L,): means of
-    the labels. `n_rows`: documents.
+    Shapes: `values` (r,): eigenvalues; `turn` (q, r): eigenvectors; `mean` (q,); `labels` (L, r): ``Y'F``; `rates`
+    (L,): means of the labels. `n_rows`: number of documents.
     """
 
     values: FloatArray
@@ -103,7 +103,7 @@ class EigenbasisRegression(NamedTuple):
 
     @classmethod
     def from_sums(cls, regression: RegressionSums) -> Self:
-        """Decompose the Gram matrix of the features once, for all labels and all penalties: some 9 q^3 operations."""
+        """Return the eigendecomposition of the Gram matrix, shared by all labels: about 9 q^3 operations."""
         gram, labels = regression
         n, dtype = float(gram[-1, -1]), labels.dtype
         mean = gram[-1, :-1] / n
@@ -111,7 +111,7 @@ class EigenbasisRegression(NamedTuple):
         largest = centered.diagonal().max(initial=0.0)
         if (
             n < len(mean) and largest > 0
-        ):  # a rank of n - 1 at most: L'L has the values of LL', and fewer rows
+        ):  # rank at most n - 1: L'L is smaller than LL' and has the same eigenvalues
             factor, order, rank, _ = lapack.dpstrf(centered, tol=MIN_VARIANCE_SHARE * largest, lower=1)
             L = np.tril(factor)[np.argsort(order), :rank]
             values, turn = scipy.linalg.eigh(L.T @ L, driver="evd", check_finite=False)
@@ -123,9 +123,9 @@ class EigenbasisRegression(NamedTuple):
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
-        """Log-odds of the labels before a word is seen, with half a document more on either side (L,)."""
-        have = self.rates * self.n_rows
-        return np.log(have + 0.5) - np.log(self.n_rows - have + 0.5)
+        """Prior log-odds of the labels, with half a pseudo-document on either side (L,)."""
+        n_positive = self.rates * self.n_rows
+        return np.log(n_positive + 0.5) - np.log(self.n_rows - n_positive + 0.5)
 
     @property
     def spread(self) -> FloatArray:
@@ -134,20 +134,17 @@ class EigenbasisRegression(NamedTuple):
         return np.asarray(odds / (1.0 + odds) ** 2, dtype=self.values.dtype)
 
     def ridge(self, alpha: float) -> FloatArray:
-        """Return the ridge regression (L, q) of the labels on the turned features."""
+        """Return the ridge coefficients (L, r) in the eigenbasis."""
         return np.asarray(self.labels / (self.values + self.values.dtype.type(alpha)))
 
     def odds(self, alpha: float) -> FloatArray:
-        """Return one Newton step (L, q) of penalized logistic regressions, from the log-odds of all documents."""
-        # At the start each label's weights of documents are all p (1 - p) = v, and the Hessian is v F'F + penalty: of
-        # all labels it has the same eigenvectors. A rare label, whose v is small, is shrunk more.
+        """Return one Newton step (L, r) of penalized logistic regression from the prior log-odds."""
+        # At the start all documents have the weight v = p (1 - p), so the Hessian v F'F + penalty has the same
+        # eigenvectors for all labels. Rare labels, of small v, are shrunk more.
         return np.asarray(self.labels / (self.spread * self.values + self.values.dtype.type(alpha)))
 
     def coefficients(self, linear: ScoringWeights, scales: NDArray[np.float64]) -> FloatArray:
-        """Return coefficients (L, q + 1) of the features, the intercept last.
-
-        `scales` (L, 2): what is added to log-odds, and what they are multiplied by.
-        """
+        """Return coefficients (L, q + 1) of the features, intercept last, from shift and scale (L, 2) of log-odds."""
         shift, scale = scales.T
         turned = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
         turned += self.odds(linear.odds_alpha) * scale[:, None].astype(turned.dtype)

@@ -1,4 +1,4 @@
-"""The passes of the method of moments for many labels: directions, states, labels of the states, and EM after them."""
+"""Passes of the method of moments for many labels: directions, states, labels of the states, and EM."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,35 +48,35 @@ from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import FloatArray, IntArray
 
 SOLVER: Literal["auto", "gram", "frequent_directions", "range"] = "auto"
-"""Solver of the first pass: the exact matrix of pairs (``"auto"`` for unbiased moments of up to 2,048 words: 32 MiB), a
-sketch by Frequent Directions, which is close to exact (``"auto"`` for those of more words), or the range of one random
-product (``"auto"`` for others), which costs a fraction of it. What either errs in size, the second pass mends."""
+"""Solver of the first pass. ``"gram"``: exact matrix of pairs (``"auto"`` for unbiased moments of up to 2,048 words, 32
+MiB); ``"frequent_directions"``: sketch (``"auto"`` for unbiased moments of more words); ``"range"``: one random product
+(``"auto"`` otherwise). The second pass corrects the scale of the directions."""
 SKETCH_SIZE: int | None = None
 """Rows of the sketch, or columns of the product; None for ``2 n_states + 10``."""
 SAMPLE = (4096, 1 << 20)
-"""Most documents that settings are chosen by, and most entries of their words and labels: 16 MiB."""
+"""Maximum number of held-out documents, and of entries of their words and labels (16 MiB)."""
 MAX_OWN_WORDS = 2048
-"""Most features of the linear part: all words where no more occur, else the most telling ones beside the directions."""
+"""Maximum number of features of the linear model: words and directions."""
 MAX_COEFFICIENTS = 1 << 24
-"""Most coefficients of single words for all labels together: 64 MiB in single precision."""
+"""Maximum number of word coefficients for all labels (64 MiB in single precision)."""
 MIN_RESIDUAL_SHARE = 1e-3
-"""Share of a column's length outside some directions, up to which it counts as within them."""
+"""Relative residual norm below which a column counts as linearly dependent."""
 DECOMPOSITIONS: dict[TensorMethod, Callable[..., OrthogonalCP]] = {
     "auto": batched_power_method,
     "power": power_method,
     "batches": batched_power_method,
     "diagonalise": simultaneous_diagonalization,
 }
-"""Solvers of the tensor's decomposition by their names in a recipe."""
+"""Tensor decompositions by their names in a recipe."""
 LABEL_PRIOR = 0.5
-"""Count that EM adds to each label of each state: sweeps over few documents would else leave exact zeros."""
+"""Pseudocount of each label of each state in EM."""
 
 
 class FirstPassResult(NamedTuple):
     """Results of the first pass.
 
     Shapes: `document_frequency` (d,), `label_totals` (L,), `column_weights` (d,), `directions` (d, r), `own_words`
-    (m,): columns that are features of the linear part, in ascending order.
+    (m,): words with coefficients of their own, ascending.
     """
 
     whitening: Whitening
@@ -91,7 +91,7 @@ class FirstPassResult(NamedTuple):
 
 
 class SecondPassResult(NamedTuple):
-    """Results of the second pass: the whitened third moment's tensor, and the words and probability of each state."""
+    """Results of the second pass: decomposition of the whitened third moment, and words and weight of each state."""
 
     whitening: Whitening
     tensor: OrthogonalCP
@@ -100,19 +100,19 @@ class SecondPassResult(NamedTuple):
 
 
 def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
-    """Find the leading directions of the words' second moment, and of their moment with the labels."""
+    """Return the leading directions of the second moment of words, and of their moment with the labels."""
     plan = _solver_options(data, settings)
     if plan.solver == "range":
         n_columns = min(data.n_words, plan.n_sketch_rows)
         sketch: Callable[..., Any] = partial(RandomRange.from_block, size=n_columns, seed=settings.seed)
     else:
         sketch = block_summarizer(plan, plan.solver)
-    # All words are features where they are few, and then none needs directions.
+    # Directions are only needed if some words are not features.
     rank = min(settings.rank, data.n_words) if data.n_words > max_own_words(data.n_labels) else 0
-    # Repeated documents may make a share come out smaller: four times what is wanted is let through. But directions
-    # are not found by those in the sample, which are then a tenth, or few.
-    most = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
-    share = min(1.0, most / max(1, data.n_rows))
+    # Directions exclude the sample, which is then at most a tenth of the documents. Otherwise four times the wanted
+    # share passes, as duplicates may reduce it.
+    n_sample = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
+    share = min(1.0, n_sample / max(1, data.n_rows))
     of = partial(
         FirstMoments.from_block,
         sketch=sketch,
@@ -124,16 +124,15 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     )
     found = summarize(data.words, data.labels, of=of, name="first-moments")
     if not found.label_totals.any():
-        raise ValueError(f"no document has a label, of n_samples = {data.n_rows}: there is nothing to learn")
+        raise ValueError(f"y has no label in n_samples = {data.n_rows} documents, but needs at least one")
     if found.pairs <= 0:
-        raise ValueError("no document has two words, so words have no second moment")
+        raise ValueError("X has no document of two words, but second moments need some: check X")
     axes, values, certificate = _whitening_axes(found, plan, settings)
-    # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) is the transpose of its pseudo-inverse, which
-    # takes whitened vectors back to words.
+    # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) maps whitened vectors back to words.
     roots = np.sqrt(values / found.pairs).astype(axes.dtype)
     whitening = Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
     weights = inverse_document_frequency(found.document_frequency, data.n_rows)
-    # The correction's features weigh words by idf, so directions do as well: idf is known only after the pass.
+    # Features weight words by idf, which is only known after the pass; directions are weighted accordingly.
     own_words, directions = _select_features(found, weights, data, settings)
     counts = found.document_frequency, found.label_totals
     return FirstPassResult(
@@ -143,44 +142,44 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
 
 def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
     """Return the sizes and the solver of the first pass."""
-    most = min(data.n_rows, data.n_words)
-    k = min(settings.n_states, most) if settings.allow_fewer_states else settings.n_states
-    if not 1 <= k <= most:
+    max_rank = min(data.n_rows, data.n_words)
+    k = min(settings.n_states, max_rank) if settings.allow_fewer_states else settings.n_states
+    if not 1 <= k <= max_rank:
         raise ValueError(
-            f"n_states is {settings.n_states}, but it must be from 1 to {most}: "
-            f"n_samples = {data.n_rows} documents, n_features = {data.n_words} words"
+            f"n_states={settings.n_states} must be from 1 to {max_rank}, the smaller of n_samples = {data.n_rows} and "
+            f"n_features = {data.n_words}"
         )
     solver: str = SOLVER
     if solver == "auto" and settings.distinct:
-        # Without its diagonal the moment is indefinite, and one random product says too little about it.
+        # Without its diagonal the moment is indefinite, so one random product is not accurate.
         solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
     elif solver == "auto":
         solver = "range"
     plan = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
     if settings.distinct:
-        # Taking a diagonal off reorders the eigenvalues: all that the sketch holds are kept until then.
-        plan = plan._replace(n_components=most if solver == "gram" else min(most, plan.n_sketch_rows))
+        # Subtracting the diagonal reorders the eigenvalues, so all directions of the sketch are needed.
+        plan = plan._replace(n_components=max_rank if solver == "gram" else min(max_rank, plan.n_sketch_rows))
     return plan
 
 
 def max_own_words(n_labels: int) -> int:
-    """Return how many single words may be features, for so many labels."""
+    """Return the maximum number of words with coefficients of their own."""
     return min(MAX_OWN_WORDS, MAX_COEFFICIENTS // max(1, n_labels))
 
 
 def _select_features(
     found: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
-    """Return the single words that are features of the linear part (m,), and its directions (d, r)."""
-    occurring, most = np.flatnonzero(found.document_frequency), max_own_words(data.n_labels)
-    if not settings.rank or len(occurring) <= most:
-        return occurring[: most if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
-    # The most telling are those whose covariance with all labels, A_u' (Y - mean) Omega, is longest.
+    """Return the words that are features of the linear model (m,), and its directions (d, r)."""
+    occurring, max_words = np.flatnonzero(found.document_frequency), max_own_words(data.n_labels)
+    if not settings.rank or len(occurring) <= max_words:
+        return occurring[: max_words if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
+    # Words with the largest norm of the covariance with all labels, A_u' (Y - mean) Omega.
     A, s = found.label_range, found.unit_total
     mean = found.label_totals / data.n_rows @ draw_label_mixing(data.n_labels, A.shape[1], settings.seed)
     length = np.einsum("ij,ij->i", A, A, dtype=np.float64) + s * (s * (mean @ mean) - 2.0 * (A @ mean))
-    most = max(0, most - 2 * A.shape[1])
-    own_words = np.sort(np.argsort(-length * weights**2, kind="stable")[:most])
+    max_words = max(0, max_words - 2 * A.shape[1])
+    own_words = np.sort(np.argsort(-length * weights**2, kind="stable")[:max_words])
     scaled = A * weights[:, None].astype(np.float32)
     return own_words, orthonormalize_columns(scaled.astype(data.dtype, copy=False))
 
@@ -188,17 +187,18 @@ def _select_features(
 def _whitening_axes(
     found: FirstMoments, plan: SVDOptions, settings: Settings
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
-    """Return eigenvectors of the second moment (rows), its eigenvalues, not yet divided by the pairs, and a bound."""
-    # The unbiased moment is A'A less its diagonal of a word paired with itself, D = diag(sum of the rows). A Gram
-    # matrix gives it exactly; a random range multiplies by it; a Frequent Directions sketch V diag(s) V' is corrected
-    # within its own directions, diag(s) - V' D V.
+    """Return eigenvectors (rows) and unnormalized eigenvalues of the second moment, and an error bound."""
+    # The unbiased moment is A'A - D, with the diagonal D = diag(sum of the rows) of words paired with themselves. A
+    # Gram matrix gives it exactly, a random range multiplies by it, and a Frequent Directions sketch V diag(s) V' is
+    # corrected within its span, diag(s) - V' D V.
     k, sketch = min(plan.n_components, settings.n_states), found.sketch
     if isinstance(sketch, RandomRange):
-        # The bound is what the found directions leave of the trace; it holds for a positive semidefinite moment, which
-        # that without its diagonal is not.
+        # The bound is the rest of the trace; it only holds for a positive semidefinite moment, with its diagonal.
         axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
-        left = max(0.0, sketch.energy - float(values.sum()))
-        certificate = None if settings.distinct else Certificate(left, left / max(sketch.energy, 1e-300))
+        residual = max(0.0, sketch.energy - float(values.sum()))
+        certificate = (
+            None if settings.distinct else Certificate(residual, residual / max(sketch.energy, 1e-300))
+        )
     elif settings.distinct and isinstance(sketch, Moments):
         values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
         axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
@@ -210,38 +210,36 @@ def _whitening_axes(
             inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
             values, vectors = eigh_descending(inside)
             axes = fix_signs(vectors.T.astype(axes.dtype) @ axes)
-    # Whitening divides by the roots of the eigenvalues: directions of rounding would be blown up to unit size.
+    # Whitening divides by square roots of the eigenvalues, which would amplify directions of rounding.
     usable = int(np.sum(values > 1e-7 * values[0])) if len(values) else 0
     if settings.allow_fewer_states:
         k = min(k, usable)
     if usable < max(k, 1):
         raise ValueError(
-            f"n_states is {k}, but the words have only {usable} independent direction(s): "
-            f"ask for at most {usable} states"
+            f"n_states={k} must be at most {usable}, the number of independent directions of the words in X"
         )
     return axes[:k], values[:k], certificate
 
 
 def extend_directions(directions: FloatArray, gram_directions: FloatArray) -> FloatArray:
-    """Return directions (d, r), and beside them those of the words that they lead to."""
-    # What a linear model of the labels leaves of them has its gradient among these columns: they are the second block
-    # of a Krylov space, whose first are the directions. Twice, since once leaves rounding along the directions.
-    left = gram_directions.astype(directions.dtype)
-    whole = column_norms(left)
+    """Return the directions (d, r), extended by the second block of their Krylov space."""
+    # The gradient of the residual of a linear model lies in the second block. Orthogonalize twice against rounding.
+    residual = gram_directions.astype(directions.dtype)
+    norms = column_norms(residual)
     for _ in range(2):
-        inside = directions.T @ left
-        for panel in iter_panels(len(left)):  # no second array of that size
-            left[panel] -= directions[panel] @ inside
-    # A column that lay within the directions leaves nothing but rounding, which says nothing of words.
-    outside = column_norms(left) > MIN_RESIDUAL_SHARE * whole
-    left = left if outside.all() else np.ascontiguousarray(left[:, outside])
-    return np.concatenate([directions, orthonormalize_columns(left, overwrite=True)], axis=1)
+        overlap = directions.T @ residual
+        for panel in iter_panels(len(residual)):  # in place, panel by panel
+            residual[panel] -= directions[panel] @ overlap
+    # Drop columns that are linearly dependent up to rounding.
+    independent = column_norms(residual) > MIN_RESIDUAL_SHARE * norms
+    residual = residual if independent.all() else np.ascontiguousarray(residual[:, independent])
+    return np.concatenate([directions, orthonormalize_columns(residual, overwrite=True)], axis=1)
 
 
 def second_pass(
     data: LabeledStreams, leading: FirstPassResult, settings: Settings
 ) -> tuple[FirstPassResult, SecondPassResult]:
-    """Whiten exactly, decompose the third moment, and find further directions of the linear correction."""
+    """Return exact whitening, states from the decomposed third moment, and extended directions."""
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
     # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
@@ -255,23 +253,21 @@ def second_pass(
     )
     moments = summarize(data.words, of=of, name="third-moment")
     if moments.triples <= 0:
-        raise ValueError("no document has three words, so words have no third moment")
-    # The sketch of the first pass errs in the size of its directions; the exact second moment within them, from the
-    # same pass as the third, mends the whitening, and the tensor is turned along with it.
+        raise ValueError("X has no document of three words, but third moments need some: check X")
+    # The first pass estimates the scale of its directions with an error. The exact second moment within them corrects
+    # the whitening, and the tensor is transformed accordingly.
     values, vectors = eigh_descending(moments.second / moments.pairs)
-    # Whitening divides by the roots of these values: a direction with less than a thousandth of the largest would
-    # blow noise up to unit size.
+    # Whitening would amplify the noise of directions below a thousandth of the largest eigenvalue.
     usable = int(np.sum(values > 1e-3 * values[0])) if values[0] > 0 else 0
     if 0 < usable < len(values) and settings.allow_fewer_states:
         values, vectors = values[:usable], vectors[:, :usable]
         R, inverse = vectors / np.sqrt(values), vectors * np.sqrt(values)
     elif usable < len(values):
         raise ValueError(
-            f"n_states is {len(values)}, but the words have only {usable} independent direction(s): "
-            f"ask for at most {usable} states"
+            f"n_states={len(values)} must be at most {usable}, the number of independent directions of the words in X"
         )
     else:
-        # The symmetric root turns the directions least; any R with R' second R = I would whiten.
+        # Any R with R' second R = I whitens; the symmetric square root changes the directions least.
         R = (vectors / np.sqrt(values)) @ vectors.T
         inverse = (vectors * np.sqrt(values)) @ vectors.T
     forward, back = (
@@ -279,10 +275,10 @@ def second_pass(
     )
     T = contract(symmetric_tensor_from_pairs(moments.third / moments.triples), R)
     tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
-    # Whitening took mu_j to a multiple of the j-th vector; its sign is lost, and a distribution sums to above 0.
+    # Whitening maps mu_j to a multiple of the j-th vector; choose the sign with a positive sum.
     columns = back @ tensor.vectors.astype(back.dtype)
     words = clip_to_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
-    # The values are 1 / sqrt(pi) (section 2.3). No probability is above 1, so a value below 1 is noise.
+    # The values are 1 / sqrt(pi) (section 2.3); values below 1 are noise.
     weights = 1.0 / np.maximum(tensor.values, 1.0) ** 2
     if leading.directions.size:
         leading = leading._replace(directions=extend_directions(leading.directions, moments.gram_directions))
@@ -296,13 +292,13 @@ def label_pass(
     settings: Settings,
     before: LabelModel | None = None,
 ) -> LabelModel:
-    """Estimate the labels of each state, or take one step of EM from the model of the pass before."""
-    # Third pass: for w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j: the moment of labels with pairs of words,
-    # contracted document by document, so nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
+    """Return the model with the labels of each state, or after one EM step from the model ``before``; one pass."""
+    # Third pass: for w_j = W u_j, E[y (w_j'x)^2] is a multiple of gamma_j. It is contracted document by document, so
+    # nothing of size L d^2 is formed. Cost: 2 (nnz of words + nnz of labels) k.
     # E-step: p(j | x, y) proportional to pi_j prod_v mu_vj^(x_v) prod_l gamma_lj^(label_weight y_l), with mu and gamma
     # smoothed. M-step: pi, mu and gamma are the sums of the posteriors, of the words and of the labels under them,
-    # divided by their totals; gamma with half a count more in every entry. Invariant: without smoothing, label_weight
-    # and prior the likelihood never falls. One pass.
+    # divided by their totals, gamma with a pseudocount of 0.5. Invariant: without smoothing, label_weight and prior
+    # the likelihood never decreases.
     squares = log_labels = None
     background = leading.document_frequency.astype(np.float64)
     if before is None:
@@ -339,7 +335,7 @@ def label_pass(
         )
     words, labels = clip_to_simplex(found.words), clip_to_simplex(found.labels, LABEL_PRIOR)
     log_words = smooth_logarithms(words.columns, background, settings.smoothing)
-    # A state that no document is in keeps a weight whose logarithm is finite.
+    # An empty state keeps a finite log-weight.
     weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
     return LabelModel(
         log_words, weights, words, labels, found.regression, found.label_state_counts, likelihood

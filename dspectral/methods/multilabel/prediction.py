@@ -1,4 +1,4 @@
-"""Predictions of a fitted classifier of many labels, in memory or block by block."""
+"""Predictions of a fitted multi-label classifier, in memory or block by block."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,20 +27,20 @@ from dspectral.text.weighting import inverse_document_frequency
 from dspectral.types import CSRRows, FloatArray, IntArray, Rows, RowsLike, is_sparse
 
 SCORE_BYTES = 64 << 20
-"""Bytes of scores of all labels that are held while the best are picked."""
+"""Maximum bytes of scores in memory while the best labels are selected."""
 MIN_SCORE = 1e-30
-"""Score of a label that nothing speaks for: a share above 0, as scikit-learn asks of probabilities."""
+"""Lower bound of scores, which keeps probabilities positive."""
 
 
 class LabelTopic(NamedTuple):
-    """The most probable words and labels of a latent state.
+    """Most probable words and labels of a latent state.
 
     Attributes
     ----------
     weight : float
         Probability of the state.
     words, labels : ndarray of int64
-        Columns, the most probable first.
+        Columns, most probable first.
     """
 
     weight: float
@@ -49,7 +49,7 @@ class LabelTopic(NamedTuple):
 
 
 class LabelScorer(NamedTuple):
-    """Everything that scores labels of documents.
+    """Parameters that score the labels of documents.
 
     Shapes: `log_words` (d, k), `log_weights` (k,), `labels` (L, k), `column_weights` (d,), `own_words` (m,),
     `directions` (d, s), `linear` (L, m + s + 1).
@@ -67,14 +67,14 @@ class LabelScorer(NamedTuple):
     scales: NDArray[np.float64] | None
 
     def states(self, rows: Rows) -> FloatArray:
-        """Return the states' probabilities given the words of each row (equation 14), shape (n, k)."""
+        """Return the probabilities of the states given the words of each row (equation 14), shape (n, k)."""
         dtype = self.log_words.dtype
         words = word_rows(rows, counts=self.counts, dtype=dtype)
         scores = sparse_products.times(words, self.log_words) + self.log_weights
         return posteriors(scores)[0].astype(dtype)
 
     def scores(self, rows: Rows) -> FloatArray:
-        """Return the score of every label, shape (n, L): by the linear part, by the states, or by both."""
+        """Return the scores of all labels, shape (n, L), from the linear model, the states, or both."""
         by_states = self.states(rows) @ self.labels.T if self.state_share else 0.0
         if self.linear is None:
             return np.asarray(by_states)
@@ -93,25 +93,25 @@ class LabelScorer(NamedTuple):
         return np.asarray(scores)
 
     def normalized_scores(self, rows: Rows) -> FloatArray:
-        """Return the probability of each label where these are few, else its share of the scores, shape (n, L)."""
+        """Return label probabilities for few labels, else scores normalized to sum 1, shape (n, L)."""
         scores = self.scores(rows)
         if self.scales is not None:
             odds = self.scales[:, 0] + self.scales[:, 1] * scores
             return np.maximum(expit(odds), MIN_SCORE).astype(scores.dtype)
-        # Odds where these are small, and never two equal where scores are not.
+        # logaddexp is strictly increasing and close to the odds where these are small.
         scores = np.maximum(scores, MIN_SCORE) if self.linear is None else np.logaddexp(0, scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), dtype=scores.dtype)
 
     def select_likely(self, rows: Rows) -> CSRRows:
-        """Return ones for labels that are more probable than not, shape (n, L)."""
+        """Return the indicator of labels of probability above 0.5, shape (n, L)."""
         return sparse.csr_array((self.normalized_scores(rows) > 0.5).astype(self.log_words.dtype))
 
     def top_labels(self, rows: Rows, *, n: int) -> CSRRows:
-        """Return the n largest shares of each row as CSR, shape (n_rows, L)."""
-        # Scores of all labels are held for SCORE_BYTES of rows at a time; what is kept has n entries a row.
+        """Return the n largest normalized scores of each row as CSR, shape (n_rows, L)."""
+        # Panels of rows whose scores take SCORE_BYTES; the result has n entries for each row.
         n_labels = len(self.labels)
         step = max(1, SCORE_BYTES // (n_labels * np.dtype(np.float64).itemsize))
-        # There is one turn at least, so that a block without rows gives arrays of the right types.
+        # At least one panel, so that an empty block gives arrays of the right dtypes.
         parts = [
             _select_largest(self.normalized_scores(rows[start : start + step]), n)
             for start in range(0, max(1, rows.shape[0]), step)
@@ -123,20 +123,20 @@ class LabelScorer(NamedTuple):
 
 
 def _select_largest(shares: FloatArray, n: int) -> tuple[NDArray[np.int32], FloatArray]:
-    """Return columns and values of the largest shares of each row, all above 0, in the order of the columns."""
-    # A partition finds the n largest in L operations a row; the few columns are then put in order, as CSR wants.
+    """Return columns, ascending, and values of the n largest entries of each row."""
+    # A partition costs L operations for each row; CSR needs sorted columns.
     order = np.argpartition(-shares, n - 1, axis=1)[:, :n] if n < shares.shape[1] else None
     columns = np.sort(order, axis=1) if order is not None else np.tile(np.arange(n), (len(shares), 1))
     return columns.astype(np.int32), np.take_along_axis(shares, columns, axis=1)
 
 
 def binarize(rows: CSRRows) -> CSRRows:
-    """Return ones where rows have stored entries."""
+    """Return rows with all stored entries set to 1."""
     return sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
 
 
 class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEstimator):
-    """Everything that :class:`~dspectral.MomentMultiLabelClassifier` does once it is fitted."""
+    """Prediction methods of :class:`~dspectral.MomentMultiLabelClassifier`."""
 
     recipe: MultiLabelRecipe | None
     classes_: NDArray[Any]
@@ -160,7 +160,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return self.word_distributions_.T
 
     def decision_function(self, X: RowsLike) -> Any:
-        """Score every label by the linear part, or without one by its probability given the words.
+        """Return the score of every label: of the linear model, or else its probability given the words.
 
         Parameters
         ----------
@@ -170,12 +170,12 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Scores near log-odds; probabilities that sum to 1 in each row if there is no linear part.
+            Scores on the scale of log-odds; without a linear model, probabilities that sum to 1 in each row.
         """
         return self._map(self._scorer.scores, X, len(self.classes_), "score")
 
     def predict_proba(self, X: RowsLike) -> Any:
-        """Return the probability of every label where there are at most ten, else its share of a document's scores.
+        """Return the probability of every label for at most ten labels, else scores normalized to sum 1.
 
         Parameters
         ----------
@@ -185,26 +185,26 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         Returns
         -------
         ndarray or (for lazy input) Dask array, shape (n_documents, n_labels)
-            Of at most ten labels each has a probability of its own, and rows have any sum. Of more, and of those of
-            states alone, ``log(1 + exp(score))`` (or the score), divided by its sum over the row;
-            :meth:`top_labels` then takes less memory.
+            For at most ten labels with a linear model, a calibrated probability of each label. Otherwise
+            ``log(1 + exp(score))``, or the score of the states, divided by the row sum; :meth:`top_labels` needs less
+            memory.
         """
         return self._map(self._scorer.normalized_scores, X, len(self.classes_), "share")
 
     def top_labels(self, X: RowsLike, n: int = 10) -> Any:
-        """Return the shares of the most probable labels of each document, as :meth:`predict_proba` has them.
+        """Return the largest entries of :meth:`predict_proba` for each document.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
             Counts of words.
         n : int, default=10
-            Number of labels for each document; all where there are fewer.
+            Maximum number of labels for each document.
 
         Returns
         -------
         csr_array or (for lazy input) Dask array of CSR blocks, shape (n_documents, n_labels)
-            ``n`` stored entries a row, all above 0.
+            ``n`` positive stored entries in each row.
         """
         check_is_fitted(self)
         n = min(check_integer("n", n, at_least=1), len(self.classes_))
@@ -213,10 +213,10 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         )
 
     def predict(self, X: RowsLike) -> Any:
-        """Return the labels that are more probable than not, or the best ones, as many as training documents have.
+        """Return the predicted labels: above a probability of 0.5, or a fixed number of best labels.
 
-        At most ten labels are predicted where their probability is above .5, unless all documents have the same number
-        of them. Of more labels the best ones are predicted, as many as training documents have on average.
+        The threshold is used for at most ten labels with a linear model, unless all documents have the same number of
+        labels. Otherwise each document gets its best labels, as many as the average training document.
 
         Parameters
         ----------
@@ -230,39 +230,39 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self)
         if self.label_scales_ is not None and self.labels_each_ is None:
-            found = self._map(
+            predicted = self._map(
                 self._scorer.select_likely, X, len(self.classes_), "predict", sparse_output=True
             )
-        else:  # shares are no probabilities, so no threshold serves all labels; the mean number of labels does
+        else:  # normalized scores have no common threshold
             n = round(float(self.label_totals_.sum()) / self.n_documents_)
             best = self.top_labels(X, max(1, self.labels_each_ or n))
-            found = map_rows(
+            predicted = map_rows(
                 best, binarize, n_columns=best.shape[1], dtype=best.dtype, sparse_output=True, name="predict"
             )
-        dense = self.indicator_dtype_ is not None and not is_lazy(found)
-        return found.toarray().astype(self.indicator_dtype_) if dense else found
+        dense = self.indicator_dtype_ is not None and not is_lazy(predicted)
+        return predicted.toarray().astype(self.indicator_dtype_) if dense else predicted
 
     def score(
         self, X: RowsLike, y: "RowsLike | None" = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the subset accuracy: the share of documents whose labels are all predicted, and no others.
+        """Return the subset accuracy: the share of documents with exactly the true labels predicted.
 
         Parameters
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
             Counts of words.
         y : ndarray, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
-            True labels; by default those of a store.
+            True labels; the default is the labels of the store X.
         sample_weight : array-like, shape (n_documents,), optional
             Weight of each document.
 
         Returns
         -------
         float
-            Subset accuracy, as of all classifiers of scikit-learn. :mod:`dspectral.metrics` scores rankings.
+            Subset accuracy, as in scikit-learn. :mod:`dspectral.metrics` has scores of rankings.
         """
         y = collect_rows(getattr(X, "labels", None) if y is None else y)
-        # Sparse indicators stay sparse: what is compared has one entry for each label of a document.
+        # Sparse indicators stay sparse.
         true: Any = sparse.csr_array(y) if is_sparse(y) else np.asarray(y)
         check_indicator(true)
         true = true != 0
@@ -270,7 +270,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     def state_probabilities(self, X: RowsLike) -> Any:
-        """Return each document's distribution over the states (equation 14).
+        """Return the distribution over states of each document (equation 14).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Settings of the method of moments for many labels: those that papers and ablations change, and all of a fit."""
+"""Options of the multi-label classifier: the public recipe, and the checked settings of a fit."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -10,30 +10,30 @@ MomentKind = Literal["paper", "unbiased"]
 TensorMethod = Literal["auto", "power", "batches", "diagonalise"]
 
 N_STATES = 50
-"""States for ``"auto"``."""
+"""Number of states for ``"auto"``."""
 CANDIDATES = tuple(
     ScoringWeights(odds_alpha, weight, 3.0)
     for weight in (5.0, 200.0)
     for odds_alpha in (0.2, 0.1, 0.05, 0.4, 0.02)
 ) + tuple(ScoringWeights(0.2, weight, 3.0, states) for states in (1.0, 0.5, 0.75) for weight in (5.0, 200.0))
-"""What is tried: what wins on real text first, then what does where labels are many and rare, or states are true."""
+"""Candidates of model selection, in order of preference on ties."""
 
 
 @register_class
 class MultiLabelRecipe(NamedTuple):
-    """How the moments are taken and decomposed, by default as in the paper, and the penalty of the linear part.
+    """Options of :class:`~dspectral.MomentMultiLabelClassifier` that rarely need a change.
 
     Attributes
     ----------
     moments : {"paper", "unbiased"}
-        ``"paper"``: a word is paired with itself (equations 16 to 21); ``"unbiased"``: distinct positions alone.
+        ``"paper"``: includes pairs of a word with itself (equations 16 to 21); ``"unbiased"``: distinct positions only.
     counts : bool
-        Whether words count as often as they occur, from which alone unbiased moments recover the model.
+        Whether moments use word counts rather than occurrence. Unbiased moments need counts to recover the model.
     tensor : {"auto", "power", "batches", "diagonalise"}
-        ``"power"``: the power method with deflation, one state after the other; ``"batches"`` (``"auto"``): up to 16
-        a round, a fraction of the time from some 100 states on; ``"diagonalise"``: simultaneous diagonalization.
+        ``"power"``: power method with deflation; ``"batches"`` (``"auto"``): the same for up to 16 states at a time,
+        faster from about 100 states; ``"diagonalise"``: simultaneous diagonalization.
     alpha : float or "auto", default="auto"
-        Penalty of the log-odds in the linear part, for documents of unit length; ``"auto"`` is chosen.
+        Penalty of the log-odds in the linear model, for documents of unit length; ``"auto"`` selects it.
     """
 
     moments: MomentKind = "paper"
@@ -43,10 +43,10 @@ class MultiLabelRecipe(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Checked settings of one fit, as :class:`~dspectral.MomentMultiLabelClassifier` explains them.
+    """Checked settings of one fit of :class:`~dspectral.MomentMultiLabelClassifier`.
 
-    `allow_fewer_states`: whether states may be fewer than ``n_states``, as many as the words have directions;
-    `distinct`: whether pairs and triples of words are at distinct positions; `scoring_candidates`: linear parts to choose from.
+    `allow_fewer_states`: whether to reduce ``n_states`` to the rank of the words; `distinct`: whether moments exclude
+    pairs of a position with itself; `scoring_candidates`: scorings for model selection.
     """
 
     n_states: int
@@ -63,10 +63,10 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Settings":
-        """Return the settings of a fit, once they are found to make sense."""
+        """Return the checked settings of an estimator."""
         recipe = MultiLabelRecipe() if estimator.recipe is None else estimator.recipe
         if not isinstance(recipe, MultiLabelRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a MultiLabelRecipe, or None")
+            raise TypeError(f"recipe={recipe!r:.60} must be a MultiLabelRecipe or None")
         check_option("moments", recipe.moments, ("paper", "unbiased"))
         check_option("tensor", recipe.tensor, ("auto", "power", "batches", "diagonalise"))
         allow_fewer_states = isinstance(estimator.n_states, str) and estimator.n_states == "auto"
@@ -78,7 +78,7 @@ class Settings(NamedTuple):
         if not (isinstance(recipe.alpha, str) and recipe.alpha == "auto"):
             alpha = check_real("alpha", recipe.alpha)
             if alpha <= 0:
-                raise ValueError(f"alpha is {recipe.alpha}, but a ridge penalty is above 0")
+                raise ValueError(f"alpha={recipe.alpha} must be above 0")
             candidates = tuple(
                 candidate._replace(odds_alpha=alpha)
                 for candidate in CANDIDATES

@@ -1,6 +1,6 @@
-"""Summaries of the passes over words and labels, in whitened coordinates: moments, and sums weighted by the states.
+"""Summaries of the passes over words and labels: moments in whitened coordinates, and sums weighted by the states.
 
-Nothing of size d x d for many words, d x d x d or k^2 x L is ever formed.
+No array of size d x d (for many words), d x d x d or k^2 x L is formed.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from dspectral.types import CSRRows, FloatArray, IntArray, Rows
 
 WordSketch: TypeAlias = FrequentDirections | Moments | RandomRange
 PANEL_ROWS = 1024
-"""Rows whose pairwise products are held at a time."""
+"""Rows of one panel of pairwise products."""
 NO_SAMPLE = SampleBounds(0, 0, 0.0)
-"""Bounds of a sample that nothing is to be chosen by."""
+"""Limits of an empty sample."""
 
 
 class FirstMoments(NamedTuple):
-    """Summary of the first pass: a sketch of the words' second moment, and the range of words' moment with labels.
+    """Summary of the first pass: a sketch of the second moment of words, and the range of their moment with labels.
 
     Shapes: `document_frequency, unit_total` (d,): ``A_u' 1``; `label_totals` (L,), `label_range` (d, r): ``A_u' (Y
     Omega)``. `pairs`: pairs of positions in one document, over all documents.
@@ -74,10 +74,10 @@ class FirstMoments(NamedTuple):
         Y = word_rows(labels, counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
-        # Directions that had seen the labels of the sample would be trusted too much by what is chosen on it.
+        # Exclude held-out documents from the directions, else model selection would be biased.
         teach = hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
         unit = np.repeat(teach / np.sqrt(np.maximum(1, sizes)), sizes)
-        taken, values = slice(0), words  # of documents to choose by, weights too
+        taken, values = slice(0), words  # held-out documents keep their weights
         if bounds.n_documents:
             taken, values = slice(None), word_rows(rows, counts=True)
         return cls(
@@ -96,12 +96,11 @@ class FirstMoments(NamedTuple):
 
 
 class SecondMoments(NamedTuple):
-    """Summary of the second pass: moments of the words in whitened coordinates, and a product with the directions.
+    """Summary of the second pass: moments of words in whitened coordinates, and a product with the directions.
 
     Shapes: `second` (k, k); `third` (k, k (k + 1) / 2): entries ``(i, j <= l)``; `gram_directions` (d, r):
-    ``A_u' A_u D``,
-    for A_u the weighted rows at unit length and D the directions. `pairs, triples`: numbers of positions in one
-    document.
+    ``A_u' A_u D``, for A_u the weighted rows at unit length and D the directions. `pairs, triples`: numbers of
+    positions in one document.
     """
 
     second: NDArray[np.float64]
@@ -123,17 +122,16 @@ class SecondMoments(NamedTuple):
     ) -> Self:
         """Summarize one block: ``n k^3 / 3`` operations, and ``k^3`` for each word if ``distinct``."""
         words = word_rows(rows, counts=counts)
-        # Coordinates are multiplied and summed over all documents: sums of more than STEP are in double precision
-        # whatever the words are.
+        # Sums over more than PANEL_ROWS documents are in double precision.
         Y = np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
-        # What is to come off cancels most of the unbiased moment: its products are in double precision.
+        # The unbiased moment subtracts nearly equal terms, so its products are in double precision.
         factors = Y if distinct else Y.astype(whitening.dtype)
         second, third = Y.T @ Y, _third_moment(factors, factors)
         n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
         if distinct:
-            # Inclusion and exclusion over coinciding positions: pairs of a word with itself come off the second
-            # moment; off the third the three kinds of coinciding pairs, less twice the triples taken off too often.
+            # Inclusion-exclusion over coinciding positions: subtract pairs of a word with itself from the second
+            # moment, and the three kinds of coinciding pairs, plus twice the triples, from the third.
             total = sum_rows(words)
             present = np.flatnonzero(total)
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
@@ -153,8 +151,7 @@ class SecondMoments(NamedTuple):
 
 def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L)."""
-    # For rows of unit length: dividing the labels' rows by the lengths is dividing the words' rows, and Y Omega is far
-    # narrower.
+    # Dividing the rows of Y Omega by the norms of the word rows is cheaper than scaling the words.
     present = word_rows(words, counts=False, dtype=np.float32)
     sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
     mixed = sparse_products.times(Y, draw_label_mixing(Y.shape[1], rank, seed))
@@ -162,7 +159,7 @@ def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
 
 
 def draw_label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
-    """Return Omega, shape (L, r), or the identity for few labels: it is drawn anew, and part of no message."""
+    """Return Omega, shape (L, r), or the identity for few labels; tasks redraw it instead of receiving it."""
     if n_labels <= rank:
         return np.eye(n_labels, dtype=np.float32)
     return np.random.default_rng(seed).standard_normal((n_labels, rank), dtype=np.float32)
@@ -170,9 +167,9 @@ def draw_label_mixing(n_labels: int, rank: int, seed: int) -> FloatArray:
 
 def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     """Return ``sum_i left_i (right_i right_i')`` for the pairs ``j <= l``, shape (k, k (k + 1) / 2)."""
-    # For each j one matrix product of left with the columns right_j right_l, l from j on: n k^3 operations as k
-    # products in place of n outer products, and STEP (k + 1) numbers held for them. Where both are the same, rows up
-    # to j say all: a third of the operations. Single precision, if that is given, sums no more than STEP rows.
+    # For each j one matrix product of left with the columns right_j right_l, l >= j: n k^3 operations in k products,
+    # with PANEL_ROWS (k + 1) numbers in memory. If both are the same, symmetry saves two thirds. Single precision sums
+    # at most PANEL_ROWS rows.
     k, same = left.shape[1], left is right
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))
@@ -184,7 +181,7 @@ def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
         for j in range(k):
             used = slice(j + 1 if same else k)
             out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])
-    if same:  # entries with i above j are those of the same three numbers in ascending order
+    if same:  # fill in entries with i > j by symmetry
         first, second = np.triu_indices(k)
         for i in range(1, k):
             later = np.arange(starts[i])  # the pairs whose j is below i
@@ -206,7 +203,7 @@ class RegressionSums(NamedTuple):
     @classmethod
     def from_block(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
         """Sum up a block of features: `own` (n, m) beside `wide` (n, s), and of labels (n, L)."""
-        # Products of features in double: what inverts F'F multiplies its rounding.
+        # In double precision, since inverting F'F amplifies rounding.
         F, m = wide.astype(np.float64), own.shape[1]
         gram = np.empty((m + F.shape[1],) * 2)
         gram[:m, :m] = compute_gram(own)
@@ -224,11 +221,11 @@ class RegressionSums(NamedTuple):
 
 
 class StateStatistics(NamedTuple):
-    """Labels and words weighted by how likely each state is, from a pass that knows the states.
+    """Sums of labels and words weighted by the posteriors of the states.
 
-    Shapes: `weights` (k,); `labels` (L, k): weighted by the posteriors, or by the squares ``(w_j' x)^2`` of the third
-    pass; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient. `label_state_counts`
-    (L + 1, k): how many documents with each label, and in all, are in each state given words alone.
+    Shapes: `weights` (k,); `labels` (L, k): weighted by posteriors, or in the third pass by the squares
+    ``(w_j' x)^2``; `words` (d, k). `log_likelihood`: of the words, without the multinomial coefficient.
+    `label_state_counts` (L + 1, k): expected documents of each state given words, with each label and in all.
     """
 
     n_rows: int
@@ -249,7 +246,7 @@ class StateStatistics(NamedTuple):
         log_weights: NDArray[np.float64],
         **_settings: object,
     ) -> MemoryEstimate:
-        """Return what the products of features, with themselves and with labels, need, twice while they are made."""
+        """Return the memory estimate: products of features with features and labels, twice while computing."""
         q = len(own_words) + directions.shape[1] + 1
         size = 8 * q**2 + block.itemsize * block.n_beside * (q + 2 * len(log_weights))
         return MemoryEstimate(size, 2 * size)
@@ -276,10 +273,9 @@ class StateStatistics(NamedTuple):
         `own_words` (m,), `column_weights` (d,), `log_labels` (L, k), `squares` (d, k).
         """
         # E-step: p(j | x) is proportional to pi_j prod_v mu_vj^(x_v), in logarithms one product of the rows with
-        # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words alone, as
-        # in prediction; `posterior` may have heard the labels. The sums over documents of posterior times rows are
-        # what the M-step divides. Cost: 2 (nnz of words + nnz of labels) (k + s) operations, those of the Gram matrix
-        # of m words, and some n k numbers.
+        # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words only, as in
+        # prediction; `posterior` may also use the labels. The M-step divides the sums of posterior times rows. Cost:
+        # 2 (nnz of words + nnz of labels) (k + s) operations, the Gram matrix of m words, and O(n k) numbers.
         words = word_rows(rows, counts=counts)
         Y = word_rows(labels, counts=False, dtype=np.float32)
         scores = sparse_products.times(words, log_words) + log_weights
@@ -291,7 +287,7 @@ class StateStatistics(NamedTuple):
         weights: FloatArray = posterior
         if squares is not None:
             weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
-            if distinct:  # less sum_v x_v w_vj^2, a word paired with itself
+            if distinct:  # minus sum_v x_v w_vj^2, words paired with themselves
                 weights -= sparse_products.times(words, squares**2)
         features = linear_features(rows, column_weights, own_words, directions, words.dtype)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)
@@ -311,9 +307,9 @@ class StateStatistics(NamedTuple):
 
 
 def posteriors(scores: FloatArray) -> tuple[NDArray[np.float64], float]:
-    """Return the states' probabilities from joint log-probabilities of shape (n, k), and the log-likelihood."""
+    """Return state posteriors from joint log-probabilities of shape (n, k), and the log-likelihood."""
     scores = np.asarray(scores, dtype=np.float64)
-    # Exponentials of differences from the largest neither overflow nor all vanish.
+    # Subtract the row maximum to avoid overflow and underflow.
     peak = scores.max(axis=1, keepdims=True)
     P = np.exp(scores - peak)
     total = P.sum(axis=1, keepdims=True)

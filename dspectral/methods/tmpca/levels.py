@@ -181,7 +181,7 @@ class TokenPairCounts(NamedTuple):
     neighbor of another (column); `unpaired` (n_types,): occurrences of a type with padding on its right.
 
     >>> pairs = TokenPairCounts.from_block(Sentences.from_ids([[0, 1, 1]]), n_types=2, length=4)
-    >>> pairs.counts.toarray(), pairs.alone
+    >>> pairs.counts.toarray(), pairs.unpaired
     (array([[0., 1.],
            [0., 0.]]), array([0., 1.]))
     >>> pairs.moments(np.array([[1.0], [2.0]])).gram

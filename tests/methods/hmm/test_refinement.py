@@ -139,7 +139,7 @@ def test_a_quantizer_gives_the_nearest_centre():
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        ([np.zeros((3, 2))], "n_samples = 3.*n_codes = 4"),
+        ([np.zeros((3, 2))], "n_codes=4.*n_samples = 3"),
         ([np.zeros((9, 2)), np.zeros((9, 3))], r"\(9, 2\).*\(9, 3\)"),
         ([np.zeros(9)], r"\(n_frames, n_features\)"),
         ([np.full((9, 1), np.nan)], "contains NaN"),

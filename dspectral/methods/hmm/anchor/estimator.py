@@ -1,4 +1,4 @@
-"""A hidden Markov model whose states have a word of their own each, found from counts of neighbors."""
+"""Anchor hidden Markov model: each state has a word that no other state emits."""
 
 from collections.abc import Hashable, Sequence
 from functools import partial
@@ -34,9 +34,9 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s
 
 N_CANDIDATES = 300
-"""Anchors are chosen among so many of the most frequent words."""
+"""Number of most frequent words among which anchors are selected."""
 N_DIMENSIONS: int | None = None
-"""Coordinates of a point; None for as many as there are states."""
+"""Dimension of the word points; None for the number of states."""
 
 
 @register_arrays(
@@ -48,30 +48,29 @@ N_DIMENSIONS: int | None = None
 )
 @register_class
 class AnchorHMM(StateDecoder):
-    """Hidden Markov model each of whose states has an anchor: a word that no other state emits.
+    """Hidden Markov model in which each state has an anchor: a word that no other state emits.
 
-    The contexts of a word are a mixture of the states' contexts, and those of an anchor are its state's: anchors are
-    corners among the points that words are, and convex coefficients of the other words give ``p(h | x)``. Bayes'
-    rule turns that into emissions; transitions follow from how often words are adjacent. Sweeps may then assign each
-    word but the anchors to the one state that explains its neighbors and its spelling best.
+    The context distribution of a word is a mixture of those of the states; that of an anchor equals that of its state.
+    Anchors are therefore corners of the convex hull of the word points, and convex coefficients of the other words
+    are ``p(h | x)``. Emissions follow by Bayes' rule, transitions from counts of adjacent words. Exchange sweeps can
+    then assign each other word to the single state that best explains its neighbors and spelling.
 
     Parameters
     ----------
     n_states : int, default=12
         Number of hidden states.
     anchors : sequence of str or None, default=None
-        Words that are the anchors of the first states; the others are found.
+        Anchors of the first states; the others are selected.
     spelling : float, default=0.3
-        Weight of a word's spelling relative to its contexts, by which rare words are merged; 0 looks at contexts
-        alone.
+        Weight of spelling relative to contexts; above 0 rare words are merged by spelling, 0 uses contexts only.
     min_count : int, default=8
-        Words that occur less often are merged: into ``"<?>"``, or into classes by spelling.
+        Rarer words are merged into ``"<?>"``, or into classes by spelling.
     n_sweeps : int, default=10
-        Largest number of exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
+        Maximum number of exchange sweeps. With 0, ``p(h | x)`` are the convex coefficients.
     n_em_iter : int, default=0
-        Number of EM passes for all parameters at the end.
+        Number of final EM passes for all parameters.
     recipe : AnchorRecipe or None, default=None
-        Settings of the reduction and the search; None takes ``AnchorRecipe()``.
+        Further options; None is ``AnchorRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of clusters, singular vectors and random projections.
 
@@ -80,25 +79,25 @@ class AnchorHMM(StateDecoder):
     anchors_ : list of str
         Anchor of each state.
     words_ : list of str
-        Words with a type of their own, in order of falling count; the first is ``"<?>"``.
+        Words with a type of their own, most frequent first, after ``"<?>"``.
     spelling_classes_ : list of str
-        Types of rare words: ``"<a*ing>"`` is that of words in lower case that end in "ing".
+        Types of rare words: ``"<a*ing>"`` stands for lower-case words that end in "ing".
     membership_ : ndarray of float64, shape (n_types, n_states)
         ``p(h | x)`` of ``words_``, then ``spelling_classes_``, before any EM.
     model_ : HiddenMarkov
-        Parameters over the same types, without ends: ``final`` is ones.
+        Parameters over the same types. Lengths are not modeled: ``final`` is ones.
     log_likelihoods_ : list of float
         Log-likelihood of all sentences before each pass of EM, in nats.
     n_passes_ : int
-        Number of passes over the sentences: one, and those of EM.
+        Number of passes over the sentences: one plus those of EM.
     random_state_ : int
-        The seed that was used.
+        Seed of the fit.
 
     Notes
     -----
     Memory: 260 bytes for each distinct pair of adjacent types, and ``n_types * (2 n_clusters + n_states)`` numbers.
-    Pairs that ``dspectral.memory-limit`` (1 GiB) has no room for are counted in the store of the corpus, with the
-    same states; without a store they are refused if the limit was set.
+    If the pairs exceed ``dspectral.memory-limit`` (1 GiB), they are counted in the store of the corpus, with the same
+    result. Without a store a MemoryError is raised if the limit is set.
 
     References
     ----------
@@ -136,9 +135,9 @@ class AnchorHMM(StateDecoder):
 
     @classmethod
     def as_published(cls, n_states: int = 12, **parameters: Any) -> Self:
-        """Return the estimator with the settings nearest to those of Stratos, Collins and Hsu (2016).
+        """Return an estimator with the options of Stratos, Collins and Hsu (2016).
 
-        Contexts by CCA, anchors picked once, no word merged or swept, and ten EM passes for the transitions.
+        CCA of contexts, one selection of anchors, no merged words, no sweeps, and ten EM passes for the transitions.
 
         Parameters
         ----------
@@ -159,9 +158,9 @@ class AnchorHMM(StateDecoder):
 
     @classmethod
     def as_consistent(cls, n_states: int = 12, **parameters: Any) -> Self:
-        """Return the estimator with settings under which the model is recovered as the number of sentences grows.
+        """Return an estimator with consistent options: it converges to the true model as the sample grows.
 
-        Counts not transformed, no word merged or swept, contexts by SVD; on real text the default does better.
+        Untransformed counts, SVD of contexts, no merged words, no sweeps. On real text the default is more accurate.
 
         Parameters
         ----------
@@ -181,17 +180,15 @@ class AnchorHMM(StateDecoder):
         )
 
     @tracked_fit
-    def fit(
-        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
-    ) -> Self:
-        """Count neighbors, find anchors, and make the model.
+    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
+        """Count neighbors, select anchors, and estimate the model.
 
         Parameters
         ----------
         X : corpus, or iterable of token lists
             Sentences of words; a corpus is read block by block, once and for each EM pass.
         y : ignored
-            There for scikit-learn's sake.
+            Present for scikit-learn's API.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -203,10 +200,9 @@ class AnchorHMM(StateDecoder):
         Raises
         ------
         ValueError
-            If there are fewer types with a neighbor than states, an anchor has no type, or a parameter is out of its
-            range.
+            If there are fewer types with a neighbor than states, an anchor has no type, or a parameter is out of range.
         MemoryError
-            If the pairs take more than ``dspectral.memory-limit``, which is set, and X is no corpus in a store.
+            If ``dspectral.memory-limit`` is set, the pairs exceed it, and X is not a corpus in a store.
         """
         self._check()
         self.random_state_ = resolve_seed(self.random_state)
@@ -220,10 +216,10 @@ class AnchorHMM(StateDecoder):
         near = NeighborCounts(count_adjacent_pairs(sentences, counts, where=where, numbers=numbers), counts)
         self.n_passes_ = 1
         if not near.pairs.nnz:
-            raise ValueError("no word has a neighbor: every sentence is one word, or none")
+            raise ValueError("X has no sentence of two or more words, but counts of neighbors need them")
         candidates, given = self._candidates(types, near.counts)
         features = types.features() if self.spelling else None
-        # One thread of BLAS: its sums, and so the anchors, do not depend on the number of cores.
+        # With one BLAS thread, sums and therefore anchors do not depend on the number of cores.
         with blas_in_one_thread():
             n_dimensions = N_DIMENSIONS or self.n_states
             points = compute_word_points(
@@ -250,21 +246,21 @@ class AnchorHMM(StateDecoder):
         return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
-        """Return the types that may be anchors, and those that are given."""
+        """Return the types among which anchors are selected, and the types of the fixed anchors."""
         candidates = types.sort_by_frequency(counts)[:N_CANDIDATES]
         given = [types.get_own_type(word) for word in self.anchors or ()]
         if len(set(candidates.tolist()) | set(given)) < self.n_states:
             raise ValueError(
-                f"n_states is {self.n_states}, but there are {len(candidates)} candidates for their anchors "
-                f"(of the {N_CANDIDATES} most frequent words; min_count = {self.min_count})"
+                f"n_states={self.n_states} must be at most {len(candidates)}, the number of candidate anchors (of the "
+                f"{N_CANDIDATES} most frequent words): lower n_states or min_count={self.min_count}"
             )
         return candidates, given
 
     def _set_model(self, near: NeighborCounts, membership: Doubles) -> None:
-        """Set the model from moments."""
+        """Set the model by the method of moments."""
         counts = near.counts.astype(np.float64)
         emission, marginal = emission_from_membership(membership, counts)
-        # A type without tokens ("<?>" of a corpus without rare words) has no contexts: it is as probable as the states.
+        # A type without tokens ("<?>" without rare words) has no contexts: its membership is the marginal.
         self.membership_ = np.where(counts[:, None] > 0, membership, marginal)
         self.model_ = chain_from_moments(self.membership_, emission, near.pairs, near.first, prior=1.0)
 
@@ -277,11 +273,11 @@ class AnchorHMM(StateDecoder):
                 emission = smooth_emissions(self.membership_, near.counts.astype(np.float64))
                 self.model_ = self.model_._replace(emission=emission)
             of = partial(ExpectedCounts.from_block, model=self.model_)
-            found = summarize(sentences, of=of, name="expect")
-            # Emissions come from contexts and anchors, transitions from inverted moments: the first passes mend these.
-            after = m_step(found.counts, lengths=False)
-            self.model_ = after._replace(emission=self.model_.emission) if step < n_fixed else after
-            self.log_likelihoods_.append(found.log_likelihood)
+            expected = summarize(sentences, of=of, name="expect")
+            # Transitions from inverted moments are noisier than emissions, so the first passes update only these.
+            model = m_step(expected.counts, lengths=False)
+            self.model_ = model._replace(emission=self.model_.emission) if step < n_fixed else model
+            self.log_likelihoods_.append(expected.log_likelihood)
         self.n_passes_ += n_fixed + self.n_em_iter
 
     def _check(self) -> None:
@@ -291,7 +287,7 @@ class AnchorHMM(StateDecoder):
         check_integer("n_em_iter", self.n_em_iter, at_least=0, at_most=MAX_READS)
         check_real("spelling", self.spelling, at_least=0.0, at_most=MAX_REAL)
         if self.anchors is not None and not isinstance(self.anchors, list | tuple):
-            raise TypeError(f"anchors is {self.anchors!r:.60}, but it must be a list of words, or None")
+            raise TypeError(f"anchors={self.anchors!r:.60} must be a list of words or None")
         if self.recipe is not None and not isinstance(self.recipe, AnchorRecipe):
-            raise TypeError(f"recipe is {self.recipe!r:.60}, but it must be an AnchorRecipe, or None")
+            raise TypeError(f"recipe={self.recipe!r:.60} must be an AnchorRecipe or None")
         self._recipe.check()

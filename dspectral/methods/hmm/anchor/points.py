@@ -1,4 +1,4 @@
-"""Word types, frequent words and classes by spelling, as points: contexts in few coordinates, spelling in some more."""
+"""Word types (frequent words and spelling classes) as points: reduced contexts and spelling features."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,30 +20,29 @@ Reduction: TypeAlias = Literal["clusters", "cca", "svd", "random"]
 N_CLUSTERS = 30
 """Clusters of neighbors, for ``reduction="clusters"``."""
 CONTEXT: Literal["list", "bag"] = "list"
-"""Whether the neighbors on the left and on the right are counted apart ("list") or together ("bag")."""
+"""Whether left and right neighbors are counted separately ("list") or together ("bag")."""
 SMOOTHING = 0.0
-"""Tokens with average contexts that are added to each word's."""
+"""Number of pseudo-tokens with average contexts added to each word."""
 MAX_ENDING = 3
-"""Largest number of letters of an ending."""
+"""Maximum number of letters of an ending."""
 ROUNDING = 1e-20
-"""Fraction of the mean square below which a variance is rounding: all points are then the same."""
+"""Fraction of the mean square below which a variance counts as zero."""
 
 
 @register_class
 class AnchorRecipe(NamedTuple):
-    """Settings of an anchor HMM that ablations and papers change, and users rarely.
+    """Options of :class:`~dspectral.AnchorHMM` that rarely need a change.
 
     Attributes
     ----------
     reduction : {"clusters", "cca", "svd", "random"}, default="clusters"
-        Way in which contexts become coordinates: by Brown clusters of neighbors, canonical, singular or random
-        vectors.
+        Dimension reduction of contexts: counts of Brown clusters of neighbors, CCA, SVD, or a random projection.
     count_transform : {"sqrt", "log", "none"} or float, default="sqrt"
-        Transform of the counts of contexts; a float is a power above 0. "none" keeps the estimate consistent.
+        Transform of context counts; a float is a positive power. "none" keeps the estimate consistent.
     reselect : int, default=5
-        Largest number of rounds in which each anchor is picked again, given the others.
+        Maximum number of rounds that select each anchor again, given the others.
     n_transition_em_iter : int, default=0
-        Number of EM passes for the transitions alone, after they were set from moments.
+        Number of EM passes for the transitions only, after the method of moments.
     """
 
     reduction: Reduction = "clusters"
@@ -52,7 +51,7 @@ class AnchorRecipe(NamedTuple):
     n_transition_em_iter: int = 0
 
     def check(self) -> None:
-        """Raise a ValueError or a TypeError that names the first field which cannot be."""
+        """Raise a ValueError or TypeError for the first invalid field."""
         check_option("reduction", self.reduction, ("clusters", "cca", "svd", "random"))
         check_transform(self.count_transform)
         check_integer("reselect", self.reselect, at_least=0)
@@ -60,7 +59,7 @@ class AnchorRecipe(NamedTuple):
 
 
 class WordTypes(NamedTuple):
-    """Types that words are counted as: words with a type of their own, then classes of rare words by their names."""
+    """Word types: frequent words, followed by the names of spelling classes of rare words."""
 
     words: list[str]
     classes: list[str]
@@ -69,9 +68,8 @@ class WordTypes(NamedTuple):
     def from_counts(
         cls, words: Sequence[str], counts: Int64s, min_count: int, *, spelled: bool
     ) -> "WordTypes":
-        """Keep frequent words, and put the others into classes by spelling if that is asked for."""
-        # Words are in order of falling count: those with a type of their own are the first.
-        # Type 0 is "<?>", which keeps its place however few tokens it has.
+        """Return the types of a vocabulary; ``spelled``: whether rare words form classes by spelling."""
+        # Words are sorted by decreasing count, after type 0, "<?>".
         n_own = 1 + int(np.sum(np.asarray(counts[1:]) >= min_count))
         classes = spelling_classes(words[n_own:], counts[n_own:].tolist()) if spelled else []
         return cls(list(words[:n_own]), sorted(set(classes)))
@@ -82,10 +80,11 @@ class WordTypes(NamedTuple):
         return len(self.words) + len(self.classes)
 
     def get_own_type(self, word: str) -> int:
-        """Return the number of a word that is a type of its own."""
+        """Return the type of a frequent word."""
         if word not in self.words[1:]:
             raise ValueError(
-                f"the anchor {word!r} is no word type: it does not occur in the corpus, or less than min_count times"
+                f"the anchor {word!r} must occur at least min_count times in the corpus: choose another, or lower "
+                "min_count"
             )
         return self.words.index(word, 1)
 
@@ -97,14 +96,14 @@ class WordTypes(NamedTuple):
 
     def counts(self, corpus: HoldsSentences) -> Int64s:
         """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
-        # Several words may be of one class: add.at adds them all, where fancy indexing would keep the last.
+        # np.add.at sums repeated indices; several words may share a class.
         tokens = np.zeros(self.n_types, dtype=np.int64)
         np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
         return tokens
 
     def sort_by_frequency(self, counts: Int64s) -> Int64s:
-        """Return the types that have tokens: words in order of falling count, then classes and ``"<?>"``."""
-        # Words come first, as an anchor should be a word that can be read; classes serve where words are few.
+        """Return the types with tokens, by decreasing count: first words, then classes and ``"<?>"``."""
+        # Words come first, as readable anchors.
         rest = np.concatenate([np.arange(len(self.words), self.n_types), [0]])
         order = np.concatenate(
             [np.arange(1, len(self.words)), rest[np.argsort(-counts[rest], kind="stable")]]
@@ -114,17 +113,16 @@ class WordTypes(NamedTuple):
     def features(self) -> CSRRows:
         """Return the spelling features of each type, shape (n_types, n_features); ``"<?>"`` has none."""
         words = (spelling(word) for word in self.words[1:])
-        # A class is named by its shape and its ending: "<A-*ing>", or "<0>" without an ending.
+        # Class names hold shape and ending: "<A-*ing>", or "<0>" without an ending.
         classes = (name[1:-1].partition("*")[::2] for name in self.classes)
         return feature_table([None, *words, *classes])
 
 
 def _lookup_type(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
-    # Spelling is looked at only where a word is unknown, which is what makes this fast on running text.
-    found = known.get(word)
-    if found is None:
-        found = classes.get(match_class(*spelling(word), classes), 0) if classes and word else 0
-    return found
+    number = known.get(word)
+    if number is None:
+        number = classes.get(match_class(*spelling(word), classes), 0) if classes and word else 0
+    return number
 
 
 def spelling(word: str) -> tuple[str, str]:
@@ -139,13 +137,13 @@ def spelling(word: str) -> tuple[str, str]:
         return ".", ""
     capitals = word.isupper() and len(word) > 1
     shape = "AA" if capitals else "A" if word[0].isupper() else "a"
-    # The first letter is no part of the ending, so that short words share it with longer ones.
+    # The ending excludes the first letter, so that short words share endings with longer ones.
     ending = word.lower()[max(1, len(word) - MAX_ENDING) :]
     return shape + ("-" if "-" in word[1:-1] else ""), ending
 
 
 def spelling_features(shape: str, ending: str) -> list[str]:
-    """Return the names of the features of a spelling: one or two for its shape, and one for each length of its ending.
+    """Return the feature names of a spelling: one or two for its shape, and one for each suffix of its ending.
 
     >>> spelling_features("A-", "ons")
     ['A', '-', '*s', '*ns', '*ons']
@@ -156,14 +154,14 @@ def spelling_features(shape: str, ending: str) -> list[str]:
 
 
 def class_name(shape: str, ending: str) -> str:
-    """Name a class of words: ``<a*ing>`` are those in lower case that end so."""
+    """Return the name of a spelling class: ``<a*ing>`` for lower-case words that end in "ing"."""
     return f"<{shape}*{ending}>" if ending else f"<{shape}>"
 
 
-def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int = 20) -> list[str]:
-    """Return the class of each word: that of its longest ending with enough tokens, or else of its shape.
+def spelling_classes(words: Sequence[str], counts: Iterable[int], *, min_tokens: int = 20) -> list[str]:
+    """Return the class of each word: its longest ending with ``min_tokens`` tokens, or else its shape.
 
-    >>> spelling_classes(["going", "sing", "thing", "1989", "odd"], [4, 3, 3, 1, 1], least=7)
+    >>> spelling_classes(["going", "sing", "thing", "1989", "odd"], [4, 3, 3, 1, 1], min_tokens=7)
     ['<a*ing>', '<a*ing>', '<a*ing>', '<0>', '<a>']
     """
     spelled = [spelling(word) for word in words]
@@ -171,14 +169,13 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, least: int 
     for (shape, ending), count in zip(spelled, counts, strict=True):
         for n in range(1, len(ending) + 1):
             tokens[shape, ending[-n:]] += count
-    # An ending is a class of its own only if it has the tokens that its contexts need to be estimated from.
-    enough = {class_name(*key): 0 for key, count in tokens.items() if count >= least}
-    return [match_class(shape, ending, enough) or class_name(shape, "") for shape, ending in spelled]
+    # Rarer endings have too few tokens for an estimate of their contexts.
+    frequent = {class_name(*key): 0 for key, count in tokens.items() if count >= min_tokens}
+    return [match_class(shape, ending, frequent) or class_name(shape, "") for shape, ending in spelled]
 
 
 def match_class(shape: str, ending: str, known: Mapping[str, int]) -> str:
-    """Return the known class of the longest ending, or that of the shape, or nothing."""
-    # The longest known ending says most; the bare shape, at n = 0, comes last.
+    """Return the existing class of the longest ending, else that of the shape, else an empty string."""
     for n in range(len(ending), -1, -1):
         name = class_name(shape, ending[len(ending) - n :])
         if name in known:
@@ -187,7 +184,7 @@ def match_class(shape: str, ending: str, known: Mapping[str, int]) -> str:
 
 
 def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
-    """Return the features of each spelling as ones in a matrix, shape (n_types, n_features); None has no feature.
+    """Return the binary features of each spelling, shape (n_types, n_features); None is a row of zeros.
 
     >>> feature_table([None, ("a", "t"), ("a", "s")]).toarray()
     array([[0., 0., 0.],
@@ -207,7 +204,7 @@ def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
 
 
 class NeighborCounts(NamedTuple):
-    """How often types are adjacent, and the number of tokens of each, shape (n_types,)."""
+    """Counts of adjacent types, and of the tokens of each type, shape (n_types,)."""
 
     pairs: AdjacentCounts
     counts: Int64s
@@ -223,8 +220,8 @@ class NeighborCounts(NamedTuple):
         return np.asarray(self.counts - self.pairs.n_following, dtype=np.float64)
 
     def count_contexts(self, groups: CSRRows) -> CSRRows:
-        """Count neighbors by group, ends of sentences as one more, (n_types, n_groups + 1) a side."""
-        # Through coordinates, so that the entries of each row are in the order of columns, and sums in one order.
+        """Return counts of neighbors by group and of sentence ends, (n_types, n_groups + 1) for each side."""
+        # hstack from COO keeps the entries of a row in column order, so that sums have one order.
         first, last = sparse.coo_array(self.first[:, None]), sparse.coo_array(self.last[:, None])
         following, preceding = self.pairs.times(groups)
         before = sparse.hstack([preceding, first], format="csr")
@@ -243,15 +240,14 @@ def compute_word_points(
     spelling: float,
     random_state: int,
 ) -> Doubles:
-    """Return a point for each type from its contexts and, with a weight of ``spelling``, from its spelling."""
+    """Return a point for each type from its contexts and, weighted by ``spelling``, its spelling features."""
     parts = [(compute_context_points(near, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
         parts.append(
             (compute_spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling)
         )
     points = join_points(parts, near.counts, n_dimensions)
-    # Points are centered over tokens, so the mean is the origin and shrinking toward it is a multiplication. The floor
-    # of 1 keeps a type without tokens from dividing 0 by 0.
+    # Points have mean 0 over tokens, so shrinkage to the mean is a multiplication. The floor of 1 avoids 0 / 0.
     shrunk = near.counts / np.maximum(near.counts + SMOOTHING, 1.0)
     return np.asarray(points * shrunk[:, None])
 
@@ -259,15 +255,14 @@ def compute_word_points(
 def compute_context_points(
     near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
 ) -> Doubles:
-    """Return a point for each type from the types beside it, shape (n_types, n_coordinates)."""
+    """Return a point for each type from its neighbors, shape (n_types, n_coordinates)."""
     clustered = recipe.reduction == "clusters"
     n_types = len(near.counts)
-    # Contexts are counted by cluster or by type. Clusters are few, so their rows are dense and need no further
-    # reduction; types are as many as words.
+    # Counts by cluster are few columns and need no further reduction; counts by type do.
     groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
     counts = near.count_contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
-    # "reg" divides each row by its own transformed sum: a row is an estimate of the distribution of contexts.
+    # "reg" divides each row by its transformed sum, an estimate of the distribution of contexts.
     rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(
         counts
     )
@@ -278,8 +273,8 @@ def compute_context_points(
         return np.asarray(rows @ rng.standard_normal((rows.shape[1], n_dimensions)))
     if recipe.reduction == "svd":
         return project_leading(rows, near.counts, n_dimensions, random_state)
-    # CCA: the left singular vectors of T(counts) scaled by the roots of both sums, times the singular values, are
-    # the projected rows times the root of their own sum, which is divided out.
+    # CCA: left singular vectors times singular values of T(counts), scaled by the square roots of both sums, are the
+    # projected rows times the square root of their row sum, which is divided out.
     scaling = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="cca")
     scaled = scaling.apply(counts).astype(np.float64)
     sizes = np.sqrt(scaling.transform_counts(np.asarray(counts.sum(axis=1))))
@@ -289,9 +284,9 @@ def compute_context_points(
 
 
 def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
-    """Return which type is in which cluster, as ones, shape (n_types, n_clusters)."""
+    """Return the indicator of the cluster of each type, shape (n_types, n_clusters)."""
     n_types = len(near.counts)
-    # Clusters are of words that stand beside another word: no more than those can be asked for.
+    # There are at most as many clusters as words with a neighbor.
     n_beside = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
         max(1, min(N_CLUSTERS, n_beside)), count_transform=recipe.count_transform, random_state=random_state
@@ -302,8 +297,8 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
 
 
 def project_leading(rows: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
-    """Project rows on their leading right singular vectors, each row weighted by its count."""
-    # Rows times the roots of their counts: least squares then weigh a type by its tokens, not as one of many types.
+    """Return the projection of rows on their leading right singular vectors, each row weighted by its count."""
+    # Scaling by square roots of counts weights each type by its tokens in least squares.
     weights = np.sqrt(counts)
     scaled = sparse.csr_array(sparse.diags_array(weights) @ rows)
     vectors, values = leading_left_vectors(scaled, min(k, *scaled.shape), random_state=random_state)
@@ -311,16 +306,16 @@ def project_leading(rows: CSRRows, counts: Int64s, k: int, random_state: int) ->
 
 
 def compute_spelling_points(features: CSRRows, counts: Int64s, k: int, random_state: int) -> Doubles:
-    """Return a point for each type from its spelling: rows of unit length, in their leading directions."""
-    # The features are ones, so a row's length is the root of their number.
+    """Return a point for each type from its spelling: unit rows, projected on leading singular vectors."""
+    # Features are ones, so the norm of a row is the square root of their number.
     sizes = np.sqrt(np.diff(features.indptr))
     rows = sparse.csr_array(sparse.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ features)
     return project_leading(rows, counts, k, random_state)
 
 
 def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions: int) -> Doubles:
-    """Put points (n_types, d_i) side by side and keep their principal components."""
-    # Means and variances are over tokens, so that rare types with noisy contexts do not set the scale.
+    """Return the principal components of concatenated, scaled points (n_types, d_i)."""
+    # Means and variances are over tokens, so that noisy rare types do not determine the scale.
     share = counts / counts.sum()
     columns = []
     for points, weight in parts:
@@ -328,6 +323,6 @@ def join_points(parts: list[tuple[Doubles, float]], counts: Int64s, n_dimensions
         variance, size = (float(share @ np.einsum("ij,ij->i", x, x)) for x in (centered, points))
         columns.append(centered * (weight / np.sqrt(variance) if variance > ROUNDING * size else 0.0))
     whole = np.concatenate(columns, axis=1)
-    # Principal components through the small second-moment matrix: (contexts + spelling) coordinates squared.
+    # The second-moment matrix is small: (sum of all d_i)^2 numbers.
     _, axes = eigh_descending(whole.T @ (share[:, None] * whole))
     return np.asarray(whole @ fix_signs(axes[:, :n_dimensions].T).T)

@@ -1,4 +1,4 @@
-"""From points to a hidden Markov chain: anchors of the states, sweeps of the other word types, and the moments."""
+"""Selection of anchors, assignment of the other word types, and the hidden Markov model from moments."""
 
 from collections.abc import Sequence
 
@@ -11,19 +11,19 @@ from dspectral.methods.hmm.chain import HiddenMarkov, normalize
 from dspectral.types import CSRRows, Doubles, FloatArray, Int32s, Int64s
 
 ROUNDING_SHARE = 1e-10
-"""A squared distance from a span below this fraction of the largest one from the mean counts as rounding."""
+"""Fraction of the largest squared distance from the mean below which a distance counts as zero."""
 MARGINAL_WEIGHT = 0.05
 """Weight of ``p(h)`` mixed into ``p(h | x)`` before the first EM pass for all parameters."""
 TOLERANCE = 1e-12
-"""A vertex enters if that lowers the loss faster than this share of the scale of the problem."""
+"""Tolerance of the optimality conditions, relative to the scale of the problem."""
 
 
 def find_anchors(
     points: Doubles, candidates: Int64s, n_anchors: int, *, given: Sequence[int] = (), reselect: int = 5
 ) -> Int64s:
-    """Pick the candidates that come nearest to being the corners of a simplex around all points.
+    """Return the candidates that are approximate corners of the convex hull of all points.
 
-    Each is the one furthest from the affine span of those picked before it, and then, in turn, of all others (Arora
+    Each anchor is the farthest candidate from the affine span of the previous ones, then in turn of all others (Arora
     et al. 2012, algorithm 4). Shapes: `points` (n, d), `candidates` (n_candidates,); returns (n_anchors,).
 
     >>> points = np.array([[0.0, 0.0], [0.1, 0.1], [1.0, 0.0], [0.2, 0.2], [0.0, 1.0]])
@@ -31,19 +31,22 @@ def find_anchors(
     [0, 2, 4]
     """
     if len(set(given)) < len(given):
-        raise ValueError(f"given anchors are {list(given)}, but each must be another row")
+        raise ValueError(f"the given anchors {list(given)} must be distinct: remove repeated words")
     if len(given) > n_anchors:
-        raise ValueError(f"{len(given)} anchors are given, but there are {n_anchors} states")
-    # Given anchors are rows 0, 1, ... of the pool, so that choices are indices into it throughout.
+        raise ValueError(
+            f"{len(given)} anchors are given, but must be at most {n_anchors}, the number of states"
+        )
+    # Given anchors are rows 0, 1, ... of the pool.
     pool = np.concatenate(
         [np.array(list(given), dtype=np.int64), candidates[~np.isin(candidates, list(given))]]
     )
     if len(pool) < n_anchors:
-        raise ValueError(f"there are {len(pool)} candidates for {n_anchors} anchors")
+        raise ValueError(
+            f"there are {len(pool)} candidates, but must be at least {n_anchors}, the number of anchors"
+        )
     rows = np.asarray(points[pool], dtype=np.float64)
     min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
-    # Each pick is a farthest point: O(n_candidates d n_anchors) for the first ones, and as much again for each anchor
-    # of a round, since the span of all others changes with it. A round that changes nothing is a fixed point.
+    # Cost: O(n_candidates d n_anchors) for each selection. A round without a change is a fixed point.
     picked = list(range(len(given)))
     while len(picked) < n_anchors:
         picked.append(_farthest_row(rows, picked, min_distance))
@@ -59,19 +62,19 @@ def find_anchors(
 
 def _farthest_row(rows: Doubles, picked: list[int], min_distance: float, current: int | None = None) -> int:
     distances = _squared_distances_from_span(rows, picked)
-    # A chosen row must not be chosen again, even where all others lie in the span.
+    # Exclude selected rows, even if all others lie in the span.
     distances[picked] = -1.0
     best = int(np.argmax(distances))
     if distances[best] > min_distance:
         return best
-    # The candidates span too little: keep what is there, or fill up with the first one that is left.
+    # All candidates lie in the span: keep the current one, or take the first unused one.
     return current if current is not None else int(np.flatnonzero(distances >= 0)[0])
 
 
 def _squared_distances_from_span(rows: Doubles, picked: list[int]) -> Doubles:
-    """Return the squared distance of each row from the affine span of the chosen ones; with none, from the mean."""
+    """Return the squared distance of each row from the affine span of the picked rows; with none, from the mean."""
     offset = rows - (rows[picked[0]] if picked else rows.mean(axis=0))
-    # Singular vectors rather than QR: directions that are rounding can be told by their singular value.
+    # SVD rather than QR: singular values identify directions that are rounding.
     if len(picked) > 1:
         basis, sizes, _ = np.linalg.svd(offset[picked[1:]].T, full_matrices=False)
         basis = basis[:, sizes > ROUNDING_SHARE * sizes[0]] if sizes[0] > 0 else basis[:, :0]
@@ -80,9 +83,9 @@ def _squared_distances_from_span(rows: Doubles, picked: list[int]) -> Doubles:
 
 
 def project_to_simplex(points: Doubles, vertices: Doubles) -> Doubles:
-    """Return the convex coefficients of the point of the vertices' hull that is nearest to each row.
+    """Return the convex coefficients of the projection of each row on the convex hull of the vertices.
 
-    Lawson and Hanson's active sets (1974), the sum of the coefficients bound to 1; ``O(k**3)`` for each vertex that
+    Active-set method of Lawson and Hanson (1974) with coefficients that sum to 1; ``O(k**3)`` for each vertex that
     enters. Shapes: `points` (n, d), `vertices` (k, d); returns (n, k).
 
     >>> project_to_simplex(np.array([[0.25, 0.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
@@ -92,8 +95,8 @@ def project_to_simplex(points: Doubles, vertices: Doubles) -> Doubles:
     center = vertices.mean(axis=0)
     corners = np.asarray(vertices - center, dtype=np.float64)
     gram = corners @ corners.T
-    # A constant added to all inner products changes nothing where coefficients sum to 1, and lifts the null vector of
-    # the centered Gram matrix: systems are positive definite where vertices are affinely independent.
+    # As coefficients sum to 1, a constant added to all inner products has no effect on the solution; it makes the
+    # systems positive definite for affinely independent vertices.
     lift = float(np.trace(gram)) / max(len(gram), 1) or 1.0
     products = np.asarray(points - center, dtype=np.float64) @ corners.T
     out = np.zeros(products.shape)
@@ -113,29 +116,27 @@ def _fit_rows(products: Doubles, gram: Doubles, out: Doubles) -> None:
 def _fit_row(
     products: Doubles, gram: Doubles, p: Doubles, order: Int64s, factor: Doubles, work: Doubles
 ) -> None:
-    """Fit one row: ``order[:n_in]`` holds the vertices that are in, ``work`` the solutions of the systems.
+    """Fit one row: ``order[:n_in]`` holds the active vertices, ``work`` the solutions of the systems.
 
-    Invariant: p is on the simplex, zero outside the vertices that are in, and minimizes ``p'Gp / 2 - c'p`` over their
-    affine hull (G the inner products of the vertices, c those with the point). Each round lets one vertex in and
-    lowers that loss, so that no set of vertices is met twice.
+    Invariant: p is on the simplex, zero for inactive vertices, and minimizes ``p'Gp / 2 - c'p`` over the affine hull of
+    the active ones (G: inner products of the vertices, c: those with the point). Each iteration activates a vertex
+    and decreases the loss, so no active set repeats.
     """
     k, n_in = len(gram), 1
-    # Start at the single vertex of least loss `G_jj / 2 - c_j`: the affine hull of one point is that point, so that
-    # the invariant holds from the beginning.
+    # Start at the single vertex of smallest loss `G_jj / 2 - c_j`, which satisfies the invariant.
     order[0], scale = 0, 0.0
     for j in range(k):
         scale = max(scale, abs(products[j]), gram[j, j])
         if 0.5 * gram[j, j] - products[j] < 0.5 * gram[order[0], order[0]] - products[order[0]]:
             order[0] = j
     p[order[0]] = 1.0
-    # The loss falls with each vertex, so it ends by itself; the bound is for rounding.
+    # The loss decreases, so the loop terminates; the bound guards against rounding.
     for _ in range(10 * k):
         picked = _find_steepest_vertex(products, gram, p, order, n_in, TOLERANCE * scale)
         if picked < 0:
             break
         order[n_in] = picked
-        # A vertex that depends on those that are in stays out, and one whose best coefficient is not positive was
-        # chosen by rounding: either ends the search.
+        # Stop at a vertex that depends on the active ones, or whose coefficient is not positive, due to rounding.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
         n_in = _move_to_minimum(products, gram, p, order, n_in + 1, factor, work)
@@ -145,9 +146,9 @@ def _fit_row(
 def _find_steepest_vertex(
     products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, min_distance: float
 ) -> int:
-    """Return the vertex outside toward which the loss falls fastest, or -1."""
-    # At the best point over the vertices that are in, their slopes are equal: the multiplier of the sum of
-    # coefficients. The weighted mean evens out its rounding. The cost is `k n_in` products.
+    """Return the inactive vertex of steepest descent, or -1."""
+    # At the optimum over the active vertices their slopes all equal the multiplier of the sum constraint. The weighted
+    # mean reduces rounding. Cost: `k n_in` products.
     level, best, picked = 0.0, -min_distance, -1
     for a in range(n_in):
         level += p[order[a]] * _loss_slope(products, gram, p, order, n_in, order[a])
@@ -171,17 +172,17 @@ def _loss_slope(products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_i
 def _move_to_minimum(
     products: Doubles, gram: Doubles, p: Doubles, order: Int64s, n_in: int, factor: Doubles, work: Doubles
 ) -> int:
-    """Go to the best point over the vertices that are in, as far as signs allow; return how many are left in.
+    """Move to the optimum over the active vertices as far as signs permit; return the number of active vertices.
 
-    Where the best point has a coefficient that is not positive, the step ends where the first coefficient reaches
-    zero; its vertex leaves and the next best point is solved for. At most as many rounds as vertices.
+    If the optimum has a coefficient that is not positive, the step stops where the first coefficient reaches zero,
+    its vertex is removed, and the optimum is computed again. At most one iteration for each vertex.
     """
     while True:
         share, leaves = 1.0, -1
         for a in range(n_in):
             if work[0, a] <= 0.0:
                 step = p[order[a]] / (p[order[a]] - work[0, a])
-                # One vertex leaves even where its step rounds to 1: its coefficient is not positive.
+                # A vertex is removed even if its step rounds to 1.
                 if step < share or leaves < 0:
                     share, leaves = min(step, share), a
         for a in range(n_in):
@@ -201,14 +202,14 @@ def _move_to_minimum(
 
 @compiled
 def _solve(products: Doubles, gram: Doubles, order: Int64s, n: int, factor: Doubles, work: Doubles) -> bool:
-    """Minimize over the affine hull of some vertices into ``work[0]``; False if they are dependent.
+    """Write the minimizer over the affine hull of the active vertices to ``work[0]``; return False if dependent.
 
     With ``G x = c`` and ``G u = 1`` the minimum with coefficients of sum 1 is ``x - (sum(x) - 1) / sum(u) u``.
     """
     if not _factorize(gram, order, n, factor):
         return False
-    # The condition of the minimum, G p = c + m 1 with a multiplier m of the sum, has the solution p = x + m u, and m
-    # follows from the sum of 1. Both systems share one factor: `n^3 / 6` products for it, `2 n^2` for the two.
+    # The optimality condition G p = c + m 1, with the multiplier m of the sum constraint, gives p = x + m u. Cost:
+    # `n^3 / 6` products for the factor, `2 n^2` for both systems.
     for a in range(n):
         work[1, a], work[2, a] = products[order[a]], 1.0
     free, unit = _substitute(factor, work[1], n), _substitute(factor, work[2], n)
@@ -219,10 +220,10 @@ def _solve(products: Doubles, gram: Doubles, order: Int64s, n: int, factor: Doub
 
 @compiled
 def _factorize(gram: Doubles, order: Int64s, n: int, factor: Doubles) -> bool:
-    """Compute the Cholesky factor of the chosen rows and columns; False if a pivot is lost to rounding."""
-    # Row by row: `L_ab = (G_ab - sum_(c < b) L_ac L_bc) / L_bb`, and `L_aa` is the root of what is left of `G_aa`.
-    # Rows before a are final; the cost is `n^3 / 6` products. What is left of `G_aa` is the squared distance of vertex
-    # a from the span of those before, hence the floor relative to its squared length.
+    """Write the Cholesky factor of the active rows and columns; return False if a pivot is lost to rounding."""
+    # Row by row: `L_ab = (G_ab - sum_(c < b) L_ac L_bc) / L_bb`, and `L_aa^2` is the remainder of `G_aa`. Invariant:
+    # rows before a are final. Cost: `n^3 / 6` products. The remainder is the squared distance of vertex a from the
+    # span of the previous ones, hence a floor relative to its squared norm.
     for a in range(n):
         for b in range(a + 1):
             total = gram[order[a], order[b]]
@@ -239,8 +240,8 @@ def _factorize(gram: Doubles, order: Int64s, n: int, factor: Doubles) -> bool:
 
 @compiled
 def _substitute(factor: Doubles, x: Doubles, n: int) -> float:
-    """Solve with the factor and its transpose, in place, and return the sum of the solution."""
-    # First L y = x from above, then L' z = y from below; x[a] is read only after it is final. `n^2` products.
+    """Solve with the factor and its transpose in place; return the sum of the solution."""
+    # Forward substitution L y = x, then back substitution L' z = y: `n^2` products.
     total = 0.0
     for a in range(n):
         for c in range(a):
@@ -263,16 +264,16 @@ def sweep_types(
     *,
     n_sweeps: int,
 ) -> Int32s:
-    """Return one state for each type (n_types,), beginning with that of its largest coefficient."""
-    # Anchors stay in their own states: without them, states could change places and lose their meaning.
+    """Return one state for each type (n_types,), by exchange sweeps from the state of largest membership."""
+    # Anchors stay fixed, so that states do not swap.
     n_states = membership.shape[1]
     labels: Int32s = np.argmax(membership, axis=1).astype(np.int32)
-    # A state is named by its anchor, even where another coefficient of the anchor rounds higher.
+    # An anchor belongs to its state, even if another coefficient rounds higher.
     labels[anchors] = np.arange(n_states)
     adjacent = to_bigram_counts(pairs)
     marks = None if features is None else weigh_features(features, weights)
-    # A sweep never lowers the mutual information of adjacent states (plus that with the spelling), so sweeps end; the
-    # last ones move next to nothing, and stop where fewer than one type in a thousand moves.
+    # No sweep decreases the mutual information of adjacent states (plus that with spelling). Stop when at most one
+    # type in a thousand moves.
     for _ in range(n_sweeps):
         moved = exchange_sweep(adjacent, labels, n_states, marks, fixed=anchors)
         if moved <= len(labels) // 1000:
@@ -281,7 +282,7 @@ def sweep_types(
 
 
 def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
-    """Divide the weight of each type equally among its spelling features, for exchange sweeps."""
+    """Return the spelling features for exchange sweeps; the weight of a type is split equally among its features."""
     sizes = np.maximum(np.diff(features.indptr), 1)
     return TypeFeatures(
         features.indptr.astype(np.int64),
@@ -292,13 +293,13 @@ def weigh_features(features: CSRRows, weights: FloatArray) -> TypeFeatures:
 
 
 def emission_from_membership(membership: Doubles, counts: Doubles) -> tuple[Doubles, Doubles]:
-    """Turn ``p(h | x)`` into ``o(x | h)`` by Bayes' rule."""
+    """Return ``o(x | h)`` and ``p(h)`` from ``p(h | x)`` by Bayes' rule."""
     joint = membership * counts[:, None]
     return normalize(joint, axis=0), normalize(joint.sum(axis=0), axis=0)
 
 
 def smooth_emissions(membership: Doubles, counts: Doubles) -> Doubles:
-    """Return emissions to begin EM with, after the marginal of the states is mixed into what each type is."""
+    """Return initial emissions for EM, from memberships mixed with the marginal of the states."""
     marginal = emission_from_membership(membership, counts)[1]
     return emission_from_membership(
         (1.0 - MARGINAL_WEIGHT) * membership + MARGINAL_WEIGHT * marginal, counts
@@ -308,19 +309,19 @@ def smooth_emissions(membership: Doubles, counts: Doubles) -> Doubles:
 def chain_from_moments(
     membership: Doubles, emission: Doubles, pairs: AdjacentCounts, first: Doubles, *, prior: float = 0.0
 ) -> HiddenMarkov:
-    """Return the chain whose adjacent types are expected as often as they were counted.
+    """Return the model whose expected counts of adjacent types equal the given counts.
 
     With ``C`` of entries ``C[g, h] = sum over x of p(g | x) o(x | h)``, the expected pairs of states are ``C^-1 P' N
     P C^-T`` and the expected first states ``C^-1 P' n``: exact where the counts are expectations. Shapes:
     `membership` (n_types, n_states), `emission` (n_types, n_states), `pairs` (n_types, n_types), `first` (n_types,).
     """
-    # Expected counts seen through p(h | x) are mixed by C on each side; its inverse on each side undoes that.
+    # Counts projected by p(h | x) are multiplied by C on each side; its inverse removes that.
     confusion = membership.T @ emission
     back = np.linalg.pinv(confusion)
     steps = back @ (membership.T @ np.asarray(pairs.times(membership)[0])) @ back.T
     initial = back @ (membership.T @ first)
-    # The inverse amplifies noise, and entries may come out negative: they are cut off, and the prior keeps every
-    # step possible, which EM could not make so later. It is one amount for each row, spread evenly over the states.
+    # The inverse amplifies noise: negative entries become 0. The prior, spread evenly over each row, keeps every step
+    # possible, since EM never changes a zero.
     share = prior / emission.shape[1]
     return HiddenMarkov.from_arrays(
         normalize(np.maximum(initial, 0.0) + share, axis=0),

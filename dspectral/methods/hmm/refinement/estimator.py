@@ -1,4 +1,4 @@
-"""Labels of sequences by a hidden Markov model whose labels have latent refinements."""
+"""Refinement hidden Markov model: sequence labeling with latent refinements of labels."""
 
 from collections.abc import Hashable, Sequence
 from functools import partial
@@ -36,10 +36,10 @@ from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s, Int64s, LabeledSentences, Sentences
 
 MAX_REFINEMENTS = 512
-"""Each label has as many states, and every pair of them a number for each pair of labels."""
+"""Maximum number of refinements of a label."""
 
 N_EM_AFTER_MOMENTS = 3
-"""Passes of EM after the moments, where their number is not given."""
+"""Default number of EM passes after the method of moments."""
 
 
 @register_arrays(
@@ -53,38 +53,37 @@ N_EM_AFTER_MOMENTS = 3
 )
 @register_class
 class RefinementHMM(ChainDecoder):
-    """Label each token of a sequence; within a label, the model has hidden refinements that it learns.
+    """Label each token of a sequence by a hidden Markov model with latent refinements of each label.
 
-    ``p(a, h, x) = pi(a_1, h_1) prod t(a', h' | a, h) prod o(x | a, h) f(stop | a, h)``: the labels a are known in
-    training, the refinements h never. With one refinement it is the supervised hidden Markov model.
+    ``p(a, h, x) = pi(a_1, h_1) prod t(a', h' | a, h) prod o(x | a, h) f(stop | a, h)``: training data has the labels a,
+    never the refinements h. One refinement is the supervised hidden Markov model.
 
     Parameters
     ----------
     n_refinements : int, default=8
-        Number m of refinements of each label; labels whose moments tell fewer apart get fewer: ``n_refinements_``.
+        Number m of refinements of each label; fewer where the moments have a lower rank: ``n_refinements_``.
     start : {"spectral", "random"}, default="spectral"
-        Moments in two passes, consistent and without a random start; or the random start of plain EM.
+        Initial parameters: consistent estimates from moments in two passes, or random ones.
     n_em_iter : int or "auto", default="auto"
-        Largest number of EM passes after the start; ``"auto"`` is 3, or 0 for a single refinement, whose counts need
-        none, and where operators decode. Moments are first mixed with 5 % of their means over each
-        label's refinements, since EM never changes a zero.
+        Maximum number of EM passes. ``"auto"`` is 3, or 0 for a single refinement or decoding by operators. EM starts
+        from parameters mixed with 5 % of their means over each label, since it never changes a zero.
     smoothing : float, default=0.1
-        Number added to each type's count in each refinement.
+        Pseudocount of each type in each refinement.
     recipe : RefinementRecipe or None, default=None
-        Settings of the views, of decoding and of the end of EM; None takes :class:`~dspectral.RefinementRecipe`.
+        Further options; None is ``RefinementRecipe()``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of random starts and of the random vectors of types.
 
     Attributes
     ----------
     words_ : list
-        Types of tokens; type 0 stands for unknown ones.
+        Types of tokens; type 0 stands for out-of-vocabulary tokens.
     labels_ : list
-        Labels by number, in the order of their first appearance; ``classes_`` is the same as an array.
+        Labels in order of first appearance; ``classes_`` is the same as an array.
     n_refinements_ : ndarray of int64, shape (n_labels,)
         Number of refinements of each label.
     model_ : HiddenMarkov
-        Parameters; states are the refinements, one label's after the other's, the heaviest first.
+        Parameters; states are the refinements in label order, the most frequent of a label first.
     bounds_ : ndarray of int64, shape (n_labels + 1,)
         Label ``a`` has the states ``bounds_[a]``, ..., ``bounds_[a + 1] - 1``.
     operators_ : Operators or None
@@ -92,25 +91,25 @@ class RefinementHMM(ChainDecoder):
     correlations_ : ndarray of float64, shape (n_labels, m - 1), or None
         Canonical correlations of past and future within each label; None after a random start.
     n_negative_ : int
-        Number of expected counts that came out of the moments negative, and were set to 0.
+        Number of negative expected counts from the moments, set to 0.
     log_likelihoods_ : list of float
         Log-likelihood of tokens and labels before each EM pass, in nats.
     n_passes_ : int
-        Number of passes over the sequences: two for the moments (one for a single refinement), none for a random
-        start, and one for each EM pass.
+        Number of passes: two for the moments (one for a single refinement), none for a random start, and one for each
+        EM pass.
     random_state_ : int
-        The seed that was used.
+        Seed of the fit.
 
     Notes
     -----
-    The tag "classifier" is not set: cross-validation would stratify by y and refuse lists of different lengths.
+    The tag "classifier" is not set: stratified cross-validation rejects lists of different lengths.
 
     Memory: for the first pass ``n_labels (2 width + 1)^2`` numbers, where a view has ``n_dimensions + n_labels + 1``
     numbers for each ``memory`` and ``n_dimensions + 1`` for each ``run_memory``; for the second ``n_labels (n_types +
     n_labels) m^2``; for EM ``n_types n_labels m``.
 
-    The paper's views are chosen by hand, here decaying sums; its operators are also decomposed, as from few frames
-    they have many negative shares.
+    The paper uses hand-crafted views, this class decaying sums. It also recovers parameters from the operators, whose
+    probabilities are often negative for little data.
 
     References
     ----------
@@ -160,7 +159,7 @@ class RefinementHMM(ChainDecoder):
         Parameters
         ----------
         X : iterable of sequences of hashable tokens, or an object with ``words``, ``labels`` and ``sentences``
-            Sequences; of an object, its blocks of labelled sentences are read in each pass.
+            Labeled sequences; the blocks of an object are read once in each pass.
         y : iterable of sequences of hashable labels, optional
             One label for each token; not needed if X has labels.
         checkpoints : str or Path, optional
@@ -174,7 +173,7 @@ class RefinementHMM(ChainDecoder):
         Raises
         ------
         ValueError
-            If a parameter is out of range, there is no token, or lengths differ.
+            If a parameter is out of range, there is no token, or the lengths of X and y differ.
         """
         recipe, n_em_iter = self._check_parameters()
         seed = self.random_state_ = resolve_seed(self.random_state)
@@ -192,35 +191,36 @@ class RefinementHMM(ChainDecoder):
         self.n_negative_, self.n_passes_ = start.n_negative, start.n_passes
         self.bounds_ = np.concatenate([[0], np.cumsum(self.n_refinements_)])
         self.log_likelihoods_: list[float] = []
-        # A random start has no zeros; moments have, and EM multiplies: what is 0 stays 0.
+        # EM never changes a zero; only moments have zeros.
         if n_em_iter and self.start == "spectral":
             self.model_ = mix_refinements(self.model_, self.bounds_)
-        # EM with the labels known: each token is in one of the refinements of its label.
+        # EM with known labels: each token is in one of the refinements of its label.
         for _ in range(n_em_iter):
             of = partial(ExpectedCounts.from_block, model=self.model_, bounds=self.bounds_)
-            found = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(found.counts, smoothing=self.smoothing)
+            expected = summarize(corpus.sentences, of=of, name="expect")
+            self.model_ = m_step(expected.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
-            self.log_likelihoods_.append(found.log_likelihood)
+            self.log_likelihoods_.append(expected.log_likelihood)
             if has_converged(self.log_likelihoods_, float(recipe.tol)):
                 break
         return self
 
     def _check_parameters(self) -> tuple[RefinementRecipe, int]:
-        """Check the parameters; return the recipe, and the largest number of EM passes."""
+        """Check the parameters; return the recipe and the maximum number of EM passes."""
         recipe, n_em_iter = self._recipe, self.n_em_iter
         check_integer("n_refinements", self.n_refinements, at_least=1, at_most=MAX_REFINEMENTS)
         check_option("start", self.start, ("spectral", "random"))
         check_real("smoothing", self.smoothing, at_least=0.0, at_most=MAX_REAL)
         if not isinstance(recipe, RefinementRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but it must be a RefinementRecipe, or None")
+            raise TypeError(f"recipe={recipe!r:.60} must be a RefinementRecipe or None")
         recipe.check()
         if n_em_iter == "auto":
             n_em_iter = 0 if self.n_refinements == 1 or recipe.decoding == "operators" else N_EM_AFTER_MOMENTS
         n_em_iter = check_integer("n_em_iter", n_em_iter, at_least=0, at_most=MAX_READS)
         if recipe.decoding == "operators" and (n_em_iter or self.start == "random"):
             raise ValueError(
-                "decoding is 'operators', which only moments give: set start='spectral' and n_em_iter=0"
+                f"decoding='operators' needs moments without EM, but start={self.start!r}, n_em_iter={n_em_iter}: "
+                "set start='spectral' and n_em_iter=0"
             )
         return recipe, n_em_iter
 
@@ -230,23 +230,23 @@ class RefinementHMM(ChainDecoder):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Array of the labels by number, shape (n_labels,): the columns of :meth:`predict_proba`."""
+        """Array of the labels, shape (n_labels,): the columns of :meth:`predict_proba`."""
         check_is_fitted(self)
         kinds = {type(label) for label in self.labels_}
         if len(kinds) == 1 and kinds <= {str, int, bool}:
             return np.array(self.labels_)
-        # Through an object array: NumPy would make a table of labels that are tuples.
+        # np.array would make a matrix of tuples.
         names = np.empty(len(self.labels_), dtype=object)
         names[:] = self.labels_
         return names
 
     def predict(self, X: CorpusLike | TokenLists) -> list[list[Hashable]]:
-        """Return the most probable label of each token, each by itself, in lists like X.
+        """Return the label of highest posterior probability of each token, in lists like X.
 
         Parameters
         ----------
         X : iterable of sequences of tokens, or an object with ``words`` and ``sentences``
-            Sequences to label. Unknown tokens are type 0, which was never seen in training.
+            Sequences to label. Out-of-vocabulary tokens are type 0.
 
         Returns
         -------
@@ -283,15 +283,14 @@ class RefinementHMM(ChainDecoder):
         log_prob : ndarray of float64, shape (n_sequences,)
             Log-probability of each sequence and its path together, minus infinity where it is impossible.
         labels : list of lists
-            One label for each token, by the parameters, whatever the recipe's ``decoding`` is.
+            One label for each token, from the parameters for any ``decoding`` of the recipe.
         """
         log_prob, paths = self._best_paths(X)
-        # States are numbered label by label, so the label of a state is where its number falls.
         owners = np.repeat(np.arange(len(self.labels_)), self.n_refinements_)
         return log_prob, [[self.labels_[a] for a in owners[path]] for path in paths]
 
     def score(self, X: HoldsLabeledSentences | TokenLists, y: TokenLists | None = None) -> float:
-        """Return the accuracy: the fraction of tokens whose label is right.
+        """Return the accuracy: the fraction of tokens with the correct label.
 
         Parameters
         ----------
@@ -312,7 +311,7 @@ class RefinementHMM(ChainDecoder):
         """
         check_is_fitted(self)
         corpus = as_labeled_corpus(X, y)
-        # Labels that were never seen in training are -1, which no prediction is.
+        # Labels outside the training data are -1, which never equals a prediction.
         known = {label: a for a, label in enumerate(self.labels_)}
         labels = np.array([known.get(label, -1) for label in corpus.labels])
         count = partial(self._count_correct, types=self._lookup_types(corpus.words), labels=labels)
@@ -329,7 +328,7 @@ class RefinementHMM(ChainDecoder):
         Parameters
         ----------
         sentences : Sentences
-            A block of ids, places in ``words_``, as :meth:`encode_sentences` gives it.
+            A block of ids, indices of ``words_``, as returned by :meth:`encode_sentences`.
 
         Returns
         -------
@@ -339,8 +338,7 @@ class RefinementHMM(ChainDecoder):
         check_is_fitted(self)
         if self._recipe.decoding == "parameters":
             posterior = compute_posteriors(sentences, self.model_).posterior
-            # The states of a label are neighbors, so the probability of the label is the sum over a run of columns. No
-            # run is empty, as every label has at least one refinement.
+            # The states of a label are consecutive columns, at least one, so that reduceat sums them.
             return np.add.reduceat(posterior, self.bounds_[:-1], axis=1)
         check_ids(sentences.ids, len(self.words_))
         out = np.empty((len(sentences.ids), len(self.labels_)))

@@ -1,4 +1,4 @@
-"""From moments of labeled sequences to the operators, or the parameters, of a refinement HMM."""
+"""Operators and parameters of a refinement HMM from moments of labeled sequences."""
 
 from itertools import pairwise, permutations
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from dspectral.types import Doubles, Int64s
 
 
 class Projections(NamedTuple):
-    """Projections (n_labels, width + 1, m) of ``[view, 1]`` to coordinates that tell refinements apart."""
+    """Projections (n_labels, width + 1, m) of ``[view, 1]`` to coordinates that separate refinements."""
 
     past: Doubles
     future: Doubles
@@ -31,7 +31,7 @@ class Projections(NamedTuple):
 )
 @register_class
 class Operators(NamedTuple):
-    """Observable operators: chain products of them give probabilities, without any hidden state.
+    """Observable operators, whose products along a sequence give probabilities without hidden states.
 
     Shapes: `emission` (n_labels, n_types, m, m), similar to diagonal matrices of ``o(x | a, h)``; `transition`
     (n_labels, n_labels, m, m); `first, last` (n_labels, m).
@@ -44,18 +44,18 @@ class Operators(NamedTuple):
 
 
 class RecoveredCounts(NamedTuple):
-    """Expected counts of all labels' refinements, one label's after the other's, and how many came out negative."""
+    """Expected counts of the refinements of all labels, in label order, and the number of negative entries."""
 
     counts: HiddenMarkov
     n_negative: int
 
 
 def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Projections:
-    """Find the directions in which past and future agree within each label.
+    """Return the canonical directions of past and future within each label.
 
     Given a label and its refinement, past and future are independent, so their covariance within the label has rank
-    ``m - 1``, whatever the views and the scaling: Stratos et al. 2013, section 4; Hotelling 1936. Shapes: `gram`
-    (n_labels, 2 width + 1, 2 width + 1).
+    ``m - 1`` for any views: Stratos et al. 2013, section 4; Hotelling 1936. Shapes: `gram` (n_labels, 2 width + 1,
+    2 width + 1).
     """
     n_labels, width = len(gram), gram.shape[1] // 2
     out = Projections(
@@ -64,11 +64,10 @@ def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Proje
         np.zeros((n_labels, m - 1)),
         np.ones(n_labels, dtype=np.int64),
     )
-    # The last row meets the constant 1 of [view, 1]: with a 1 there and zeros above, the first coordinate of every
-    # projected view is 1, and first coordinates of moments are counts.
+    # The first column of a projection selects the constant of [view, 1]: first coordinates of moments are counts.
     out.past[:, -1, 0] = out.future[:, -1, 0] = 1.0
-    # For each label: the SVD of Cov(future, future)^-1/2 Cov(future, past) Cov(past, past)^-1/2. Its singular values
-    # are the canonical correlations; means are taken off by the last row, that of the constant. O(n_labels width^3).
+    # For each label: the SVD of Cov(future, future)^-1/2 Cov(future, past) Cov(past, past)^-1/2, whose singular values
+    # are the canonical correlations. The last row of a projection subtracts the mean. O(n_labels width^3).
     for label in range(n_labels):
         count = gram[label, -1, -1]
         if m == 1 or count == 0:
@@ -78,7 +77,7 @@ def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Proje
         blocks = covariance[:width, :width], covariance[width:, width:]
         sides = [inverse_root(block, regularization) for block in blocks]
         left, values, right = scipy.linalg.svd(sides[1] @ covariance[width:, :width] @ sides[0])
-        # A correlation of 0 tells nothing apart: the label gets fewer refinements than asked for.
+        # A correlation of 0 separates nothing: the label gets fewer refinements.
         rank = min(m - 1, int(np.sum(values > 1e-9)))
         for side, axes, at in (
             (out.past, sides[0] @ right[:rank].T, 0),
@@ -92,11 +91,11 @@ def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Proje
 
 
 def inverse_root(covariance: Doubles, regularization: float) -> Doubles:
-    """Return the inverse square root of a covariance, 0 along the directions that do not vary."""
+    """Return the regularized inverse square root of a covariance, 0 along constant directions."""
     values, vectors = scipy.linalg.eigh(covariance)
     floor = 1e-12 * max(values[-1], 0.0)
     ridge = regularization * float(np.mean(np.maximum(values, 0.0)))
-    # The ridge is relative to the mean variance, so it does not depend on the unit of the views.
+    # The ridge is relative to the mean variance, independent of the unit of the views.
     scales = np.where(values > floor, (np.maximum(values, floor) + ridge + 1e-300) ** -0.5, 0.0)
     return np.asarray((vectors * scales) @ vectors.T)
 
@@ -104,14 +103,14 @@ def inverse_root(covariance: Doubles, regularization: float) -> Doubles:
 def operators(
     joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
 ) -> Operators:
-    """Divide moments by that of past and future: chain products of these give probabilities (Hsu et al. 2008)."""
+    """Return observable operators (Hsu et al. 2008): moments times the inverse moment of past and future."""
     # With S_a the moment of future and past of label a: O[a][x] = joint[a, x] S_a^-1, T[a][b] = steps[a, b] S_a^-1 and
-    # last[a] S_a^-1. Numbers of tokens cancel in these ratios; only the start is divided by the number of sequences,
-    # which is the sum of its first coordinates. Cost: O(n_labels (n_types + n_labels) m^3).
+    # last[a] S_a^-1. Numbers of tokens cancel; the start is divided by the number of sequences, the sum of its first
+    # coordinates. Cost: O(n_labels (n_types + n_labels) m^3).
     inverses = np.zeros_like(joint[:, 0])
     for label, m in enumerate(n_refinements):
         total = joint[label, :, :m, :m].sum(axis=0)
-        # Padded coordinates are left out: their zeros have no inverse.
+        # Padded coordinates are zero and excluded.
         if total[0, 0] > 0:
             inverses[label, :m, :m] = np.linalg.pinv(total)
     return Operators(
@@ -125,13 +124,13 @@ def operators(
 def recover_counts(
     joint: Doubles, steps: Doubles, first: Doubles, last: Doubles, n_refinements: Int64s
 ) -> RecoveredCounts:
-    """Find each refinement's own tokens, steps, starts and ends by the method of moments.
+    """Return the tokens, steps, starts and ends of each refinement by the method of moments.
 
-    Past, token and future are three independent views of a refinement: the third moment, symmetrized and whitened, is
-    diagonal in one orthogonal basis, which Jacobi's rotations find (no random start). It gives the mean of each view
-    in each refinement; solving for these means turns each moment into counts. Anandkumar, Ge, Hsu, Kakade and
-    Telgarsky 2014, "Tensor decompositions for learning latent variable models", sections 3.3 and 4; Cardoso and
-    Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
+    Past, token and future are conditionally independent views of a refinement. Their symmetrized, whitened third
+    moment is diagonal in one orthogonal basis, which Jacobi rotations compute without a random start. The basis gives
+    the mean of each view in each refinement, and solving for these means turns moments into counts. Anandkumar, Ge,
+    Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models", sections 3.3 and 4;
+    Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
     """
     solved = [Mixture.from_moments(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
     bounds = np.concatenate([[0], np.cumsum(n_refinements)])
@@ -142,23 +141,22 @@ def recover_counts(
         np.empty((joint.shape[1], n_states)),
         np.empty(n_states),
     )
-    # ``here.future`` and ``here.past`` map a view to shares of refinements, whose mean in refinement h is the h-th unit
-    # vector: a moment between views becomes a count between refinements when it is multiplied by them on both sides.
-    for a, (here, own, m) in enumerate(zip(solved, parts, n_refinements, strict=True)):
-        counts.emission[:, own] = here.tokens
-        counts.initial[own] = here.future @ first[a, :m]
-        counts.final[own] = here.past @ last[a, :m]
-        for b, (there, others) in enumerate(zip(solved, parts, strict=True)):
-            # A step's moment is the next token's future times this token's past, so its rows belong to the refinements
-            # entered. The transpose puts those that are left into rows, as in the transition matrix.
+    # ``future`` and ``past`` map a view to weights of refinements, with mean e_h in refinement h. Multiplying a moment
+    # of two views by them on both sides gives counts of pairs of refinements.
+    for a, (source, rows, m) in enumerate(zip(solved, parts, n_refinements, strict=True)):
+        counts.emission[:, rows] = source.tokens
+        counts.initial[rows] = source.future @ first[a, :m]
+        counts.final[rows] = source.past @ last[a, :m]
+        for b, (target, columns) in enumerate(zip(solved, parts, strict=True)):
+            # Rows of a step's moment belong to the next token: transpose, as in the transition matrix.
             moment = steps[a, b, : n_refinements[b], :m]
-            counts.transition[own, others] = (there.future @ moment @ here.past.T).T
+            counts.transition[rows, columns] = (target.future @ moment @ source.past.T).T
     n_negative = sum(int(np.sum(part < 0)) for part in counts)
     return RecoveredCounts(HiddenMarkov(*(np.maximum(part, 0.0) for part in counts)), n_negative)
 
 
 class Mixture(NamedTuple):
-    """The refinements of one label: maps of views to shares of them, (m, m), and tokens of each type, (n_types, m)."""
+    """Refinements of one label: maps of views to their weights, (m, m), and counts of types, (n_types, m)."""
 
     past: Doubles
     future: Doubles
@@ -166,39 +164,37 @@ class Mixture(NamedTuple):
 
     @classmethod
     def from_moments(cls, joint: Doubles) -> "Mixture":
-        """Solve for one label, given its ``joint`` moments of shape (n_types, m, m)."""
+        """Return the refinements of one label from its ``joint`` moments of shape (n_types, m, m)."""
         m, count = joint.shape[2], float(joint[:, 0, 0].sum())
-        # One refinement is the label itself: counts as they are, which is the supervised model.
+        # One refinement is the label itself: the supervised model.
         if m == 1 or count == 0:
             return cls(np.eye(m), np.eye(m), joint[:, 0, :])
         token = token_view(joint, m)
         between = joint.sum(axis=0) / count
         apart = ridge_inverse(between, count)
-        # Past and future are mapped to coordinates in which their means in each refinement are those of the token view.
-        # The maps are E[token past'] E[future past']^-1 for the future, and E[token future'] E[past future']^-1 for the
-        # past, their inverses damped where noise rules.
+        # Map past and future to coordinates in which their means equal those of the token view in each refinement:
+        # E[token past'] E[future past']^-1 for the future, E[token future'] E[past future']^-1 for the past, with
+        # regularized inverses.
         from_past = token.T @ joint[:, :, 0] @ apart.T / count
         from_future = token.T @ joint[:, 0, :] @ apart / count
         pairs = from_future @ between @ from_past.T
         triples = np.einsum("xij,xk->ijk", joint, token, optimize=True) / count
         triples = np.einsum("ijk,ai,bj->abk", triples, from_future, from_past, optimize=True)
         means = component_means(pairs, triples)
-        # The columns of ``means`` are the refinements' means, so its inverse maps the mean of refinement h to the h-th
-        # unit vector: mapped views are shares of refinements, right on average.
+        # The inverse of ``means`` maps the mean of refinement h to e_h.
         shares = np.linalg.inv(means)
         past, future = shares @ from_past, shares @ from_future
-        # The counts of types in each refinement follow from the past and from the future alike; the mean of the two has
-        # less noise than either.
+        # Counts follow from the past and from the future; the average has less noise.
         tokens = 0.5 * (joint[:, 0, :] @ past.T + joint[:, :, 0] @ future.T)
         order = np.argsort(-tokens.sum(axis=0), kind="stable")
         return cls(past[order], future[order], tokens[:, order])
 
 
 def token_view(joint: Doubles, m: int) -> Doubles:
-    """Return numbers for each type that tell refinements apart, shape (n_types, m); the first is 1."""
+    """Return a vector for each type that separates refinements, shape (n_types, m); its first entry is 1."""
     count = joint[:, 0, 0]
-    # Divided by the root of the count, rows have noise of one size; the constant direction is taken out, since the
-    # first coordinate stands for it already.
+    # Division by the square root of the count equalizes noise. The constant direction is projected out, as the first
+    # coordinate represents it.
     root = np.sqrt(np.maximum(count, 1e-300))
     rows = np.hstack([joint[:, 0, 1:], joint[:, 1:, 0]]) / root[:, None]
     rows[count <= 0] = 0.0
@@ -214,8 +210,8 @@ def token_view(joint: Doubles, m: int) -> Doubles:
 
 
 def ridge_inverse(between: Doubles, count: float) -> Doubles:
-    """Invert the moment of past and future, whose noise is of the order ``count ** -0.5``."""
-    # Directions whose correlation is below the noise are damped instead of amplified: s / (s^2 + 1 / n).
+    """Return the regularized inverse of the moment of past and future, whose noise is about ``count ** -0.5``."""
+    # s / (s^2 + 1 / n) damps directions below the noise.
     left, values, right = scipy.linalg.svd(between)
     return np.asarray((right.T * (values / (values**2 + 1.0 / count))) @ left.T)
 
@@ -225,14 +221,14 @@ def component_means(pairs: Doubles, triples: Doubles) -> Doubles:
     # Whitening maps sqrt(w_h) y_h to orthonormal vectors v_h, so the whitened third moment is
     # sum_h v_h (x) v_h (x) v_h / sqrt(w_h): all its slices are diagonal in the basis of the v_h.
     values, vectors = scipy.linalg.eigh((pairs + pairs.T) / 2)
-    # Noise can make the smallest eigenvalue negative: the floor keeps whitening finite.
+    # The floor keeps whitening finite if noise makes an eigenvalue negative.
     values = np.maximum(values, 1e-6 * values[-1])
     white, color = vectors / np.sqrt(values), vectors * np.sqrt(values)
     whitened = np.einsum("ijk,ia,jb,kc->abc", triples, white, white, white, optimize=True)
-    # Views differ by noise, so the estimate is symmetrized over all orders of the three axes.
+    # Average over all orders of the three axes to reduce noise.
     slices = np.ascontiguousarray(sum(np.transpose(whitened, order) for order in permutations(range(3))) / 6)
     scaled = color @ joint_diagonalize(slices)
     heads = scaled[0]  # columns are sqrt(w_h) y_h, and the first coordinate of y_h is 1
-    # A head near 0 is a refinement without weight; dividing by it would give a mean of any size.
+    # A head near 0 is a refinement without weight, whose mean is undefined.
     heads = np.where(np.abs(heads) < 1e-3, np.where(heads < 0, -1e-3, 1e-3), heads)
     return np.asarray(scaled / heads)

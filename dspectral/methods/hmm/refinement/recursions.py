@@ -1,4 +1,4 @@
-"""Loops over labeled sequences: sums before and after each token, products of the two, and products of operators."""
+"""Loops over labeled sequences: decaying sums (views), their moments, and products of operators."""
 
 import numpy as np
 
@@ -17,10 +17,10 @@ def write_views(
     step: int,
     out: Doubles,
 ) -> None:
-    """Write decaying sums over the tokens on one side of each token, itself left out, shape (n_tokens, width)."""
+    """Write decaying sums over the tokens on one side of each token, exclusive, shape (n_tokens, width)."""
     k, width = vectors.shape[1], out.shape[1]
-    # out[i] = decay * out[j] + [vector, label, 1] of token j, where j = i - step is the neighbor on the side that is
-    # summed: one pass along the sentence, O(width) for each token. Invariant: row j is finished before row i.
+    # out[i] = decay * out[j] + [vector, label, 1] of token j = i - step, the neighbor on that side: O(width) for each
+    # token. Invariant: row j is final before row i.
     for s in range(len(block.offsets) - 1):
         first, last = block.offsets[s], block.offsets[s + 1]
         for q in range(last - first):
@@ -40,7 +40,7 @@ def write_views(
                 row[column + k + label] += 1.0
                 row[column + k + n_labels] += 1.0
                 column += k + n_labels + 1
-            # A run ends where the label changes: its sums then start from nothing.
+            # Sums of a run restart where the label changes.
             same = label == block.labels[i]
             for decay in run_memory:
                 for c in range(k):
@@ -62,8 +62,8 @@ def add_products(
     """Add the products of projected views, (n_tokens, m) each, to ``OperatorMoments``: O(m^2) for each token."""
     for s in range(len(block.offsets) - 1):
         start, stop = block.offsets[s], block.offsets[s + 1]
-        # Each token adds one outer product to the moment of its label and type, and one to that of its label and the
-        # next token's; no product crosses the end of a sentence.
+        # Each token adds one outer product for its label and type, and one for its label and the next label of the
+        # sentence.
         for i in range(start, stop):
             label = block.labels[i]
             add_outer(joint[label, block.ids[i]], future[i], past[i])
@@ -85,7 +85,7 @@ def add_outer(total: Doubles, left: Doubles, right: Doubles) -> None:
 
 @compiled
 def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Doubles) -> int:
-    """Find the probability of each label at each token, shape (n_tokens, n_labels), by chain products of operators."""
+    """Write the probability of each label at each token, shape (n_tokens, n_labels), from products of operators."""
     n_labels, _, m, _ = operators.emission.shape
     n_negative, max_length = 0, 0
     for s in range(len(offsets) - 1):
@@ -94,8 +94,8 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
     states_before = np.empty((n_labels, m, max(1, max_length)))
     # Column vectors go forward: s_0 = first, s_{t+1}[b] = sum_a T[a][b] O[a][x_t] s_t[a]. Row vectors come back:
     # r_{n-1} = last, r_{t-1}[a] = sum_b r_t[b] O[b][x_t] T[a][b]. The share of label a at token t is
-    # r_t[a] O[a][x_t] s_t[a] over the sum of all labels. Both are rescaled at each token, as products of many
-    # operators underflow; only ratios count. O(n (n_labels m)^2) time; ``states_before`` holds s_t of one sentence.
+    # r_t[a] O[a][x_t] s_t[a] divided by the sum over labels. Both are rescaled at each token to avoid underflow.
+    # O(n (n_labels m)^2) time; ``states_before`` holds s_t of one sentence.
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         copy_vectors(operators.first, states)
@@ -116,7 +116,7 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
 @compiled
 def multiply_emission(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
     """Apply a token's operators to column vectors, label by label."""
-    # out[a] = O[a][x] s[a]: n_labels m^2 products, along the rows of each operator and so along memory.
+    # out[a] = O[a][x] s[a]: n_labels m^2 products, along contiguous rows.
     n_labels, m = states.shape
     for a in range(n_labels):
         for r in range(m):
@@ -142,7 +142,7 @@ def multiply_emission_left(emission: Doubles, token: int, states: Doubles, out: 
 @compiled
 def multiply_transition(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to column vectors."""
-    # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, which is what a token costs.
+    # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, the dominant cost of a token.
     n_labels, m = states.shape
     for b in range(n_labels):
         for r in range(m):
@@ -156,7 +156,7 @@ def multiply_transition(transition: Doubles, states: Doubles, out: Doubles) -> N
 @compiled
 def multiply_transition_left(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to row vectors."""
-    # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products, as on the way forward.
+    # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products.
     n_labels, m = states.shape
     for a in range(n_labels):
         for c in range(m):
@@ -169,9 +169,9 @@ def multiply_transition_left(transition: Doubles, states: Doubles, out: Doubles)
 
 @compiled
 def rescale(states: Doubles) -> None:
-    """Divide by the largest magnitude, in place: only the sign and the ratios count."""
+    """Divide by the largest magnitude in place."""
     n_labels, m = states.shape
-    # Not the sum, which may be 0 or negative: shares of operators have no sign.
+    # Entries may be negative, so their sum may be 0.
     top = 0.0
     for a in range(n_labels):
         for c in range(m):
@@ -184,7 +184,7 @@ def rescale(states: Doubles) -> None:
 
 @compiled
 def copy_vectors(vectors: Doubles, out: Doubles) -> None:
-    """Write vectors: Numba takes seconds to compile what would say that the shapes of slices differ."""
+    """Copy vectors; slice assignment would take Numba seconds to compile."""
     for a in range(len(vectors)):
         for c in range(vectors.shape[1]):
             out[a, c] = vectors[a, c]
@@ -192,9 +192,8 @@ def copy_vectors(vectors: Doubles, out: Doubles) -> None:
 
 @compiled
 def write_label_shares(back: Doubles, states: Doubles, out: Doubles) -> int:
-    """Write the share of each label, negative ones as 0, and return the number of negative ones."""
+    """Write the probability of each label, with negative ones set to 0; return the number of negative ones."""
     n_labels, m = states.shape
-    # Noise can make a probability negative. It is set to 0 and counted, so that a user sees how much was cut off.
     n_negative, total = 0, 0.0
     for a in range(n_labels):
         out[a] = 0.0

@@ -1,4 +1,4 @@
-"""Starts of a refinement HMM: from moments of labeled sequences in two passes, or at random."""
+"""Initial parameters of a refinement HMM: from moments of labeled sequences in two passes, or random."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,27 +19,27 @@ from dspectral.registry import register_class
 from dspectral.types import Doubles, Int32s, Int64s, LabeledSentences, format_value
 
 PANEL_TOKENS = 1 << 12
-"""Number of tokens whose views are held at once; a longer sentence is a piece of its own."""
+"""Number of tokens whose views are in memory at once; a longer sentence is a panel of its own."""
 MIXING = 0.05
-"""Weight of the mean over its label that is mixed into each refinement before EM, which never changes a zero."""
+"""Weight of the mean over a label that is mixed into its refinements before EM."""
 N_DIMENSIONS = 12
-"""Length of the random vectors that stand for types of tokens in the views, if there are more types."""
+"""Length of the random vectors of types in the views, if there are more types."""
 
 
 @register_class
 class RefinementRecipe(NamedTuple):
-    """Settings of :class:`~dspectral.RefinementHMM` that studies compare and users leave as they are.
+    """Options of :class:`~dspectral.RefinementHMM` that rarely need a change.
 
     Attributes
     ----------
     memory : sequence of float in [0, 1], default=(0.5,)
-        Decay rates, from token to token, of exponentially weighted sums over the whole side of a sequence.
+        Decay rates per token of exponentially weighted sums over all tokens on one side.
     run_memory : sequence of float in [0, 1], default=(0.9,)
-        Decay rates of sums that restart where the label changes. There must be at least one rate in the two.
+        Decay rates of sums that restart where the label changes. The two sequences need at least one rate together.
     decoding : {"parameters", "operators"}, default="parameters"
-        Whether labels are found with the recovered parameters, or by products of operators, which allow no EM.
+        Whether to predict labels from parameters or from products of operators. Operators exclude EM.
     tol : float, default=1e-5
-        EM ends when a pass raises the log-likelihood by less than this fraction of it.
+        EM stops when a pass increases the log-likelihood by less than this fraction of it.
     """
 
     memory: Sequence[float] = (0.5,)
@@ -48,25 +48,25 @@ class RefinementRecipe(NamedTuple):
     tol: float = 1e-5
 
     def check(self) -> None:
-        """Raise a ValueError or a TypeError that names the first field which cannot be."""
+        """Raise a ValueError or TypeError for the first invalid field."""
         for name, rates in (("memory", self.memory), ("run_memory", self.run_memory)):
             if not isinstance(rates, list | tuple | np.ndarray):
-                raise TypeError(f"{name} is {format_value(rates)}, but it must be a list of decay rates")
+                raise TypeError(f"{name}={format_value(rates)} must be a list of decay rates")
             for rate in rates:
                 check_real(f"a decay rate of {name}", rate, at_least=0.0, at_most=1.0)
         if not (len(self.memory) or len(self.run_memory)):
             raise ValueError(
-                "memory and run_memory are empty, but must hold at least one decay rate from 0 to 1"
+                "memory and run_memory are empty, but need at least one decay rate from 0 to 1 together"
             )
         check_option("decoding", self.decoding, ("parameters", "operators"))
         check_real("tol", self.tol, at_least=-MAX_REAL, at_most=MAX_REAL)
 
 
 class Views(NamedTuple):
-    """How past and future of a token become numbers: sums over its side that decay with distance.
+    """Views of the past and the future of a token: sums over one side that decay with distance.
 
-    `vectors` (n_types, k); `memory`: decay rates of sums of vectors, labels and ones over the whole side;
-    `run_memory`: of sums of vectors and ones that restart where the label changes.
+    `vectors` (n_types, k); `memory`: decay rates of sums of vectors, labels and ones over all tokens on one side;
+    `run_memory`: decay rates of sums of vectors and ones that restart where the label changes.
     """
 
     vectors: Doubles
@@ -107,12 +107,12 @@ class ViewMoments(NamedTuple):
     def from_block(cls, block: LabeledSentences, *, views: Views) -> Self:
         """Summarize one block."""
         _check(block, views)
-        # The views of a piece are held, not those of the block: 8 PIECE (2 width + 1) bytes. Time is O(n width^2).
+        # Views are computed for one panel at a time: 8 PANEL_TOKENS (2 width + 1) bytes. Time: O(n width^2).
         width = 2 * views.width + 1
         gram = np.zeros((views.n_labels, width, width))
         for panel in split_into_panels(block):
             rows = views.compute(panel)
-            # Grouped by label, the moments are matrix products rather than a loop over tokens.
+            # Grouping by label turns moments into matrix products.
             for label in np.unique(panel.labels):
                 own = rows[panel.labels == label]
                 gram[label] += own.T @ own
@@ -146,7 +146,7 @@ class OperatorMoments(NamedTuple):
             np.zeros((n_labels, m)),
             np.zeros((n_labels, m)),
         )
-        # Past and future in one product of 2 width + 1 by 2 m, which costs O(n width m); the sums add O(n m^2).
+        # One projection (2 width + 1, 2 m) of past and future costs O(n width m); the sums add O(n m^2).
         joined = join_projections(past, future)
         for panel in split_into_panels(block):
             rows = project_rows(views.compute(panel), panel.labels, joined)
@@ -159,8 +159,8 @@ class OperatorMoments(NamedTuple):
 
 
 def join_projections(past: Doubles, future: Doubles) -> Doubles:
-    """Return one projection of ``[past, future, 1]`` to both, shape (n_labels, 2 width + 1, 2 m)."""
-    # Block-diagonal, but for the last row, which both share: that of the constant, where means are taken off.
+    """Return the joint projection of ``[past, future, 1]``, shape (n_labels, 2 width + 1, 2 m)."""
+    # Block-diagonal except for the last row, which subtracts the means.
     n_labels, width, m = past.shape[0], past.shape[1] - 1, past.shape[2]
     joined = np.zeros((n_labels, 2 * width + 1, 2 * m))
     joined[:, :width, :m], joined[:, width:-1, m:] = past[:, :-1], future[:, :-1]
@@ -169,10 +169,10 @@ def join_projections(past: Doubles, future: Doubles) -> Doubles:
 
 
 def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles:
-    """Project each row by its label's projection, shape (n_tokens, 2 m)."""
+    """Return each row projected by the projection of its label, shape (n_tokens, 2 m)."""
     out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
-        # One product for each label, as each has a projection of its own.
+        # One matrix product for each label.
         own = labels == label
         out[own] = rows[own] @ projections[label]
     return out
@@ -184,8 +184,7 @@ def _check(block: LabeledSentences, views: Views) -> None:
 
 
 def split_into_panels(block: LabeledSentences) -> Iterator[LabeledSentences]:
-    """Yield pieces of whole sentences with about ``PANEL_TOKENS`` tokens each."""
-    # Sums restart at sentences, so only whole ones may be cut off; a search in the offsets finds where.
+    """Yield panels of whole sentences with at most ``PANEL_TOKENS`` tokens, or one longer sentence."""
     start, n = 0, len(block.offsets) - 1
     while start < n:
         stop = int(np.searchsorted(block.offsets, block.offsets[start] + PANEL_TOKENS, side="right")) - 1
@@ -200,7 +199,7 @@ def split_into_panels(block: LabeledSentences) -> Iterator[LabeledSentences]:
 
 
 class Start(NamedTuple):
-    """A refinement HMM before EM, as the attributes of the estimator describe it."""
+    """Initial parameters of a refinement HMM; fields as the attributes of the estimator."""
 
     model: HiddenMarkov
     n_refinements: Int64s
@@ -213,11 +212,11 @@ class Start(NamedTuple):
 def start_with_moments(
     corpus: LabeledCorpus, m: int, *, recipe: RefinementRecipe, smoothing: float, random_state: int
 ) -> Start:
-    """Find the parameters from moments."""
+    """Return initial parameters from moments."""
     views = _make_views(len(corpus.words), len(corpus.labels), recipe, random_state)
-    # First pass: second moments of the views give, for each label, projections to m coordinates. Second pass: moments
-    # of the projected views and the tokens, from which operators and parameters follow without another pass.
-    if m == 1:  # nothing to tell apart: the views are nothing but their constant
+    # The first pass computes second moments of the views, which give projections to m coordinates for each label. The
+    # second computes moments of projected views and tokens, which give operators and parameters.
+    if m == 1:  # the views are only the constant
         views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
         found = projections(np.zeros((views.n_labels, 1, 1)), m)
     else:
@@ -225,7 +224,7 @@ def start_with_moments(
         found = projections(gram, m)
     of = partial(OperatorMoments.from_block, views=views, past=found.past, future=found.future)
     moments = summarize(corpus.sentences, of=of, name="moments")
-    # A label with fewer types than refinements cannot tell more refinements apart than types.
+    # A label has at most as many refinements as types.
     n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
     n_refinements = np.clip(n_types, 1, found.n_refinements)
     recovered = recover_counts(*moments, n_refinements)
@@ -240,7 +239,7 @@ def start_with_moments(
 
 
 def start_at_random(corpus: LabeledCorpus, m: int, *, random_state: int) -> Start:
-    """Draw all parameters of a model with m refinements for each label."""
+    """Return random initial parameters with m refinements for each label."""
     rng = np.random.default_rng(random_state)
     n_refinements = np.full(len(corpus.labels), m)
     n = int(n_refinements.sum())
@@ -249,20 +248,19 @@ def start_at_random(corpus: LabeledCorpus, m: int, *, random_state: int) -> Star
 
 
 def mix_refinements(model: HiddenMarkov, bounds: Int64s) -> HiddenMarkov:
-    """Mix the parameters of each refinement with a little of their mean over its label: EM never changes a zero."""
+    """Return the model with each refinement mixed with the mean over its label, which removes zeros before EM."""
     initial, transition, emission = (np.array(part) for part in model[:3])
     for start, end in pairwise(bounds):
         for part in (initial, transition, emission):
-            # The slice is a view, so the parameters themselves change. Sums stay 1 without another division: a label's
-            # entries of a row keep their sum, and a column of emissions becomes a mean of distributions.
+            # In place through a view. Distributions still sum to 1.
             own = part[..., start:end]
             own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
     return HiddenMarkov.from_arrays(initial, transition, emission, model.final)
 
 
 def _make_views(n_types: int, n_labels: int, recipe: RefinementRecipe, random_state: int) -> Views:
-    """Return the views: a unit vector for each type where there are few, and random vectors otherwise."""
-    # Random vectors keep inner products of sums about as they are, and the moments small.
+    """Return the views, with unit vectors for few types and random vectors for many."""
+    # Random projections approximately preserve inner products and keep the moments small.
     vectors = np.eye(n_types)
     if n_types > N_DIMENSIONS:
         rng = np.random.default_rng(random_state)
