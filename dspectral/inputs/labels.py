@@ -99,6 +99,34 @@ def _is_infinite(label: object) -> bool:
     return isinstance(label, Real) and not math.isfinite(label)
 
 
+def encode_label_lists(y: Any, classes: NDArray[Any] | None = None) -> tuple[Any, NDArray[Any] | None]:
+    """Return lists of labels as an indicator (n, L), and the labels (L,); any other y unchanged, and None.
+
+    For given `classes`, documents with other labels get a one in an additional last column.
+    """
+    is_column = getattr(y, "ndim", 0) == 1 and getattr(getattr(y, "dtype", None), "kind", "") == "O"
+    documents = y.tolist() if is_column else y
+    if not isinstance(documents, list | tuple) or not all(
+        isinstance(document, list | tuple | set | frozenset) for document in documents
+    ):
+        return y, None
+    labels = [label for document in documents for label in document]
+    if not any(isinstance(label, str) for label in labels):
+        return y, None
+    for label in labels:
+        if not isinstance(label, str) or not label:
+            raise ValueError(f"y has the label {label!r:.60}, but labels in lists must be non-empty strings")
+    names = np.unique(labels) if classes is None else np.asarray(classes)
+    column_by_name = {name: column for column, name in enumerate(names.tolist())}
+    columns = [
+        sorted({column_by_name.get(label, len(names)) for label in document}) for document in documents
+    ]
+    indptr = np.cumsum([0, *map(len, columns)])
+    indices = np.array([column for document in columns for column in document], dtype=np.int32)
+    shape = (len(documents), max(len(names), int(indices.max()) + 1))
+    return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=shape), names
+
+
 def encode_classes(y: Classes, n_rows: int) -> ClassRows:
     """Return classes, (n,) labels or an (n, n_classes) indicator, as an indicator matrix."""
     lazy, given = is_lazy(y), as_label_array(y)
@@ -215,10 +243,14 @@ def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) 
         )
     given = as_label_matrix(given)
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"Unknown label type: y has {given.dtype}, but must be a matrix of numbers")
+        raise ValueError(
+            f"Unknown label type: y has {given.dtype}, but must be a matrix of numbers or lists of labels: split a "
+            'column by y.str.split(";")'
+        )
     if len(given.shape) != 2:
         raise ValueError(
-            f"Unknown label type: y has {len(given.shape)} dimension(s), but must have shape (n_documents, n_labels)"
+            f"Unknown label type: y has {len(given.shape)} dimension(s), but must have shape (n_documents, n_labels), "
+            'or be lists of labels: split a column by y.str.split(";")'
         )
     (n_rows, n_words), (n_labeled, n_labels) = X.shape, given.shape
     if n_rows != n_labeled:

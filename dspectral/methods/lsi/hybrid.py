@@ -38,6 +38,7 @@ from dspectral.inputs.labels import (
     Classes,
     check_label_memory,
     encode_classes,
+    encode_label_lists,
     normalize_class_rows,
     pair_with_labels,
 )
@@ -355,7 +356,7 @@ class HybridLSI(
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
             Documents by terms.
-        y : array-like, shape (n,), or indicator matrix, shape (n, n_classes), optional
+        y : array-like, shape (n,), lists of labels, or indicator matrix, shape (n, n_classes), optional
             Classes of the documents: ``K'`` is 1 between documents of one class, and, for documents with several, the
             cosine of their indicators. A document without a class (None, or an empty row) is similar to none.
         document_similarity : SciPy sparse or array, shape (n, n), optional
@@ -473,8 +474,9 @@ class HybridLSI(
         self.alpha_ = self._weight(1.0, "K, of class similarities,")
         if self.alpha_ == 0:
             return DocumentProducts(X)
+        y, names = encode_label_lists(y)
         known = encode_classes(y, X.shape[0])
-        self.classes_ = known.classes
+        self.classes_ = known.classes if names is None else names
         check_label_memory(len(known.classes), X.shape[1], N_COPIES)
         return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(known.indicator))
 

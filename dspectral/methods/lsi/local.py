@@ -20,6 +20,7 @@ from dspectral.inputs.labels import (
     as_label_array,
     check_label_memory,
     encode_classes,
+    encode_label_lists,
     get_label_names,
     pair_with_labels,
 )
@@ -211,9 +212,9 @@ class LocalLSI(
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
             Documents.
-        y : array-like of labels, shape (n,), or indicator matrix (array, SciPy sparse or Dask), shape (n, L)
-            Classes of the documents. A document without a class has the label None, or an empty row. The default is
-            the labels of the store X.
+        y : array-like of labels, shape (n,), lists of labels, or indicator matrix (array, sparse or Dask), shape (n, L)
+            Classes of the documents. Several labels in a column are lists after ``column.str.split(";")``. A document
+            without a class has the label None, or an empty row. The default is the labels of the store X.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -236,6 +237,7 @@ class LocalLSI(
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
         given, X = X, validate_rows(self, X, reset=True)
+        y, names = encode_label_lists(y)
         target = as_label_array(y)
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
             check_classification_targets(target)  # encode_classes raises on NaN
@@ -259,7 +261,9 @@ class LocalLSI(
             relevancy=self.relevancy_,
         )
         self.exclusive_ = known.exclusive
-        self.classes_ = known.classes if known.exclusive else get_label_names(y, len(known.classes))
+        if names is None:
+            names = known.classes if known.exclusive else get_label_names(y, len(known.classes))
+        self.classes_ = names
         dense = not (known.exclusive or is_lazy(target) or is_sparse(target))
         self.indicator_dtype_ = target.dtype.str if dense else None
         self.region_sizes_ = np.array([len(region.rows) for region in regions])
@@ -353,7 +357,7 @@ class LocalLSI(
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n, d)
             Documents.
-        y : array-like of labels, shape (n,), or indicator matrix, shape (n, L), optional
+        y : array-like of labels, shape (n,), lists of labels, or indicator matrix, shape (n, L), optional
             True classes; by default the labels of the store X.
         sample_weight : array-like, shape (n,), optional
             Weight of each document.
@@ -363,9 +367,11 @@ class LocalLSI(
         float
             Accuracy; for an indicator matrix subset accuracy, as of all classifiers of scikit-learn.
         """
-        y = getattr(X, "labels", None) if y is None else y
-        found = collect_rows(self.predict(X))
-        return float(accuracy_score(collect_rows(y), found, sample_weight=sample_weight))
+        target, names = encode_label_lists(getattr(X, "labels", None) if y is None else y, self.classes_)
+        predicted = collect_rows(self.predict(X))
+        if names is not None:  # labels outside the training data add a column
+            predicted.resize(target.shape)
+        return float(accuracy_score(collect_rows(target), predicted, sample_weight=sample_weight))
 
     def transform(self, X: RowsLike) -> Any:
         """Return the concatenated coordinates of documents in all spaces.

@@ -3,12 +3,14 @@
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspectral.engine import expect_passes, is_lazy, tracked_fit
 from dspectral.inputs.labels import (
     LabeledStreams,
     as_label_matrix,
     check_label_memory,
+    encode_label_lists,
     get_label_names,
     pair_with_labels,
     validate_documents,
@@ -226,9 +228,9 @@ class MomentMultiLabelClassifier(LabelPrediction):
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
             Counts of words, not negative.
-        y : ndarray, DataFrame, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
-            Matrix of 1 where a document has the label and 0 elsewhere, or of bool; by default the labels that the
-            store X holds.
+        y : ndarray, DataFrame, SciPy sparse or Dask array, shape (n_documents, n_labels), or lists of labels, optional
+            Matrix of 1 where a document has the label and 0 elsewhere, or of bool; or a list of strings for each
+            document, such as the column ``frame["labels"].str.split(";")``. The default is the labels of the store X.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -245,7 +247,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
         """
         # The summary of each pass is the input of the next. Memory does not grow with the number of documents.
         settings = Settings.from_estimator(self)
-        data, y = self._check_data(X, y, settings)
+        data, classes = self._check_data(X, y, settings)
         check_label_memory(data.n_labels, _n_numbers_per_label(data, settings), N_COPIES)
         expect_passes(N_MOMENT_PASSES + settings.n_em_iter)
         leading = first_pass(data, settings)
@@ -255,16 +257,16 @@ class MomentMultiLabelClassifier(LabelPrediction):
         scoring = select_scoring(leading, model, settings) if settings.rank else None
         self._set_linear_part(leading, model, scoring, order)
         self._set_diagnostics(data, leading, states, model, settings)
-        self.classes_ = get_label_names(y, data.n_labels)
+        self.classes_ = classes
         return self
 
     def _check_data(
         self, X: RowsLike, y: "RowsLike | None", settings: Settings
-    ) -> tuple[LabeledStreams, "RowsLike | None"]:
-        """Return documents and labels as streams, and the labels given or in the store."""
+    ) -> tuple[LabeledStreams, NDArray[Any]]:
+        """Return documents and labels as streams, and the names of the labels."""
         self.random_state_ = settings.seed
         X = validate_documents(self, X, reset=True)
-        y = getattr(X, "labels", None) if y is None else y
+        y, names = encode_label_lists(getattr(X, "labels", None) if y is None else y)
         is_matrix = y is None or is_lazy(y) or is_sparse(y)
         labels: Any = y if is_matrix else as_label_matrix(y)
         data = pair_with_labels(X, labels)
@@ -274,7 +276,7 @@ class MomentMultiLabelClassifier(LabelPrediction):
                 "documents without the label"
             )
         self.indicator_dtype_ = None if is_matrix else labels.dtype.str
-        return data, y
+        return data, get_label_names(y, data.n_labels) if names is None else names
 
     @staticmethod
     def _run_label_passes(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
 from dspectral.inputs.fitted_facts import FittedFactsMixin
-from dspectral.inputs.labels import validate_documents
+from dspectral.inputs.labels import encode_label_lists, validate_documents
 from dspectral.inputs.parameters import check_integer
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
@@ -251,7 +251,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         ----------
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_documents, n_words)
             Counts of words.
-        y : ndarray, SciPy sparse or Dask array, shape (n_documents, n_labels), optional
+        y : ndarray, SciPy sparse or Dask array, shape (n_documents, n_labels), or lists of labels, optional
             True labels; the default is the labels of the store X.
         sample_weight : array-like, shape (n_documents,), optional
             Weight of each document.
@@ -261,12 +261,15 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         float
             Subset accuracy, as in scikit-learn. :mod:`dspectral.metrics` has scores of rankings.
         """
-        y = collect_rows(getattr(X, "labels", None) if y is None else y)
+        y, names = encode_label_lists(getattr(X, "labels", None) if y is None else y, self.classes_)
+        y = collect_rows(y)
         # Sparse indicators stay sparse.
         true: Any = sparse.csr_array(y) if is_sparse(y) else np.asarray(y)
         check_indicator(true)
         true = true != 0
         predicted = collect_rows(self.predict(X)) != 0
+        if names is not None:  # labels outside the training data add a column
+            predicted.resize(true.shape)
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     def state_probabilities(self, X: RowsLike) -> Any:
