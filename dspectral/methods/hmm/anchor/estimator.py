@@ -180,7 +180,9 @@ class AnchorHMM(StateDecoder):
         )
 
     @tracked_fit
-    def fit(self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None) -> Self:
+    def fit(
+        self, X: HoldsSentences | TokenLists, y: object = None, *, checkpoints: CheckpointPath = None
+    ) -> Self:
         """Count neighbors, select anchors, and estimate the model.
 
         Parameters
