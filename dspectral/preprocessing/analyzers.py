@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from dspectral.inputs.parameters import check_flag, check_option
 from dspectral.text.character_ngrams import cut_character_ngrams
 from dspectral.text.stop_words import StopWords, check_stop_words
-from dspectral.text.tokenizers import RULE_NAMES, Tokenizer, TokenizerLike, as_tokenizer
+from dspectral.text.tokenizers import Tokenizer, TokenizerLike, as_tokenizer
 from dspectral.text.tokens import Tokens
 from dspectral.types import Documents
 
