@@ -71,7 +71,8 @@ def check_clean(clean: Collection[str] | bool) -> list[CleanRule]:
 def mask_parts(documents: Documents, rules: Collection[str]) -> Documents:
     r"""Replace the parts of documents that match rules by the masks of the rules, and blanks up to the same length.
 
-    >>> documents = mask_parts(Documents.from_strings(["RT @anna: see https://a.b/c?d=1 and mail b.c@d.org"]), CLEAN_RULES)
+    >>> tweets = Documents.from_strings(["RT @anna: see https://a.b/c?d=1 and mail b.c@d.org"])
+    >>> documents = mask_parts(tweets, CLEAN_RULES)
     >>> documents.text(0).decode().split()
     ['\u2405', 'see', '\u2404', 'and', 'mail', '\u2405']
     """
