@@ -165,6 +165,6 @@ def test_a_corpus_is_planned_by_its_path_and_what_is_nowhere_is_said(tmp_path):
     dspectral.build_corpus(Texts(["the cat sat", "the dog sat"]), str(tmp_path / "corpus.zarr"))
     found = plan(dspectral.SpectralBrownClustering(2, n_dimensions=2), tmp_path / "corpus.zarr")
     assert (found.n_passes, found.verdict) == (1, "fits")
-    for data, said in (("no.zarr", "no.zarr"), ("no.txt", "no.txt"), (Texts(iter(["a"])), "read once")):
+    for data, said in (("no.zarr", "no.zarr"), ("no.txt", "no.txt"), (Texts(iter(["a"])), "read only once")):
         with pytest.raises((OSError, ValueError), match=said):
             plan(TruncatedSVD(2), data)

@@ -44,7 +44,7 @@ def get_memory_estimate(of: Callable[..., Any], block: BlockSize) -> MemoryEstim
     """Return the memory estimate of a summary function, zeros if its class has none."""
     inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
     kind: Any = getattr(inner, "__self__", None)
-    if not hasattr(kind, "needs") or inner != kind.from_block:
+    if not hasattr(kind, "estimate_block_memory") or inner != kind.from_block:
         return MemoryEstimate(0, 0)
     return kind.estimate_block_memory(block, **keywords)  # type: ignore[no-any-return]
 

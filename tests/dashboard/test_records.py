@@ -145,7 +145,7 @@ def test_what_a_lost_worker_had_done_is_counted_again():
     assert root.lost_workers == 1
     head = card(records, root, 5.0)
     assert "1 worker, 8 tasks run again" in head
-    assert "3 again" in head
+    assert "3 repeated" in head
     one.count([None, None, None, None], 5.0)
     assert one.done == [6, 3, 1, 0]
 
@@ -237,7 +237,7 @@ def test_memory_is_bounded_and_what_runs_is_kept_longest():
 
 
 def test_points_that_are_many_are_thinned_and_the_last_one_stays():
-    series = Series(most=10)
+    series = Series(max_points=10)
     for i in range(1000):
         series.add(i)
         assert series.points[0] == (0,)

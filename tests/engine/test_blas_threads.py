@@ -23,7 +23,7 @@ def blas_threads():
 
 @pytest.fixture
 def two_blas_threads():
-    blas._take_control_of_blas()  # a thread of another test may have had it
+    blas._reset_controlling_thread()  # a thread of another test may have had it
     with threadpool_limits(2, user_api="blas"):
         if blas_threads() != {2}:
             pytest.skip("this BLAS cannot use two threads")
@@ -41,7 +41,7 @@ def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
 
     def of(rows):
         seen.append(blas_threads())
-        return Watching.of(rows)
+        return Watching.from_block(rows)
 
     with dask.config.set(scheduler="threads", num_workers=2):
         summarize(one_by_one(4), of=of)

@@ -160,7 +160,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
         def from_values(cls, rows, **settings):
             if rows.shape[0] > BLOCK_ROWS:
                 raise ValueError("too many rows")
-            return super().of(rows, **settings)
+            return super().from_block(rows, **settings)
 
     with (
         dask.config.set(scheduler="sync"),

@@ -107,7 +107,7 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
 KILLED = """
     import os, signal, sys
     from dspectral import TruncatedSVD, open_store
-    from dspectral.engine import listening
+    from dspectral.engine import event_listener
     from dspectral.engine.around import checkpoints as keeping
     from dspectral.engine.around.events import BlocksDone, PassStarted
 
@@ -119,7 +119,7 @@ KILLED = """
         if isinstance(event, BlocksDone) and len(begun) == 2 and event.n_blocks == 4:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with listening(die):
+    with event_listener(die):
         TruncatedSVD(3, solver="krylov", n_passes=3).fit(open_store(sys.argv[1]), checkpoints=sys.argv[2])
 """
 

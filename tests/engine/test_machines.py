@@ -79,10 +79,10 @@ def test_machines_that_are_alike_are_asked_once_and_said_nothing_of(rows, monkey
 
 @pytest.mark.parametrize("differs", ["BLAS", "source of dspectral"])
 def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, rows, monkeypatch):
-    own = machines.facts()
+    own = machines.numeric_environment()
     monkeypatch.setattr(run, "compare_machines", lambda _client: None)  # it was not there
     monkeypatch.setattr(
-        machines, "facts", lambda: own | ({differs: "odd"} if run.is_in_worker_task() else {})
+        machines, "numeric_environment", lambda: own | ({differs: "odd"} if run.is_in_worker_task() else {})
     )
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
         fitted(rows)
@@ -94,16 +94,16 @@ def test_a_worker_that_joins_later_computes_nothing_where_it_differs(differs, ro
 
 
 def test_a_checkout_of_other_source_differs(monkeypatch):
-    machines.facts.cache_clear()
-    before = machines.facts()
-    machines.facts.cache_clear()
+    machines.numeric_environment.cache_clear()
+    before = machines.numeric_environment()
+    machines.numeric_environment.cache_clear()
     monkeypatch.setattr(blas, "source_hash", lambda: "0" * 32)
-    assert next(iter(before.items() ^ machines.facts().items()))[0] == "source of dspectral"
-    machines.facts.cache_clear()
+    assert next(iter(before.items() ^ machines.numeric_environment().items()))[0] == "source of dspectral"
+    machines.numeric_environment.cache_clear()
 
 
 def test_a_worker_without_a_package_is_named_before_anything_is_computed(rows, monkeypatch):
-    monkeypatch.setattr(machines, "facts", raise_import_error)
+    monkeypatch.setattr(machines, "numeric_environment", raise_import_error)
     with (
         Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"),
         pytest.raises(ClusterError, match=r"inproc\S*.*dspectral"),

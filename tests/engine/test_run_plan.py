@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_said_and_not_raised(store):
         found.check()
     assert found.as_dict()["verdict"] == found.verdict
     assert found.verdict.startswith("fits with memory_limit='")
-    assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "because"]
+    assert [line.split()[0] for line in str(found).splitlines()[1:3]] == ["verdict", "reason"]
     with override_context(memory=ProcessMemory(2, 1, 1, 0)):
         assert "one column" in TruncatedSVD(8, solver="krylov").plan(store).refusal
 

@@ -19,7 +19,7 @@ PROGRAM = """
 import json, sys
 import numba.core.event as of_numba
 import dspectral
-from dspectral.engine import listening
+from dspectral.engine import event_listener
 from dspectral.engine.around import events
 
 class Counter(of_numba.Listener):
@@ -31,7 +31,7 @@ class Counter(of_numba.Listener):
 
 of_numba.register("numba:compile", Counter())
 heard = []
-with listening(heard.append):
+with event_listener(heard.append):
     dspectral.build_store(sys.argv[1], sys.argv[2])
 told = [event.loop for event in heard if isinstance(event, events.Compiling)]
 done = [event.loop for event in heard if isinstance(event, events.Compiled)]

@@ -95,7 +95,7 @@ def test_lines_name_the_fit_its_pass_blocks_and_what_it_came_to():
         fit(rows_that(lambda: "pass 1 of 1" in stream.getvalue()))
     *lines, last = stream.getvalue().splitlines()
     assert "[0:00:00] TruncatedSVD: pass 1 of 1: sketch-block 0/8, 0 % · merge 0/7, 0 %" in lines
-    assert re.fullmatch(r"TruncatedSVD: 1 pass, certificate 0\.\d+.*, \d+\.\d s", last)
+    assert re.fullmatch(r"TruncatedSVD: 1 pass, relative certificate 0\.\d+.*, \d+\.\d s", last)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
@@ -115,7 +115,7 @@ def test_a_terminal_gets_bars_with_rates_and_the_certificate_and_no_line_is_too_
     assert "certificate 0." in text
     assert "merge" in text
     assert max(map(len, re.split(r"[\r\n]+", text))) <= columns
-    assert re.search(r"TruncatedSVD: 1 pass, certificate 0\.\d+", text)
+    assert re.search(r"TruncatedSVD: 1 pass, relative certificate 0\.\d+", text)
 
 
 def test_errors_and_interrupts_pass_through_and_end_the_display():
@@ -181,7 +181,12 @@ def test_what_events_say_becomes_headings_phases_and_an_end():
     seen.on_event(events.SummariesMerged("g", "r", 1, 100, 10, 2.0, 0.125))
     seen.on_event(events.CompilationStarted("_hash", "dspectral.text.hashing"))
     seen.on_event(events.TasksRecomputed("g", "r", 6, 1))
-    parts = ("TruncatedSVD > Inner: pass 2 of 4", "certificate 0.125", "1 worker.*6 tasks", "compiling _hash")
+    parts = (
+        "TruncatedSVD > Inner: pass 2 of 4",
+        "relative certificate 0.125",
+        "1 worker.*6 tasks",
+        "compiling _hash",
+    )
     assert all(re.match(part, line) for part, line in zip(parts, get_headings(seen)[0], strict=True))
     ((_root, one),) = seen.get_running_passes()
     blocks, merges = one.get_phases(time.monotonic())
@@ -269,8 +274,8 @@ def test_a_notebook_has_one_display_a_cell_which_is_updated_in_place_and_stays(n
     first, second = shown
     assert "<b>TruncatedSVD" in first[0]
     assert all(one != other for one, other in itertools.pairwise(first))  # no flicker
-    assert first[-1].count("TruncatedSVD: 1 pass, certificate") == 2
-    assert second[-1].count("TruncatedSVD: 1 pass, certificate") == 1
+    assert first[-1].count("TruncatedSVD: 1 pass, relative certificate") == 2
+    assert second[-1].count("TruncatedSVD: 1 pass, relative certificate") == 1
     assert capsys.readouterr() == ("", "")
     assert "max-width:44em" in second[-1]
 
