@@ -117,6 +117,7 @@ def write_api_pages(root: Path) -> None:
     """Write one page for each package with public names; autosummary reads these pages."""
     folder = root / "docs" / "api" / "packages"
     shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder.with_name("generated"), ignore_errors=True)  # pages of names that are gone
     folder.mkdir(parents=True)
     for package, names in public_names().items():
         groups: dict[str, list[str]] = {}

@@ -52,7 +52,7 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
 
 
 def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Return the result of :func:`query`, or None if it fails: the next pass raises the error."""
+    """Return the result of ``query``, or None if it fails: the next pass raises the error."""
     try:
         return query(client, question, *arguments, **options)
     except (OSError, RuntimeError, ImportError):

@@ -328,7 +328,7 @@ class RefinementHMM(ChainDecoder):
         Parameters
         ----------
         sentences : Sentences
-            A block of ids, indices of ``words_``, as returned by :meth:`encode_sentences`.
+            A block of ids, indices of ``words_``, as returned by ``encode_sentences``.
 
         Returns
         -------
