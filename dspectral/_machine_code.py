@@ -97,7 +97,11 @@ def _compile_in_turn(loop: Dispatcher) -> Dispatcher:
 
     def load_or_wait(signature: Arguments, target: BaseContext) -> Any:
         with suppress(OSError):  # a folder without read permission
-            result = load(signature, target)
+            try:
+                result = load(signature, target)
+            except (AttributeError, ImportError):  # the index names a type of an older version
+                Path(cache._cache_file._index_path).unlink(missing_ok=True)  # noqa: SLF001
+                result = None
             if (
                 result is None and cache.cache_path is not None
             ):  # without a folder there is nothing to wait for

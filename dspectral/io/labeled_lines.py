@@ -106,7 +106,7 @@ def parse_lines(
 
     One pass over the bytes. Memory: at most 12 bytes per byte of the text, usually less than two.
 
-    >>> parsed = parse_lines(Piece(b"0,2 1:0.5 0:1e1\n 1:2\n", "a.txt", 0, 1))
+    >>> parsed = parse_lines(LineChunk(b"0,2 1:0.5 0:1e1\n 1:2\n", "a.txt", 0, 1))
     >>> parsed.rows.toarray(), parsed.labels.toarray()
     (array([[10. ,  0.5],
            [ 0. ,  2. ]], dtype=float32), array([[1., 0., 1.],

@@ -431,7 +431,7 @@ def split_documents(documents: Documents) -> Documents:
 def decode_to_utf8(piece: LineChunk, encoding: str | None, errors: str) -> LineChunk:
     r"""Convert whole lines to valid UTF-8.
 
-    >>> decode_to_utf8(Piece(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
+    >>> decode_to_utf8(LineChunk(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
     'café'
     """
     # Files of wide encodings are transcoded when they are opened.

@@ -46,7 +46,7 @@ def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS)
     >>> import fsspec
     >>> with fsspec.open("memory://two.txt", "w") as file:
     ...     _ = file.write("the cat\nsat\n")
-    >>> blocks = read_file_range(Span("memory://two.txt", "txt", None, "line", None), Reading(block_bytes=8))
+    >>> blocks = read_file_range(FileRange("memory://two.txt", "txt", None, "line", None), ReadOptions(block_bytes=8))
     >>> [block.data.tobytes() for block in blocks]
     [b'the cat', b'sat']
     """

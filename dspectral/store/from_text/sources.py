@@ -238,7 +238,7 @@ def split_files(
     >>> import fsspec
     >>> with fsspec.open("memory://lines.txt", "w") as file:
     ...     _ = file.write("a b\n" * 100)
-    >>> [(span.start, span.stop) for span in split_files("memory://lines.txt", Reading(block_bytes=300))]
+    >>> [(span.start, span.stop) for span in split_files("memory://lines.txt", ReadOptions(block_bytes=300))]
     [(0, 300), (300, 400)]
     """
     read_options = read_options.checked()
