@@ -431,7 +431,7 @@ def test_a_million_labels_are_announced_with_numbers_before_a_block_is_read(mode
     with pytest.warns(UserWarning, match=r"1,000,000 labels.* [\d.]+ GB of memory; remove labels"):  # noqa: SIM117
         with (
             dask.config.set({"dspectral.worker-memory": "1GB"}),
-            pytest.raises(MemoryError, match="GB, and may take"),
+            pytest.raises(MemoryError, match="GB, but can use"),
         ):
             clone(model).fit(X, y)
     with warnings.catch_warnings(action="error"):

@@ -98,7 +98,7 @@ def test_x_layers_and_raw_of_a_file_open_as_stores(path):
 @pytest.mark.parametrize(
     ("layer", "sentence"),
     [
-        ("nothing", r"'nothing'.*cells.*'by column', 'counts', 'dense'"),
+        ("nothing", r"cells.*'nothing'.*'by column', 'counts', 'dense'"),
         ("dense", r"'dense'.*array.*csr_matrix.*adata\.layers\['dense'\]"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_write_that_was_stopped_leaves_no_file_and_begins_anew(store, tmp_path
 def test_a_store_is_written_as_zarr_behind_a_url_and_as_hdf5_on_disks_alone(store):
     write_anndata(store, "memory://anndata/out.zarr")
     assert open_store("memory://anndata/out.zarr").nnz == ROWS.nnz
-    with pytest.raises(StoreError, match=r"HDF5.*Zarr"):
+    with pytest.raises(StoreError, match=r"out\.h5ad.*HDF5.*\.zarr"):
         write_anndata(store, "memory://anndata/out.h5ad")
 
 

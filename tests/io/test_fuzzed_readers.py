@@ -251,7 +251,7 @@ def test_a_bomb_is_refused_within_a_bound_of_memory(kind, ending, tmp_path, monk
 def short_lines():
     """Defaults of ``read_line_chunks`` with a longest line that a small bomb goes beyond."""
     defaults = lines.read_line_chunks.__kwdefaults__
-    return {**defaults, "longest": defaults["longest"]._replace(n_bytes=LIMIT)}
+    return {**defaults, "size_limit": defaults["size_limit"]._replace(n_bytes=LIMIT)}
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_line_in_another_encoding_is_named(tmp_path, name, ending):
     with pytest.raises(ValueError, match=rf"{name}{ending}, line 2.*UTF-8"):
         read(str(path))
     path.write_bytes(compress(text.encode("utf-16")))
-    with pytest.raises(ValueError, match=rf"{name}{ending}, line 1.*UTF-8"):
+    with pytest.raises(ValueError, match=rf"{name}{ending}, line 1.*(UTF-8|encoding)"):
         read(str(path))
     path.write_bytes(compress(text.encode("utf-8-sig")))
     with_mark = read(str(path))
