@@ -152,13 +152,13 @@ class Nearest(NamedTuple):
     def merge(self, *others: Self) -> Self:
         """Return the nearest rows of all summaries; of equal scores the lower row number wins."""
         arrays = [
-            np.concatenate([summary.scored()[i] for summary in (self, *others)], axis=1) for i in range(3)
+            np.concatenate([summary.get_arrays()[i] for summary in (self, *others)], axis=1) for i in range(3)
         ]
         order = np.lexsort((arrays[1], -arrays[2]), axis=1)[:, : self.n]
         cosines, rows, scores = (np.take_along_axis(array, order, axis=1) for array in arrays)
         return type(self)(cosines, rows, self.n, None if self.scores is None else scores)
 
-    def scored(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]:
+    def get_arrays(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]:
         """Return cosines, rows and scores."""
         return self.cosines, self.rows, self.cosines if self.scores is None else self.scores
 
@@ -246,7 +246,7 @@ def _search(
         summarize_block = partial(summarize_block, shared=shared._replace(rows=None))
     streams.insert(1, engine.get_row_numbers(streams[0]))
     summary = engine.summarize(*streams, of=summarize_block, name="nearest")
-    found = zip(excluded, *(array.tolist() for array in summary.scored()), strict=True)
+    found = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
     lists = [
         [
             Neighbor(row, cosine, score=score)

@@ -326,7 +326,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         words = np.flatnonzero(frequency >= max(1, self.min_df))
         if not len(words):
             raise ValueError(
-                f"no word occurs in min_document_frequency={self.min_df} of the {n_rows} unlabeled "
+                f"no word occurs in min_df={self.min_df} of the {n_rows} unlabeled "
                 "sentences: lower it, or give more text."
             )
         result = self._decompose(counts, words, frequency[words])
