@@ -221,7 +221,7 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(mon
         )
         return of(*arguments, **keywords)
 
-    monkeypatch.setattr(FirstMoments, "of", classmethod(stops))
+    monkeypatch.setattr(FirstMoments, "from_block", classmethod(stops))
     words, labels, _ = sample_labeled_documents(400, n_words=60, n_labels=12, n_states=3, seed=0)
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):

@@ -157,7 +157,7 @@ def test_a_block_of_another_shape_than_said_is_named(store):
 def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
     class Picky(FrequentDirections):
         @classmethod
-        def from_values(cls, rows, **settings):
+        def from_block(cls, rows, **settings):
             if rows.shape[0] > BLOCK_ROWS:
                 raise ValueError("too many rows")
             return super().from_block(rows, **settings)
@@ -166,7 +166,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
         dask.config.set(scheduler="sync"),
         pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9)"),
     ):
-        summarize(store, of=partial(Picky.from_values, size=20))
+        summarize(store, of=partial(Picky.from_block, size=20))
 
 
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):

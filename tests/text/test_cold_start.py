@@ -33,8 +33,8 @@ of_numba.register("numba:compile", Counter())
 heard = []
 with event_listener(heard.append):
     dspectral.build_store(sys.argv[1], sys.argv[2])
-told = [event.loop for event in heard if isinstance(event, events.Compiling)]
-done = [event.loop for event in heard if isinstance(event, events.Compiled)]
+told = [event.loop for event in heard if isinstance(event, events.CompilationStarted)]
+done = [event.loop for event in heard if isinstance(event, events.CompilationEnded)]
 print(json.dumps({"told": told, "done": done, "compiled": Counter.names}))
 """
 LOOPS = {
