@@ -68,7 +68,7 @@ def card(title: str, facts: Facts, picture: str = "") -> str:
     """Return a card as HTML: a title, a table and a picture."""
     rows = "".join(
         f'<tr style="background:transparent"><td style="{_CELL};width:32%;opacity:.7">{escape(name)}</td>'
-        f'<td style="{_CELL}">{escape(_shown(value))}</td></tr>'
+        f'<td style="{_CELL}">{escape(_format_cell(value))}</td></tr>'
         for name, value in facts
         if value is not None
     )
@@ -106,7 +106,7 @@ def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str
     )
 
 
-def _shown(value: object) -> str:
+def _format_cell(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return number(float(value)) if isinstance(value, Real) else str(value)

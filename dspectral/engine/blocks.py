@@ -271,11 +271,11 @@ def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]
     ([range(0, 2), range(2, 4), range(4, 5)], True)
     """
     n_blocks = arrays[0].numblocks[0]
-    said = [get_block_nbytes(array) for array in arrays] if target else [None]
+    nbytes_by_stream = [get_block_nbytes(array) for array in arrays] if target else [None]
     target = min(target, get_max_group_bytes())
-    if any(one is None for one in said):
+    if any(nbytes is None for nbytes in nbytes_by_stream):
         return [range(i, i + 1) for i in range(n_blocks)]
-    sizes = [sum(of_block) for of_block in zip(*filter(None, said), strict=True)]
+    sizes = [sum(of_block) for of_block in zip(*filter(None, nbytes_by_stream), strict=True)]
     # Invariant: the blocks before starts[-1] are in complete groups; the current group has `filled` bytes.
     starts, filled = [0], 0
     for i, size in enumerate(sizes):
@@ -318,8 +318,8 @@ def _get_array_bytes(array: da.Array) -> int | None:
         return int(array.nbytes)
     if get_annotation(array, IN_MEMORY):
         return sum(get_nbytes(getattr(block, "value", block)) for block in array.dask.values())
-    said = get_block_nbytes(array)
-    return None if said is None else sum(said)
+    sizes = get_block_nbytes(array)
+    return None if sizes is None else sum(sizes)
 
 
 def _get_bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
