@@ -49,7 +49,7 @@ def test_topics_are_shown_as_words_and_logged(caplog):
 
 
 def test_topics_that_documents_do_not_have_are_left_out():
-    with pytest.warns(UserWarning, match="independent"):
+    with pytest.warns(UserWarning, match="rank"):
         model = LsiModel([[(0, 1)], [(1, 2)]], 200, WORDS)
     assert model.projection.u.shape == (30, 2)
     assert len(model.show_topics()) == 2
@@ -79,7 +79,7 @@ def break_fit(monkeypatch):
 
 
 def break_append(monkeypatch):
-    monkeypatch.setattr("dspectral.store.matrix.finish", lambda *_: 1 / 0)
+    monkeypatch.setattr("dspectral.store.matrix.finish_store", lambda *_: 1 / 0)
 
 
 @pytest.mark.parametrize("store", [None, "rows.zarr"])

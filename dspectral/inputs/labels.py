@@ -99,10 +99,13 @@ def _is_infinite(label: object) -> bool:
     return isinstance(label, Real) and not math.isfinite(label)
 
 
-def encode_label_lists(y: Any, classes: NDArray[Any] | None = None) -> tuple[Any, NDArray[Any] | None]:
+def encode_label_lists(
+    y: Any, classes: NDArray[Any] | None = None, *, allow_column: bool = False
+) -> tuple[Any, NDArray[Any] | None]:
     """Return lists of labels as an indicator (n, L), and the labels (L,); any other y unchanged, and None.
 
-    For given `classes`, documents with other labels get a one in an additional last column.
+    For given `classes`, documents with other labels get a one in an additional last column. With
+    `allow_column`, lists of one label each are a column (n, 1) of classes, unchanged, unless y is a Series.
     """
     is_column = getattr(y, "ndim", 0) == 1 and getattr(getattr(y, "dtype", None), "kind", "") == "O"
     documents = y.tolist() if is_column else y
@@ -111,7 +114,9 @@ def encode_label_lists(y: Any, classes: NDArray[Any] | None = None) -> tuple[Any
     ):
         return y, None
     labels = [label for document in documents for label in document]
-    if not any(isinstance(label, str) for label in labels):
+    is_class_column = all(isinstance(document, list | tuple) and len(document) == 1 for document in documents)
+    has_strings = any(isinstance(label, str) for label in labels)
+    if not has_strings or (allow_column and not is_column and is_class_column):
         return y, None
     for label in labels:
         if not isinstance(label, str) or not label:

@@ -474,7 +474,7 @@ class HybridLSI(
         self.alpha_ = self._weight(1.0, "K, of class similarities,")
         if self.alpha_ == 0:
             return DocumentProducts(X)
-        y, names = encode_label_lists(y)
+        y, names = encode_label_lists(y, allow_column=True)
         known = encode_classes(y, X.shape[0])
         self.classes_ = known.classes if names is None else names
         check_label_memory(len(known.classes), X.shape[1], N_COPIES)

@@ -237,7 +237,7 @@ class LocalLSI(
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
         given, X = X, validate_rows(self, X, reset=True)
-        y, names = encode_label_lists(y)
+        y, names = encode_label_lists(y, allow_column=True)
         target = as_label_array(y)
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
             check_classification_targets(target)  # encode_classes raises on NaN
@@ -367,7 +367,9 @@ class LocalLSI(
         float
             Accuracy; for an indicator matrix subset accuracy, as of all classifiers of scikit-learn.
         """
-        target, names = encode_label_lists(getattr(X, "labels", None) if y is None else y, self.classes_)
+        target, names = encode_label_lists(
+            getattr(X, "labels", None) if y is None else y, self.classes_, allow_column=self.exclusive_
+        )
         predicted = collect_rows(self.predict(X))
         if names is not None:  # labels outside the training data add a column
             predicted.resize(target.shape)

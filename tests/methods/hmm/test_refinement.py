@@ -111,12 +111,12 @@ def test_a_label_with_fewer_types_than_refinements_has_as_many_refinements_as_ty
     ("options", "X", "y", "message"),
     [
         ({}, [["a"]], None, "y.*None"),
-        ({}, [["a"]], [["K"], ["V"]], "1 sequences.*2"),
-        ({}, [["a", "b"]], [["K"]], "sequence 0.*2 tokens.*1 labels"),
+        ({}, [["a"]], [["K"], ["V"]], "2 sequences.*1"),
+        ({}, [["a", "b"]], [["K"]], "sequence 0.*1 labels.*2"),
         ({}, [[]], [[]], "token"),
         ({}, [np.zeros((3, 2))], [["a"] * 3], "sequence 0.*VectorQuantizer"),
         ({"recipe": RefinementRecipe((), ())}, [["a"]], [["K"]], "decay"),
-        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"decay.* 1\.5"),
+        ({"recipe": RefinementRecipe((1.5,))}, [["a"]], [["K"]], r"decay.*1\.5"),
         ({"recipe": BY_OPERATORS, "n_em_iter": 1}, [["a"]], [["K"]], "n_em_iter=0"),
     ],
 )

@@ -234,7 +234,7 @@ def test_states_are_as_many_as_the_words_have_directions_and_more_are_refused(so
 def bad_inputs():
     words, labels = np.ones((6, 4)), np.ones((6, 2))
     yield words, None, "y.*None"
-    yield words, labels[:5], "X.*6 documents.*y.*5"
+    yield words, labels[:5], "y.*5 rows.*6"
     yield words, np.ones(6), "y.*1 dimension"
     yield words, labels[:, :0], "y.*column"
     yield words, labels.astype(str), "Unknown label type"

@@ -78,7 +78,7 @@ def test_arrays_in_memory_and_lazily_give_what_the_transcription_gives(output, m
     got = tree.transform(lazy)
     assert got.shape == theirs.shape
     np.testing.assert_allclose(got.compute(), theirs, atol=1e-9)
-    monkeypatch.setattr(nodes, "PIECE", 48)  # two sentences at a time
+    monkeypatch.setattr(nodes, "PANEL_NUMBERS", 48)  # two sentences at a time
     np.testing.assert_allclose(tree.transform(X), theirs, atol=1e-9)
     assert tree.transform(X[:0]).shape == (0, theirs.shape[1])
 
