@@ -7,17 +7,14 @@ build that was stopped goes on where it was when the same command is given again
 import argparse
 from typing import Any
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
 import dspectral
-from dspectral import VocabularySettings, build_store, open_store
-from dspectral.store import CountStore, discard_unfinished
+from dspectral import store as stores
 
 from ._form import form
-from ._form.plots import new_plot
-from ._parts.text_options import add_text_options, reading
+from ._parts.text_options import add_text_options, check_sources, reading
 
 POINTS = 500
 """Points of a curve over all columns."""
@@ -25,14 +22,16 @@ POINTS = 500
 
 def main(argv: list[str] | None = None) -> None:
     """Build a store and describe it."""
-    arguments = options().parse_args(argv)
+    parser = options()
+    arguments = parser.parse_args(argv)
+    check_sources(parser, arguments, arguments.text)
     with form.run(arguments) as run:
         if arguments.discard_unfinished:
-            discard_unfinished(arguments.store)
-        before = open_store(arguments.store).n_rows if arguments.append else 0
+            stores.discard_unfinished(arguments.store)
+        before = dspectral.open_store(arguments.store).n_rows if arguments.append else 0
         hashing, vocabulary = settings(arguments)
         with run.measure("build") as used:
-            store = build_store(
+            store = dspectral.build_store(
                 arguments.text,
                 arguments.store,
                 **reading(arguments),
@@ -86,13 +85,13 @@ def count_or_share(text: str) -> int | float:
 
 def settings(
     arguments: argparse.Namespace,
-) -> "tuple[dspectral.NgramHashing | None, VocabularySettings | None]":
+) -> "tuple[dspectral.NgramHashing | None, dspectral.VocabularySettings | None]":
     """Return how n-grams become columns: one of two ways."""
     # Looked up here and not imported above: worker processes import this module, and need no scikit-learn.
     ngrams: dict[str, Any] = {"ngram_range": tuple(arguments.ngrams)} if arguments.ngrams else {}
     if not arguments.vocabulary:
         return dspectral.NgramHashing(n_features=1 << arguments.columns_bits, **ngrams), None
-    return None, VocabularySettings(
+    return None, dspectral.VocabularySettings(
         min_document_frequency=arguments.min_document_frequency,
         max_document_frequency=arguments.max_document_frequency,
         max_features=arguments.max_features,
@@ -100,8 +99,10 @@ def settings(
     )
 
 
-def describe(run: form.Run, store: CountStore, documents_per_second: float) -> None:
+def describe(run: "form.Run", store: "stores.CountStore", documents_per_second: float) -> None:
     """Add rows and plots."""
+    from ._form.plots import new_plot  # noqa: PLC0415  Matplotlib is slow to import
+
     sizes = store.counts.chunks[0]
     metrics = {
         "rows": store.n_rows,
@@ -140,6 +141,8 @@ def falling(frequencies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
 
 def stored_bytes(url: str) -> int:
     """Return what a store takes where it lies."""
+    import fsspec  # noqa: PLC0415  slow to import
+
     file_system, path = fsspec.url_to_fs(url)
     return int(file_system.du(path))
 

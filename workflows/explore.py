@@ -8,23 +8,24 @@ Everything is found out of core, and written into one HTML page that needs no ot
 import argparse
 import json
 
-from dspectral import explore
-from dspectral.exploring import Exploration, Sizes
+import dspectral
+from dspectral import exploring
 
 from ._form import form
-from ._parts.text_options import add_text_options, reading
+from ._parts.text_options import add_text_options, check_sources, reading
 
-SIZES = Sizes()
 CLEAN_RULES = ("headers", "quotes", "signatures", "markup", "urls", "users", "timestamps", "ids", "numbers")
 """Rules of cleaning."""
 
 
 def main(argv: list[str] | None = None) -> None:
     """Explore a text and write its page."""
-    arguments = options().parse_args(argv)
+    parser = options()
+    arguments = parser.parse_args(argv)
+    check_sources(parser, arguments, arguments.text)
     with form.run(arguments) as run:
         with run.meter.measure() as used:
-            found = explore(
+            found = dspectral.explore(
                 arguments.text,
                 sizes=sizes_of(arguments),
                 min_count=arguments.min_count,
@@ -67,31 +68,30 @@ def options() -> argparse.ArgumentParser:
     add("--block-bytes", type=form.positive, default=16 << 20, metavar="N", help="of text behind a block")
     add_text_options(parser, "document")
     sizes = parser.add_argument_group("largest sizes, of which short texts get less").add_argument
-    for name, what in SIZE_HELP.items():
-        default = getattr(SIZES, name)
+    for name, (default, what) in SIZES.items():
         sizes(f"--{name.replace('_', '-')}", type=form.positive, default=default, metavar="N", help=what)
     return parser
 
 
-SIZE_HELP = {
-    "n_words": "words with vectors and classes, the most frequent ones",
-    "n_components": "topics of documents",
-    "n_clusters": "Brown classes",
-    "n_dimensions": "length of a word's vector",
-    "n_listed": "words whose nearest words are listed",
-    "n_mapped": "words on the map",
-    "n_mapped_documents": "documents on the map",
-    "n_documents": "documents drawn at random",
+SIZES = {
+    "n_words": (20_000, "words with vectors and classes, the most frequent ones"),
+    "n_components": (50, "topics of documents"),
+    "n_clusters": (100, "Brown classes"),
+    "n_dimensions": (100, "length of a word's vector"),
+    "n_listed": (4_000, "words whose nearest words are listed"),
+    "n_mapped": (1_500, "words on the map"),
+    "n_mapped_documents": (1_500, "documents on the map"),
+    "n_documents": (200, "documents drawn at random"),
 }
-"""What each size is."""
+"""Default and description of each size."""
 
 
-def sizes_of(arguments: argparse.Namespace) -> Sizes:
-    """Return the sizes asked for."""
-    return Sizes(**{name: getattr(arguments, name) for name in SIZE_HELP})
+def sizes_of(arguments: argparse.Namespace) -> "exploring.Sizes":
+    """Return the sizes of the options."""
+    return exploring.Sizes(**{name: getattr(arguments, name) for name in SIZES})
 
 
-def describe(run: form.Run, found: Exploration) -> None:
+def describe(run: "form.Run", found: "exploring.Exploration") -> None:
     """Add rows: what the text is, and how long each stage took."""
     for metric, value in found.size.items():
         run.row(data=found.name, method="explore", metric=metric, value=value)

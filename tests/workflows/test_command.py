@@ -1,4 +1,5 @@
 import re
+import subprocess
 import sys
 
 import pytest
@@ -51,3 +52,23 @@ def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
         main([name, "--out", "x"])
     assert caught.value.code == 2
     assert re.fullmatch(f"dspectral: error: .*{name}.*{hint}.*\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["explore", "table.csv"], r"--field .*\(text, label\)"),
+        (["explore", "none.txt"], r"none\.txt does not exist"),
+        (["build-store", "--text", "table.csv", "--store", "s", "--missing", "no"], "--missing.*'no'"),
+    ],
+)
+def test_options_are_checked_before_the_library_is_imported(given, message, tmp_path):
+    (tmp_path / "table.csv").write_text("text,label\nhello,a\n", encoding="utf-8")
+    code = (
+        "import sys; from dspectral.__main__ import main\n"
+        f"try: main({given!r})\n"
+        "finally: assert not {'dask', 'numba', 'sklearn', 'zarr'} & set(sys.modules), 'slow to import'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.search(message, done.stderr)

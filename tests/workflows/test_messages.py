@@ -35,7 +35,7 @@ MISTAKES = {
     "build_store --text text.txt --store store --columns-bits 9 --append":
         "--columns-bits = 9.*--columns-bits = 8",
     "build_store --text latin.txt --store new": "line 2.*UTF-8.*--errors replace",
-    "build_store --text records.jsonl --store new": "--field .*\\(text\\)$",
+    "build_store --text records.jsonl --store new": "--field .*\\(text\\)",
     "build_store --text text.txt --store new --vocabulary --min-document-frequency 9":
         "--min-document-frequency = 9 .*--max-document-frequency",
     "build_store --text text.txt --store text.txt": "text.txt.*folder",

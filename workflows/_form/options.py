@@ -9,8 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dask.utils import parse_bytes
-
 from dspectral.paths import expand_path
 
 COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
@@ -142,7 +140,7 @@ def memory_limit(text: str) -> str:
     """
     right = "write 2GB or 500MB, a share of this machine's memory such as 0.25, auto, or 0 for no limit"
     try:
-        size = LEAST_MEMORY if text == "auto" else parse_bytes(text)
+        size = LEAST_MEMORY if text == "auto" else _parse_bytes(text)
         is_share = 0.0 < float(text) <= 1.0 if text.replace(".", "", 1).isdecimal() else False
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size of memory: {right}") from None
@@ -152,3 +150,9 @@ def memory_limit(text: str) -> str:
             "limit"
         )
     return text
+
+
+def _parse_bytes(text: str) -> int:
+    from dask.utils import parse_bytes  # noqa: PLC0415  slow to import
+
+    return int(parse_bytes(text))

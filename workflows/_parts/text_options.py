@@ -1,12 +1,18 @@
 """Options of the programs that read text: how it is read, in the words of `build_store` and `build_corpus`."""
 
 import argparse
-from typing import Any
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dspectral import build_corpus
-from dspectral.store import Corpus
+import dspectral
 
 from .._form import form
+
+if TYPE_CHECKING:
+    from dspectral.store import Corpus
 
 UNITS = ("line", "file", "field")
 NAMES = (
@@ -62,10 +68,45 @@ def add_corpus_options(parser: argparse.ArgumentParser) -> None:
     add("--lowercase", action="store_true", help="lower the case first")
 
 
-def read_corpus(arguments: argparse.Namespace, path: str) -> Corpus:
+def read_corpus(arguments: argparse.Namespace, path: str) -> "Corpus":
     """Count and number the words of a text."""
     settings = {name: getattr(arguments, name) for name in ("min_count", "lowercase", "tokens")}
-    return build_corpus(arguments.corpus, path, **settings, **reading(arguments))
+    return dspectral.build_corpus(arguments.corpus, path, **settings, **reading(arguments))
+
+
+def check_sources(
+    parser: argparse.ArgumentParser, arguments: argparse.Namespace, sources: Sequence[str]
+) -> None:
+    """End the program if a local file is missing, or holds records and there is no ``--field``."""
+    for source in sources:
+        path = Path(source).expanduser()
+        if "://" in source or any(sign in source for sign in "*?["):
+            continue
+        if not path.exists():
+            parser.error(f"{source} does not exist")
+        is_checked = arguments.field is None and arguments.format is None and path.is_file()
+        if is_checked and (columns := _read_columns(path, arguments.encoding)):
+            parser.error(f"{source} holds records: --field must name a column ({', '.join(columns)})")
+
+
+def _read_columns(path: Path, encoding: str) -> list[str]:
+    """Return the names of the fields of a jsonl, csv or tsv file, empty for other files."""
+    *_, ending = path.name.removesuffix(".gz").split(".")
+    if ending not in ("csv", "tsv", "jsonl", "ndjson"):
+        return []
+    try:
+        with (
+            gzip.open(path, "rt", encoding=encoding)
+            if path.suffix == ".gz"
+            else path.open(encoding=encoding) as file
+        ):
+            line = file.readline(1 << 20).strip()
+        if ending in ("jsonl", "ndjson"):
+            return list(json.loads(line))
+    except (OSError, ValueError, LookupError):
+        return []
+    separator = "\t" if ending == "tsv" else max(",;\t|", key=line.count)
+    return [name.strip(' "') for name in line.split(separator)]
 
 
 def reading(arguments: argparse.Namespace) -> dict[str, Any]:
