@@ -150,7 +150,9 @@ def test_text_that_is_not_counted_is_planned_as_the_store_that_will_be_made_of_i
     (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(text.encode()))
     svd = TruncatedSVD(5, solver="krylov", n_passes=3)
     at = TextFiles(str(path), block_bytes=50_000)
-    store = dspectral.build_store(str(path), str(tmp_path / "store.zarr"), block_bytes=at.read_options.block_bytes)
+    store = dspectral.build_store(
+        str(path), str(tmp_path / "store.zarr"), block_bytes=at.read_options.block_bytes
+    )
     given = {"path": path, "pattern": str(tmp_path / "*.txt"), "files": at, "texts": Texts(lines)}
     found = plan(svd, given.get(kind, str(tmp_path / "lines.txt.gz")))
     of_store = plan(svd, str(tmp_path / "store.zarr"))

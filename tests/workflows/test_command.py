@@ -69,6 +69,8 @@ def test_options_are_checked_before_the_library_is_imported(given, message, tmp_
         f"try: main({given!r})\n"
         "finally: assert not {'dask', 'numba', 'sklearn', 'zarr'} & set(sys.modules), 'slow to import'"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert re.search(message, done.stderr)
