@@ -59,6 +59,7 @@ USERS = {
         "dspectral.methods",
         "dspectral.search",
         "dspectral.planning",
+        "dspectral.plotting",
         "dspectral.exploring",
         "workflows",
     },
@@ -126,6 +127,8 @@ LATE = {
     "dspectral.engine.around.context": {"dask"},
     "dspectral.engine.around.events": {"dask"},
     "dspectral.text.stop_words": {"sklearn.feature_extraction.text"},
+    "workflows.build_store": {"fsspec", "workflows._form.plots"},
+    "workflows._form.options": {"dask.utils"},
 }
 """Modules that the first call of a loop (Numba) or a fit imports, because they take long to import."""
 

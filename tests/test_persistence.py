@@ -334,11 +334,11 @@ def exists(path, number):
         (lambda head, _: head["attributes"]["certificate_"].update({"class": "Popen"}), "'Popen'"),
         (lambda head, _: head["attributes"]["mean_"].update({"kind": "pickle"}), "'pickle'"),
         (lambda head, _: head.update({"format": 3}), "format 3"),
-        (lambda head, _: head["attributes"].update({"transform": "x"}), "sets 'transform'"),
-        (lambda head, _: head["attributes"].update({"__class__": None}), "sets '__class__'"),
-        (lambda head, _: head["attributes"].update({"n_components": 3}), "sets 'n_components'"),
-        (lambda head, _: head["attributes"].update({"_n_features_out": 3}), "sets '_n_features_out'"),
-        (lambda head, _: head["attributes"].update({"another_": 3}), "sets 'another_'"),
+        (lambda head, _: head["attributes"].update({"transform": "x"}), "attribute 'transform'"),
+        (lambda head, _: head["attributes"].update({"__class__": None}), "attribute '__class__'"),
+        (lambda head, _: head["attributes"].update({"n_components": 3}), "attribute 'n_components'"),
+        (lambda head, _: head["attributes"].update({"_n_features_out": 3}), "attribute '_n_features_out'"),
+        (lambda head, _: head["attributes"].update({"another_": 3}), "attribute 'another_'"),
     ],
 )
 def test_a_model_that_names_something_else_is_refused(path, pca, change, message):

@@ -63,4 +63,4 @@ def test_every_fit_takes_the_argument_but_those_that_make_no_pass():
     for name in FITTED:  # written in the method itself, and not added by a decorator
         method = inspect.unwrap(getattr(dspectral, name).fit)
         assert inspect.signature(method).parameters["checkpoints"].default is None
-        assert "keep : str or Path, optional" in method.__doc__
+        assert "checkpoints : str or Path, optional" in method.__doc__

@@ -291,7 +291,7 @@ def test_only_one_pass_can_grow():
 @pytest.mark.parametrize("solver", ["frequent_directions", "gram"])
 def test_added_rows_fill_components_that_were_zero(solver):
     model = SketchedPCA(3, center=False, solver=solver)
-    for rows, message in (([[4.0, 0, 0]], "1 ind"), ([[0, 3.0, 0]], "2 ind")):
+    for rows, message in (([[4.0, 0, 0]], "is 1 "), ([[0, 3.0, 0]], "is 2 ")):
         with pytest.warns(UserWarning, match=message):
             model.partial_fit(rows)
     np.testing.assert_allclose(model.partial_fit([[0, 0, 2.0]]).singular_values_, [4, 3, 2])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dspectral.linalg import dense as linalg
-from dspectral.linalg import iter_panels, sparse_products
+from dspectral.linalg import panels, sparse_products
 from dspectral.linalg.dense import principal_axes
 from dspectral.linalg.krylov import KrylovSpace
 from dspectral.linalg.panels import split_by_size
@@ -91,7 +91,7 @@ def test_the_same_product_has_the_same_bits_for_any_cut_of_its_rows(width):
 @pytest.fixture(params=[np.float32, np.float64])
 def tall(request, monkeypatch):
     """A tall matrix, in several panels, the last of them short."""
-    monkeypatch.setattr(iter_panels, "PANEL", 64)
+    monkeypatch.setattr(panels, "PANEL", 64)
     return freeze(np.random.default_rng(3).standard_normal((150, 7)).astype(request.param))
 
 
@@ -99,11 +99,11 @@ def test_products_in_panels_are_the_products(tall):
     wide = tall.T
     parts = (wide[:2], wide[2:3], wide[3:])
     C = freeze(np.random.default_rng(0).standard_normal((4, 7)))
-    for gram in (iter_panels.row_gram(wide), iter_panels.row_gram(*parts), iter_panels.column_gram(tall)):
+    for gram in (panels.row_gram(wide), panels.row_gram(*parts), panels.column_gram(tall)):
         assert gram.dtype == np.float64
         np.testing.assert_allclose(gram, tall.T.astype(float) @ tall, atol=1e3 * np.finfo(tall.dtype).eps)
-    close(iter_panels.combine_rows(C, *parts), C @ wide, tall.dtype)
-    found = iter_panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
+    close(panels.combine_rows(C, *parts), C @ wide, tall.dtype)
+    found = panels.inner_products((tall[:, :2], tall[:, 2:]), tall[:, :3])
     np.testing.assert_allclose(found, tall.T.astype(float) @ tall[:, :3], atol=1e3 * np.finfo(tall.dtype).eps)
     np.testing.assert_allclose(linalg.column_norms(tall), np.linalg.norm(tall, axis=0), rtol=1e-5)
 
@@ -113,7 +113,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
     # A column that is nearly all in the basis shows whether there was a second round.
     given = np.column_stack([tall[:, 5:], Q @ [1e-4, 1, 1, 1, 1] + 1e-4 * tall[:, 6]]).astype(tall.dtype)
     left = given.copy()
-    coefficients = iter_panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
+    coefficients = panels.orthogonalize_against(left, (Q[:, :1], Q[:, 1:2], Q[:, 2:]))
     assert [each.shape for each in coefficients] == [(1, 3), (1, 3), (3, 3)]
     eps = np.finfo(tall.dtype).eps
     np.testing.assert_allclose(Q @ np.concatenate(coefficients) + left, given, atol=16 * eps)
@@ -124,7 +124,7 @@ def test_what_is_taken_out_of_a_matrix_and_what_is_left_are_the_matrix(tall):
 @given(X=matrices(max_rows=30, max_columns=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_eigenvalues_fall_and_stay_above_zero_and_rank_counts_what_is_above_rounding(X, dtype):
     X = (X / max(1.0, np.abs(X).max())).astype(dtype)
-    K = iter_panels.column_gram(X)
+    K = panels.column_gram(X)
     values, vectors = linalg.eigh_descending(K)
     assert (np.diff(values) <= 0).all()
     assert (values >= 0).all()

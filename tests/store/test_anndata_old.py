@@ -147,7 +147,7 @@ def test_a_damaged_matrix_by_columns_is_named(tmp_path):
     with h5py.File(path, "r+") as file:
         file["X/indices"][5] = (file["X/indices"][5] + 1) % 70 if CSC.nnz else 0
         file["X/indices"][6] = 71
-    with pytest.raises(StoreError, match=r"X of .*indices.*70 rows"):
+    with pytest.raises(StoreError, match=r"X of .*indices.*70"):
         open_store(str(path))
     with pytest.raises(StoreError, match="rows 0 to 70"):
         store.counts.compute()

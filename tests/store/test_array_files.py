@@ -41,7 +41,7 @@ def files_below(folder):
 @pytest.mark.parametrize("chunk", [7, 16 << 20])
 def test_the_files_are_those_of_zarr(dtype, length, chunk, monkeypatch, tmp_path):
     chunk = 16 << 20 if length > 20 else chunk
-    monkeypatch.setattr(array_files, "CHUNK", chunk)
+    monkeypatch.setattr(array_files, "CHUNK_ENTRIES", chunk)
     values = np.random.default_rng(length).integers(0, 100, length).astype(dtype)
     where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", values)
@@ -62,7 +62,7 @@ def test_what_other_writers_wrote_is_read_by_zarr(codecs, tmp_path):
 
 
 def test_an_array_that_is_there_is_replaced_with_all_of_its_chunks(monkeypatch, tmp_path):
-    monkeypatch.setattr(array_files, "CHUNK", 4)
+    monkeypatch.setattr(array_files, "CHUNK_ENTRIES", 4)
     where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(9))
     write_array(where.open(read_only=False), "group/array", np.arange(3))
@@ -99,7 +99,7 @@ def test_a_changed_chunk_is_damaged(change, tmp_path):
 
 @pytest.mark.parametrize("chunk", ["c/0", "c/1", "c/5"])
 def test_a_chunk_that_is_not_there_is_said(chunk, monkeypatch, tmp_path):
-    monkeypatch.setattr(array_files, "CHUNK", 4)
+    monkeypatch.setattr(array_files, "CHUNK_ENTRIES", 4)
     where = Location.from_url(str(tmp_path))
     write_array(where.open(read_only=False), "group/array", np.arange(23))
     assert read_array(where, where.open(), "group", "array").tolist() == [*range(23)]

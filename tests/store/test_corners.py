@@ -137,7 +137,7 @@ def test_wrong_settings_are_refused_before_anything_is_written(tmp_path, url, op
             (np.eye(4), {"block_rows": n}, (TypeError, ValueError), f"block_rows.*{n!r}")
             for n in (0, -1, 2.5, "5", True)
         ),
-        *((np.array(values), {}, ValueError, "entries") for values in ([[1 + 2j]], [["a"]], [[b"a"]])),
+        *((np.array(values), {}, ValueError, "X has dtype") for values in ([[1 + 2j]], [["a"]], [[b"a"]])),
     ],
 )
 def test_matrices_and_settings_that_mean_nothing_are_refused(url, X, options, error, sentence):

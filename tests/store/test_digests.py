@@ -62,7 +62,7 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
 @pytest.mark.parametrize("n_columns", [3, -1, 20.0, 2**70, True, None], ids=repr)
 def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n_columns):
     edit_root(store, n_columns=n_columns)
-    with pytest.raises(StoreError, match=rf"{n_columns}.* 20 "):
+    with pytest.raises(StoreError, match=rf"{n_columns}.* 20;"):
         open_store(store.where.url)
 
 
@@ -155,7 +155,7 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
     )
     edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], compute_digest(ids, offsets)]])
     older = open_corpus(corpus.where.url)
-    with pytest.raises(StoreError, match="4 of the corpus"):
+    with pytest.raises(StoreError, match="4 types"):
         older.sentences.read(older.blocks[0])
     edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
     with pytest.raises(StoreError, match=rf"{re.escape(corpus.where.url)}.*vocabulary"):

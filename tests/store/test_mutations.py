@@ -120,7 +120,7 @@ def read_terms(folder):
     ]
 
 
-def read_saved_texts(folder):
+def read_kept(folder):
     """All that can be learned of a store that keeps terms, as arrays."""
     store = open_store(f"{folder}/kept")
     kept = store.kept_terms

@@ -126,7 +126,7 @@ LEFT_OUT = {
     "RefinementRecipe", "SentenceRecipe", "TextFiles", "Texts", "VocabularySettings", "Weighting", "LsiModel",
     "dashboard", "datasets", "decomposition", "engine", "io", "metrics", "pp", "store", "text", "watch",
     "explore", "clear_checkpoints", "checkpoints", "progress", "show_dashboard", "read_word2vec",
-    "plot_brown_tree", "plot_certificate", "plot_merge_tree", "plot_spectrum", "plot_words",
+    "plot_brown_tree", "plot_certificate", "plot_documents", "plot_merge_tree", "plot_spectrum", "plot_words",
     # dspectral.io and dspectral.store
     "LabeledText", "TaggedSentences", "build_labeled_store", "read_brown_paths", "read_conll",
     "read_labeled_records", "read_newsgroups", "read_reuters", "StoreError", "without_secrets",

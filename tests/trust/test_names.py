@@ -93,7 +93,7 @@ def test_no_use_of_a_store_imports_what_it_names(tmp_path, planted, kind, use):
     build_store(Texts(LINES), place, **SETTINGS[kind])
     edit(tmp_path / "store" / "zarr.json", ("attributes", "dspectral", "provenance", kind, "tokenizer"), name)
     for _ in range(2):  # one use may not give the name for the next one
-        with pytest.raises(ValueError, match=f"'{name}'.*give"):
+        with pytest.raises(ValueError, match=f"'{name}'.*pass the function"):
             USES[use](open_store(place), place)
     assert not trace.exists()
     assert name.split(":")[0] not in sys.modules

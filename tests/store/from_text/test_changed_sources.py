@@ -78,7 +78,7 @@ def test_a_source_that_was_edited_at_the_same_size_is_named_and_refused(tmp_path
     build = builder(kind, [source, other], store)
     stopped_at("blocks/0000-000002", build)
     put(source, NEW)
-    said = rf"{tmp_path.name if place == 'memory' else 'a'}\.txt changed since the build at .* began"
+    said = rf"{tmp_path.name if place == 'memory' else 'a'}\.txt changed since the start of the build at .*"
     for _ in range(2):
         with pytest.raises(StoreError, match=said) as raised:
             build()

@@ -163,7 +163,7 @@ def test_a_folder_without_such_files_says_what_is_in_it(folder):
         spans_of(str(folder / "deep"), field="text")
     for name in ("a.txt.gz", "b.txt"):
         (folder / name).unlink()
-    with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*; field= reads"):
+    with pytest.raises(FileNotFoundError, match=r"read\.me, s\.jsonl, t\.csv, 1 folder.*field="):
         spans_of(str(folder))
     (folder / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty .*empty"):
