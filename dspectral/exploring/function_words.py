@@ -39,7 +39,7 @@ class NeighborSets(NamedTuple):
         """Summarize one block of sentences."""
         ids, offsets = sentences
         is_inside = np.ones(max(0, len(ids) - 1), dtype=bool)
-        is_inside[offsets[1:-1] - 1] = False
+        is_inside[offsets[(offsets > 0) & (offsets < len(ids))] - 1] = False
         first, second = ids[:-1][is_inside], ids[1:][is_inside]
         left, n_left = _collect_neighbors(second, first, n_words)
         right, n_right = _collect_neighbors(first, second, n_words)
