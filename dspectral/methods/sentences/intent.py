@@ -71,6 +71,7 @@ class IntentRecipe(NamedTuple):
         "classes_": Array("classes_", ""),
         "svm_.classes_": Array("classes_", ""),
         "scorer_.classes_": Array("classes_", "", optional=True),
+        "character_weighting_.column_weights": Array("_n_character_columns", at_least=0, optional=True),
     }
 )
 @register_class
@@ -317,6 +318,10 @@ class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
         self._own_representation = None
         if self.representation is not None and not is_fitted(self.representation):
             self._own_representation = clone(self.representation).fit(texts)
+
+    @property
+    def _n_character_columns(self) -> int:
+        return int(self._base.n_features)
 
     def _fit_characters(self, texts: Documents) -> None:
         self.character_weighting_ = None
