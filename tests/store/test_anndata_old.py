@@ -153,7 +153,7 @@ def test_a_damaged_matrix_by_columns_is_named(tmp_path):
         store.counts.compute()
     with h5py.File(path, "r+") as file:
         file["X/indptr"][3] = 10**6
-    with pytest.raises(StoreError, match=r"indptr.*30 columns"):
+    with pytest.raises(StoreError, match=r"indptr.*31 entries"):
         open_store(str(path))
 
 
