@@ -132,7 +132,7 @@ def test_the_command_of_the_wheel_lists_the_programs_without_importing_them(pyth
     assert run_alone(python, tmp_path, "--version").stdout == f"dspectral {dspectral.__version__}\n"
     wrong = run_alone(python, tmp_path, "biuld-store")
     assert wrong.returncode == 2
-    expected = "dspectral: error: there is no program biuld-store: did you mean build-store?\n"
+    expected = "dspectral: error: biuld-store is not a program: did you mean build-store?\n"
     assert wrong.stderr == expected
     imports = "import sys, dspectral.__main__ as m; m.main(['list']); print(sys.modules.keys() & HEAVY)"
     heavy = "HEAVY = {'numpy', 'dask', 'numba', 'sklearn', 'matplotlib', 'dspectral.programs'}; "

@@ -86,7 +86,7 @@ def test_recordings_become_strings_and_each_speaker_is_held_out(folder, tmp_path
     [
         (["--hold-out", "nobody"], "column nobody"),
         (["--label-column", "word"], "column word"),
-        (["--hold-out", "split", "--codes", "9999"], "n_codes = 9999"),
+        (["--hold-out", "split", "--codes", "9999"], "n_codes=9999"),
     ],
 )
 def test_what_is_wrong_with_recordings_is_named(folder, tmp_path, capsys, more, sentence):

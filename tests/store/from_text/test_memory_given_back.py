@@ -16,7 +16,7 @@ import sys
 import dask
 import numpy as np
 
-from dspectral.engine.around.memory import resident_bytes
+from dspectral.engine.around.memory import get_resident_bytes
 from dspectral.store.from_text import corpus_build
 
 room, folder = int(sys.argv[1]), sys.argv[2]
@@ -27,11 +27,11 @@ def leave_room():
     # Arrays in use lie between those that are freed, so that the heap does not end with free bytes.
     rooms = [(np.ones(room // 64, np.uint8), pins.append(np.ones(1 << 17, np.uint8))) for _ in range(64)]
     rooms.clear()
-    kept.append(resident_bytes())
+    kept.append(get_resident_bytes())
 
 
 def seeing(*arguments, **keywords):
-    kept[-1] -= resident_bytes()
+    kept[-1] -= get_resident_bytes()
     found = tokenize_sentences(*arguments, **keywords)
     leave_room()
     return found
