@@ -37,6 +37,8 @@ from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {
+    "min_df": ("min_df", "min_document_frequency"),
+    "max_df": ("max_df", "max_document_frequency"),
     "transform": ("count_transform", "transform"),
     "polish": ("n_em_iter", "polish"),
     "refine": ("n_sweeps", "refine"),
@@ -46,7 +48,7 @@ NAMES = {
 """Names that a parameter has in one version or another; the constructor or ``fit`` takes one of them."""
 CONSTANTS = {
     "VectorQuantizer.batch_size": ("dspectral.methods.hmm.quantizer", "BATCH_FRAMES"),
-    "VectorQuantizer.n_init": ("dspectral.methods.hmm.quantizer", "N_STARTS"),
+    "VectorQuantizer.n_init": ("dspectral.methods.hmm.quantizer", "N_KMEANS_STARTS"),
     "AnchorHMM.n_clusters": ("dspectral.methods.hmm.anchor.points", "N_CLUSTERS"),
     "AnchorHMM.context": ("dspectral.methods.hmm.anchor.points", "CONTEXT"),
     "AnchorHMM.smoothing": ("dspectral.methods.hmm.anchor.points", "SMOOTHING"),
