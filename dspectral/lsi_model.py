@@ -21,10 +21,10 @@ from dspectral.decomposition.estimators import TruncatedSVD
 from dspectral.inputs.parameters import check_flag, check_integer, check_real, reject_foreign_arguments
 from dspectral.persistence import models
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.draft import discard_unfinished
 from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
 from dspectral.store.rows import dask_array_from_blocks
+from dspectral.store.writer import discard_unfinished
 from dspectral.types import CSRRows, is_sparse
 
 Bag: TypeAlias = list[tuple[int, float]]

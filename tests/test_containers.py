@@ -68,7 +68,7 @@ def test_numbers_of_numpy_are_numbers_everywhere():
     assert store.vocabulary.terms == same.vocabulary.terms
     assert dspectral.open_store("memory://numpy-settings").provenance == store.provenance
     assert numbers.limits(100) == pytest.approx((2, 90))
-    assert Settings(min_document_frequency=np.float16(0.5)).limits(10)[0] == 5
+    assert Settings(min_df=np.float16(0.5)).limits(10)[0] == 5
     signed = dspectral.write_counts(
         -X, "memory://numpy-signed", signed=np.bool_(True), block_rows=np.int32(9)
     )

@@ -326,7 +326,7 @@ def test_the_rules_see_what_is_wrong():
         "dspectral.engine",
         "dspectral.engine.around.context",
         "dspectral.store",
-        "dspectral.store.draft",
+        "dspectral.store.writer",
     }
     assert {name for name, _ in imports(ast.parse(late))} == found
     assert room("dspectral.methods.brown.exchange") == "dspectral.methods.brown"

@@ -92,8 +92,8 @@ def settings(
     if not arguments.vocabulary:
         return dspectral.NgramHashing(n_features=1 << arguments.columns_bits, **ngrams), None
     return None, dspectral.VocabularySettings(
-        min_document_frequency=arguments.min_document_frequency,
-        max_document_frequency=arguments.max_document_frequency,
+        min_df=arguments.min_document_frequency,
+        max_df=arguments.max_document_frequency,
         max_features=arguments.max_features,
         **ngrams,
     )

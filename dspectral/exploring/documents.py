@@ -15,9 +15,9 @@ from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.lines import ReadOptions
-from dspectral.store.from_text.planned_text import TextInput
 from dspectral.store.from_text.readers import read_file_range
 from dspectral.store.from_text.sources import FileRange
+from dspectral.store.from_text.text_input import TextInput
 from dspectral.store.location import Location
 from dspectral.text.token_rules import word_pattern
 from dspectral.text.weighting import Weighting

@@ -35,7 +35,7 @@ from dspectral.store.corpus import Corpus
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.corpus_build import CHARACTERS, build_corpus
 from dspectral.store.from_text.lines import BLOCK_BYTES, MAX_DOCUMENT_BYTES, DocumentSizeLimit, ReadOptions
-from dspectral.store.from_text.planned_text import TextInput, open_text
+from dspectral.store.from_text.text_input import TextInput, open_text
 from dspectral.text.cleaning import check_clean
 from dspectral.text.token_rules import TokenRule
 from dspectral.text.tokenizers import TokenizerLike, as_tokenizer

@@ -31,7 +31,7 @@ from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
 from dspectral.plotting.layout import compute_layout
 from dspectral.store.counts import CountStore
-from dspectral.store.from_text.planned_text import TextInput
+from dspectral.store.from_text.text_input import TextInput
 from dspectral.store.matrix import write_counts
 from dspectral.text.token_rules import HIRAGANA, word_pattern
 from dspectral.types import CSRRows

@@ -14,7 +14,6 @@ from dspectral.io.labeled_lines import MAX_COLUMNS, ParsedLines, parse_lines
 from dspectral.io.line_files import open_atomic
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore
-from dspectral.store.draft import finish_store, open_writer
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
     LINE_CHUNK_BYTES,
@@ -22,10 +21,11 @@ from dspectral.store.from_text.lines import (
     ReadOptions,
     read_line_chunks,
 )
-from dspectral.store.from_text.planned_text import build_blocks
 from dspectral.store.from_text.sources import FileRange, check_unchanged, get_fingerprints, split_files
 from dspectral.store.from_text.streams import open_decompressed
+from dspectral.store.from_text.text_input import build_blocks
 from dspectral.store.location import Location, check_option, check_size
+from dspectral.store.writer import finish_store, open_writer
 from dspectral.types import CSRRows, Rows, RowsLike, is_sparse
 
 WIDTHS = ("n_columns", "n_labels")

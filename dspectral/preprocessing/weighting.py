@@ -38,8 +38,8 @@ _USE_VOCABULARY = (
 )
 FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "binary": (False, "TfidfWeighting(tf='binary')"),
-    "min_df": (1, _USE_VOCABULARY.format("min_document_frequency=...")),
-    "max_df": (1.0, _USE_VOCABULARY.format("max_document_frequency=...")),
+    "min_df": (1, _USE_VOCABULARY.format("min_df=...")),
+    "max_df": (1.0, _USE_VOCABULARY.format("max_df=...")),
     "max_features": (None, _USE_VOCABULARY.format("max_features=...")),
     "vocabulary": (None, "build_store(files, store, vocabulary=VocabularySettings()) has named columns"),
     **dict.fromkeys(

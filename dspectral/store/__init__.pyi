@@ -1,7 +1,7 @@
 from .anndata import AnnDataCounts as AnnDataCounts
 from .corpus import Corpus as Corpus
 from .counts import CountStore as CountStore
-from .draft import discard_unfinished as discard_unfinished
 from .location import StoreError as StoreError
 from .location import without_secrets as without_secrets
 from .vocabulary import Vocabulary as Vocabulary
+from .writer import discard_unfinished as discard_unfinished

@@ -19,8 +19,8 @@ from dspectral.engine.around.retries import retry
 from dspectral.linalg.panels import split_by_size
 from dspectral.store.blocks import BlockInfo, find_block, write_block
 from dspectral.store.counts import CountStore, open_finished
-from dspectral.store.draft import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.store.location import Location, StoreError
+from dspectral.store.writer import StoreWriter, finish_store, open_writer, thread_pool_options
 from dspectral.types import CSRRows, Doubles, FloatArray, Int64s
 
 CODEC = Zstd(1)

@@ -30,7 +30,6 @@ from dspectral.store.arrays import (
 )
 from dspectral.store.blocks import IDS, TEXTS
 from dspectral.store.counts import open_store
-from dspectral.store.draft import thread_pool_options
 from dspectral.store.location import (
     NAMED_LOCATIONS,
     Location,
@@ -40,6 +39,7 @@ from dspectral.store.location import (
 )
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.rows import CountMatrix
+from dspectral.store.writer import thread_pool_options
 from dspectral.types import FloatArray
 
 KEY = "dspectral-coordinates"

@@ -48,7 +48,7 @@ class VocabularySettings(NamedTuple):
         Smallest and largest number of words in an n-gram, from 1 to 3.
     lowercase : bool, default=True
         Whether to convert text to lower case.
-    min_document_frequency, max_document_frequency : int or float, default=1 and 1.0
+    min_df, max_df : int or float, default=1 and 1.0
         Smallest and largest document frequency of an n-gram; an int is a number of documents, a float a fraction.
     max_features : int, optional
         Largest number of n-grams, those in the most documents; all by default.
@@ -62,14 +62,14 @@ class VocabularySettings(NamedTuple):
 
     Examples
     --------
-    >>> VocabularySettings((1, 2), min_document_frequency=0.01).limits(500)
+    >>> VocabularySettings((1, 2), min_df=0.01).limits(500)
     (5.0, 500.0)
     """
 
     ngram_range: tuple[int, int] = (1, 1)
     lowercase: bool = True
-    min_document_frequency: int | float = 1
-    max_document_frequency: int | float = 1.0
+    min_df: int | float = 1
+    max_df: int | float = 1.0
     max_features: int | None = None
     n_partitions: int = 8
     tokenizer: TokenizerLike | None = None
@@ -102,7 +102,7 @@ class VocabularySettings(NamedTuple):
         """
         min_documents, max_documents = (
             float(bound) * n_documents if not isinstance(bound, Integral) else bound
-            for bound in (self.min_document_frequency, self.max_document_frequency)
+            for bound in (self.min_df, self.max_df)
         )
         return min_documents, max_documents
 

@@ -20,7 +20,7 @@ from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, count_
 from dspectral.exploring.page import select_label_positions
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import ReadOptions
-from dspectral.store.from_text.planned_text import open_text
+from dspectral.store.from_text.text_input import open_text
 from dspectral.types import Sentences
 from tests.exploring.texts import two_subjects
 

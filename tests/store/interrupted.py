@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral.store import arrays, blocks, draft
+from dspectral.store import arrays, blocks, writer
 from dspectral.store.from_text import corpus_build, counting
 from dspectral.store.from_text.build import build_store
 from dspectral.store.vocabulary import VocabularySettings
@@ -62,7 +62,7 @@ def stopped_at(stop, build):
 
     plain = arrays.write_array
     with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="sync"):
-        for module in (blocks, counting, corpus_build, draft):
+        for module in (blocks, counting, corpus_build, writer):
             patch.setattr(module, "write_array", write_array)
         with pytest.raises(StoppedError):
             build()

@@ -12,11 +12,11 @@ from dspectral.engine import summarize
 from dspectral.inputs.sequences import as_corpus
 from dspectral.store.corpus import open_corpus
 from dspectral.store.counts import open_store
-from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.location import StoreError
 from dspectral.store.vocabulary import VocabularySettings
+from dspectral.store.writer import discard_unfinished
 from tests.cooccurrence.test_contexts import as_dictionary
 
 TEXT = "the cat sat on the mat\n\nthe dog saw the cat\n<?> the end of it\n" * 7

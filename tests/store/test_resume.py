@@ -13,7 +13,7 @@ import pytest
 
 from dspectral.store.blocks import find_block
 from dspectral.store.counts import open_store
-from dspectral.store.from_text import planned_text
+from dspectral.store.from_text import text_input
 from dspectral.store.from_text.build import build_store
 from dspectral.store.location import Location, StoreError
 from dspectral.store.matrix import write_counts
@@ -65,13 +65,13 @@ def finished_blocks(store):
 def spans_read(monkeypatch):
     """The spans of text that are read from here on."""
     seen = []
-    original = planned_text.read_file_range
+    original = text_input.read_file_range
 
     def read_file_range(span, read_options):
         seen.append(span.start)
         return original(span, read_options)
 
-    monkeypatch.setattr(planned_text, "read_file_range", read_file_range)
+    monkeypatch.setattr(text_input, "read_file_range", read_file_range)
     return seen
 
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from scipy import sparse
 
-from dspectral.store import arrays, blocks, draft
+from dspectral.store import arrays, blocks, writer
 from dspectral.store.counts import open_store
-from dspectral.store.draft import discard_unfinished
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.matrix import write_counts
+from dspectral.store.writer import discard_unfinished
 
 N_COLUMNS = 5
 LONG = os.environ.get("DSPECTRAL_LONG", "") not in ("", "0")
@@ -87,7 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         plain = arrays.write_array
         with pytest.MonkeyPatch.context() as patch:
-            for module in (blocks, draft):
+            for module in (blocks, writer):
                 patch.setattr(module, "write_array", write_array)
             try:
                 self.write(rows)

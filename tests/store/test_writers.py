@@ -17,11 +17,11 @@ import pytest
 
 from dspectral.store import lock
 from dspectral.store.counts import open_store
-from dspectral.store.draft import discard_unfinished
 from dspectral.store.from_text.build import build_store
 from dspectral.store.location import Location, StoreError
 from dspectral.store.lock import hold_write_lock
 from dspectral.store.matrix import write_counts
+from dspectral.store.writer import discard_unfinished
 from dspectral.text.hashing import HashingSettings
 from tests.store.flaky import FlakyFileSystem
 

@@ -113,7 +113,7 @@ OPTIONS = {
         ("line 2: not UTF-8; errors='replace' reads on", "line 2: not UTF-8"),
         ("no file http://host/a?b=c", "no file http://host/a?b=c"),
         ("no file a.txt; strings are files, and dspectral.Texts([...]) makes texts", "no file a.txt"),
-        ("too few: give more text, or lower min_document_frequency", "too few: give more text"),
+        ("too few: give more text, or lower min_df", "too few: give more text"),
     ],
 )
 def test_parameters_become_options_and_advice_that_cannot_be_taken_is_left_out(text, said):

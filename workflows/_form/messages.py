@@ -13,6 +13,8 @@ LOST = (CancelledError, FutureCancelledError, CommClosedError)
 OTHER_NAMES = {
     "ngram_range": "ngrams",
     "count_transform": "transform",
+    "max_df": "max_document_frequency",
+    "min_df": "min_document_frequency",
     "n_labels": "packages",
     "n_splits": "folds",
     "n_sweeps": "refine",
@@ -71,7 +73,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         text = text.replace(function, words)
     if "columns_bits" in options:
         text = re.sub(r"\bn_features( = | is )(\d+)", _in_bits, text)
-    names = {name: options[of] for name, of in OTHER_NAMES.items() if of in options} | dict(options)
+    names = {name: options[other] for name, other in OTHER_NAMES.items() if other in options} | dict(options)
     for name, option in names.items():
         text = re.sub(
             rf"(?<![\w.=-]){name}=({VALUE})(?![\w'])",

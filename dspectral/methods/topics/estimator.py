@@ -373,9 +373,9 @@ class Topics(
             frequency, n_rows = X.document_frequency, X.n_rows
         else:
             n_rows, frequency = engine.summarize(rows, of=count_document_frequencies, name="count")
-        min_documents, max_documents = VocabularySettings(
-            min_document_frequency=self.min_df, max_document_frequency=self.max_df
-        ).limits(n_rows)
+        min_documents, max_documents = VocabularySettings(min_df=self.min_df, max_df=self.max_df).limits(
+            n_rows
+        )
         is_used = (frequency >= max(min_documents, 1)) & (frequency <= max_documents)
         names: dict[int, str] = {}
         if terms is not None:

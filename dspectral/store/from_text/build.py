@@ -9,7 +9,6 @@ from uuid import uuid4
 from dspectral.engine import run_tasks, tracked_fit
 from dspectral.store.blocks import IDS, TEXTS, BlockInfo, find_block, write_block, write_documents
 from dspectral.store.counts import CountStore, get_totals_path, open_finished
-from dspectral.store.draft import StoreWriter, finish_store, open_writer
 from dspectral.store.from_text.counting import count_vocabulary
 from dspectral.store.from_text.lines import (
     BLOCK_BYTES,
@@ -18,8 +17,8 @@ from dspectral.store.from_text.lines import (
     DocumentSizeLimit,
     ReadOptions,
 )
-from dspectral.store.from_text.planned_text import Read, TextInput, build_blocks, open_text
 from dspectral.store.from_text.readers import concatenate_documents, read_file_range, slice_documents
+from dspectral.store.from_text.text_input import Read, TextInput, build_blocks, open_text
 from dspectral.store.from_text.texts import TextSources, read_saved_ids
 from dspectral.store.location import Location, StoreError, check_size
 from dspectral.store.vocabulary import (
@@ -29,6 +28,7 @@ from dspectral.store.vocabulary import (
     read_term_sample,
     write_term_sample,
 )
+from dspectral.store.writer import StoreWriter, finish_store, open_writer
 from dspectral.text.hashing import HashingSettings, HasSettings, as_settings, hash_documents
 from dspectral.text.term_index import encode_documents
 from dspectral.text.term_sample import TermSample, merge_samples

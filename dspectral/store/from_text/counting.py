@@ -6,9 +6,8 @@ from typing import Any
 
 from dspectral.engine import count_as_pass, expect_passes, run_tasks
 from dspectral.store.arrays import read_array, write_array
-from dspectral.store.draft import StoreWriter, thread_pool_options
-from dspectral.store.from_text.planned_text import Read, trim_malloc
 from dspectral.store.from_text.sources import get_total_bytes
+from dspectral.store.from_text.text_input import Read, trim_malloc
 from dspectral.store.location import Location
 from dspectral.store.vocabulary import (
     Vocabulary,
@@ -18,6 +17,7 @@ from dspectral.store.vocabulary import (
     unpack_terms,
     write_vocabulary,
 )
+from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.text.terms import TermTable
 from dspectral.types import Documents
 
@@ -38,8 +38,8 @@ def count_vocabulary(
     if not vocabulary.documents.n_documents:
         raise ValueError(
             f"0 n-grams are in {limits[0]:g} to {limits[1]:g} of the {n_documents} document(s): lower "
-            f"min_document_frequency = {settings.min_document_frequency} or raise "
-            f"max_document_frequency = {settings.max_document_frequency}"
+            f"min_df = {settings.min_df} or raise "
+            f"max_df = {settings.max_df}"
         )
     write_vocabulary(writer.where, vocabulary)
     return vocabulary

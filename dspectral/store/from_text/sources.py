@@ -16,7 +16,6 @@ import fsspec
 
 from dspectral.engine.around.retries import retry
 from dspectral.paths import expand_path
-from dspectral.store.draft import changed_sources_error
 from dspectral.store.from_text.lines import (
     BYTE_ORDER_MARK,
     DEFAULTS,
@@ -40,6 +39,7 @@ from dspectral.store.from_text.streams import (
     raise_if_exists,
 )
 from dspectral.store.location import Location, is_local, without_secrets
+from dspectral.store.writer import changed_sources_error
 
 COMPRESSIONS = ("gz", "bz2", "zst")
 ENDINGS = {**{name: name for name in FORMATS}, "ndjson": "jsonl", "log": "txt", "text": "txt"}

@@ -16,7 +16,6 @@ from scipy import sparse
 from dspectral.engine import summarize
 from dspectral.store.arrays import compute_digest
 from dspectral.store.blocks import IDS, read_documents, write_documents
-from dspectral.store.draft import StoreWriter, thread_pool_options, to_json
 from dspectral.store.from_text.lines import (
     LINE_CHUNK_BYTES,
     MISSING,
@@ -27,6 +26,7 @@ from dspectral.store.from_text.lines import (
 from dspectral.store.from_text.readers import pack_blocks
 from dspectral.store.from_text.streams import import_extra
 from dspectral.store.location import Location, StoreError
+from dspectral.store.writer import StoreWriter, thread_pool_options, to_json
 from dspectral.text.packing import encode_texts, iterate_texts, pack_texts
 from dspectral.types import Documents, is_missing
 

@@ -42,7 +42,7 @@ def hashed(lines, settings=HASHING):
 
 @pytest.mark.parametrize("block_bytes", [300, 1000, 1 << 20])
 def test_an_exact_vocabulary_is_what_scikit_learn_counts(text, url, block_bytes):
-    settings = VocabularySettings((1, 2), min_document_frequency=3, max_document_frequency=0.5)
+    settings = VocabularySettings((1, 2), min_df=3, max_df=0.5)
     store = build_store(text, url, vocabulary=settings, block_bytes=block_bytes)
     vectorizer = CountVectorizer(ngram_range=(1, 2), min_df=3, max_df=0.5)
     expected = vectorizer.fit_transform(LINES)
@@ -92,8 +92,8 @@ def test_other_settings_are_not_appended(text, url):
         (b"", {"vocabulary": VocabularySettings()}, r"a\.txt"),
         (
             b"a b\n",
-            {"vocabulary": VocabularySettings(min_document_frequency=9)},
-            "min_document_frequency = 9",
+            {"vocabulary": VocabularySettings(min_df=9)},
+            "min_df = 9",
         ),
     ],
 )

@@ -11,14 +11,14 @@ import pytest
 
 from dspectral.store.corpus import open_corpus, read_sentences
 from dspectral.store.counts import open_store
-from dspectral.store.draft import discard_unfinished
-from dspectral.store.from_text import planned_text, sources
+from dspectral.store.from_text import sources, text_input
 from dspectral.store.from_text.build import build_store
 from dspectral.store.from_text.corpus_build import build_corpus
 from dspectral.store.from_text.streams import get_fingerprint
 from dspectral.store.from_text.text_files import TextFiles
 from dspectral.store.location import StoreError
 from dspectral.store.vocabulary import VocabularySettings
+from dspectral.store.writer import discard_unfinished
 from dspectral.text.hashing import HashingSettings
 from tests.store.interrupted import stopped_at
 
@@ -110,7 +110,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 ):
     source, store = tmp_path / "a.txt", str(tmp_path / "store")
     put(source, OLD)
-    before, original = source.stat(), planned_text.read_file_range
+    before, original = source.stat(), text_input.read_file_range
 
     def read_file_range(span, read_options):
         yield from original(span, read_options)
@@ -121,7 +121,7 @@ def test_a_source_that_changes_while_the_store_is_built_finishes_none(
 
     build = builder(kind, str(source), store)
     with monkeypatch.context() as patch:
-        patch.setattr(planned_text, "read_file_range", read_file_range)
+        patch.setattr(text_input, "read_file_range", read_file_range)
         with pytest.raises(StoreError, match=r"a\.txt changed"):
             build()
     with pytest.raises(StoreError, match=r"a\.txt"):

@@ -110,7 +110,7 @@ HASHING = Race(
 
 TERMS = (1, 2)
 LEAST_DOCUMENTS = 2
-VOCABULARY_SETTINGS = dspectral.VocabularySettings(TERMS, min_document_frequency=LEAST_DOCUMENTS)
+VOCABULARY_SETTINGS = dspectral.VocabularySettings(TERMS, min_df=LEAST_DOCUMENTS)
 
 
 def make_terms(folder: Path, s: Settings) -> str:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 from dspectral.engine import count_as_pass, expect_passes, is_dry_run, run_tasks
 from dspectral.store.blocks import BlockInfo
 from dspectral.store.corpus import SentenceBlock
-from dspectral.store.draft import StoreWriter, thread_pool_options
 from dspectral.store.from_text.lines import (
     MAX_POSITIONS,
     DocumentSizeLimit,
@@ -38,6 +37,7 @@ from dspectral.store.from_text.texts import (
     read_saved_texts,
     save_texts,
 )
+from dspectral.store.writer import StoreWriter, thread_pool_options
 from dspectral.types import Documents
 
 Read = Callable[[Any], Iterable[Documents]]
