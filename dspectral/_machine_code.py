@@ -40,7 +40,7 @@ def make_dispatcher(function: Callable[..., Any], *, contract: bool, listeners: 
     return _compile_in_turn(loop)
 
 
-def cpu_of_loops() -> str:
+def get_loop_cpu() -> str:
     """Return the processor for which Numba compiles, which decides the last bits of results."""
     name = config.CPU_NAME or llvm.get_host_cpu_name()
     features = config.CPU_FEATURES

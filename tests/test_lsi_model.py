@@ -95,10 +95,10 @@ def test_documents_that_cannot_be_added_leave_the_model_as_it_was(broken, store,
         with pytest.raises((ValueError, ZeroDivisionError)):
             model.add_documents(more)
     assert (model.svd, model.projection, model.docs_processed) == before
-    assert model.rows.n_rows == open_store(model.rows.where.url).n_rows == 20
+    assert model.rows.n_rows == open_store(model.rows.location.url).n_rows == 20
     model.add_documents(BAGS[20:50])
     model.add_documents(BAGS[50:])
-    assert model.docs_processed == open_store(model.rows.where.url).n_rows == 60
+    assert model.docs_processed == open_store(model.rows.location.url).n_rows == 60
     np.testing.assert_allclose(model.projection.s, LsiModel(BAGS, 3, WORDS).projection.s)
 
 

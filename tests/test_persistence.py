@@ -396,7 +396,7 @@ def test_loads_beside_overwrites_return_a_saved_model_whole(path, n_savers):
         saver.join()
     assert errors == []
     last = 8 * n_savers
-    assert [name for name in Location(path).names() if name != "zarr.json"] == [f"arrays-{last:04d}"]
+    assert [name for name in Location(path).list_names() if name != "zarr.json"] == [f"arrays-{last:04d}"]
 
 
 def test_a_reader_looks_at_the_root_again_until_it_is_the_same(path, pca, monkeypatch):
@@ -428,7 +428,7 @@ def test_only_the_generation_that_was_read_is_removed(path, pca):
     for generation in (2, 3, 4, 5, 6, 8):
         save(pca, path, overwrite=True)
         assert_same(load(path), pca)
-        names = [name for name in Location(path).names() if name.startswith("arrays-")]
+        names = [name for name in Location(path).list_names() if name.startswith("arrays-")]
         assert names == sorted(["arrays-0001", "arrays-0007", f"arrays-{generation:04d}"])
     assert group["arrays-0001"][:].tolist() == [0, 1, 2]
     assert group["arrays-0007/0"][:].tolist() == [0, 1, 2, 3]
@@ -440,9 +440,9 @@ def test_arrays_that_a_killed_save_left_are_removed_by_the_next(path, pca, monke
         patched.setattr(arrays, "compute_digest", None)  # arrays are written, and the root is not
         with pytest.raises(TypeError):
             save(pca, path, overwrite=True)
-    assert "arrays-0001" in Location(path).names()
+    assert "arrays-0001" in Location(path).list_names()
     save(pca, path, overwrite=True)
-    assert [name for name in Location(path).names() if name != "zarr.json"] == ["arrays-0001"]
+    assert [name for name in Location(path).list_names() if name != "zarr.json"] == ["arrays-0001"]
 
 
 def test_a_saver_waits_for_another_one_and_is_told_of_it_after_a_while(path, pca, monkeypatch):

@@ -66,8 +66,8 @@ def opened(request):
 
 
 def test_a_store_shows_its_sizes_and_says_nothing_that_it_must_read(opened):
-    gone = opened.where._replace(url="s3://user:secret@nowhere/x")  # not there, and not reachable
-    opened = type(opened)(**{**vars(opened), "where": gone})
+    gone = opened.location._replace(url="s3://user:secret@nowhere/x")  # not there, and not reachable
+    opened = type(opened)(**{**vars(opened), "location": gone})
     page = Page(opened._repr_html_())
     assert type(opened).__name__ in page.text
     assert f"{getattr(opened, 'n_tokens', None) or opened.nnz:,}" in page.text

@@ -159,7 +159,7 @@ def explore(  # noqa: PLR0913  options of the reader
         paths, n_texts = _resolve_sources(sources, texts, folder, stages)
         # With a field, each record is a document; build_corpus would read each of its lines as a sentence.
         unit = "field" if unit is None and field is not None else unit
-        limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
+        limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = open_text(paths, read_options, sentences=True)
@@ -294,7 +294,7 @@ def _analyze_words(
         n_documents, n_sentences, have_neighbors = count_nonempty(words)
     with stages.measure("Count the words of each document", TOKENS):
         store = steps.count_documents(words, f"{folder}/documents.zarr")
-    sizes = sizes.reduced(n_documents=n_documents, n_words=len(words.words) - 1)
+    sizes = sizes.limit_to(n_documents=n_documents, n_words=len(words.words) - 1)
     n_bytes = [span["n_bytes"] for span in words.corpus.provenance["sources"]]
     size = {
         "documents": n_documents,

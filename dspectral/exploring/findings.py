@@ -46,7 +46,7 @@ class StageTimer:
 
 
 class Sizes(NamedTuple):
-    """Maximum sizes of the parts of a page; ``reduced`` computes those of a short text.
+    """Maximum sizes of the parts of a page; ``limit_to`` computes those of a short text.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Sizes(NamedTuple):
 
     Examples
     --------
-    >>> sizes = Sizes().reduced(n_documents=100, n_words=400)
+    >>> sizes = Sizes().limit_to(n_documents=100, n_words=400)
     >>> sizes.n_components, sizes.n_clusters, sizes.n_mapped
     (25, 50, 400)
     """
@@ -83,7 +83,7 @@ class Sizes(NamedTuple):
     n_mapped_documents: int = 1_500
     n_documents: int = 200
 
-    def reduced(self, *, n_documents: int, n_words: int) -> Self:
+    def limit_to(self, *, n_documents: int, n_words: int) -> Self:
         """Return sizes with at least 4 documents and 4 words a topic, 8 words a class and 4 words a dimension.
 
         Parameters

@@ -96,13 +96,13 @@ class FrequentWords(NamedTuple):
 
     def get_sentences(self) -> TokenCorpus:
         """Return lazy sentences of frequent words."""
-        read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.where)
-        return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.where)
+        read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.location)
+        return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.location)
 
     def get_document_counts(self) -> Blocks:
         """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words)."""
         count = partial(count_block, word_ids=self.kinds.word_ids, n_words=len(self.words))
-        return Blocks(ContentAddressedReader(count, self.corpus.where), self.corpus.blocks)
+        return Blocks(ContentAddressedReader(count, self.corpus.location), self.corpus.blocks)
 
 
 def read_split_sentences(where: Location, block: SentenceBlock, *, kinds: TokenKinds) -> Sentences:
@@ -140,7 +140,7 @@ def count_block(
 
 def count_nonempty(words: FrequentWords) -> tuple[int, int, bool]:
     """Return the number of non-empty documents and sentences, and whether a sentence has two words, in one pass."""
-    count = partial(_count_nonempty_in_block, where=words.corpus.where, kinds=words.kinds)
+    count = partial(_count_nonempty_in_block, where=words.corpus.location, kinds=words.kinds)
     counts = run_tasks(count, words.corpus.blocks, name="count-sentences")
     n_documents, n_sentences, n_blocks_with_pairs = (sum(column) for column in zip(*counts, strict=True))
     return n_documents, n_sentences, n_blocks_with_pairs > 0

@@ -145,7 +145,7 @@ def make_document_map(
 
 
 def _get_space(store: CountStore, topics: Topics) -> Space:
-    return Space(store.where, topics.weighting, np.ascontiguousarray(topics.axes_.T, dtype=np.float32))
+    return Space(store.location, topics.weighting, np.ascontiguousarray(topics.axes_.T, dtype=np.float32))
 
 
 def choose_documents(

@@ -260,7 +260,7 @@ def _merge_rare(corpus: HoldsSentences, n_types: int) -> TokenCorpus:
     counts = np.array(corpus.counts[:n_types], dtype=np.int64)
     counts[0] += int(corpus.counts[n_types:].sum())
     read = partial(_read_merged, read=corpus.sentences.read, n_types=n_types)
-    where = getattr(corpus, "where", None)
+    where = getattr(corpus, "location", None)
     return TokenCorpus(list(corpus.words[:n_types]), counts, corpus.sentences._replace(read=read), where)
 
 

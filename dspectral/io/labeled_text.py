@@ -221,9 +221,9 @@ def build_labeled_store(
         fingerprints=get_fingerprints(ranges),
     ) as opened:
         draft = opened._replace(n_columns=width[0])
-        write, find = partial(_write_parsed, draft.where, parse=parse), partial(find_block, draft.where)
+        write, find = partial(_write_parsed, draft.location, parse=parse), partial(find_block, draft.location)
         blocks = build_blocks(ranges, draft, read, write, find, name="parse-block")
-        check_unchanged(draft.where, ranges, options)
+        check_unchanged(draft.location, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
         n_rows, n_promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
         if not n_rows:

@@ -100,7 +100,7 @@ def source_hash() -> str:
 @cache
 def numeric_environment() -> dict[str, str]:
     """Return the versions, BLAS, processor and source hash on which the last bits of results depend."""
-    from dspectral._machine_code import cpu_of_loops  # noqa: PLC0415  Numba is imported with it
+    from dspectral._machine_code import get_loop_cpu  # noqa: PLC0415  Numba is imported with it
 
     found = {"Python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
@@ -110,7 +110,7 @@ def numeric_environment() -> dict[str, str]:
             found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
     return found | {
         "BLAS": blas_libraries(),
-        "Numba": cpu_of_loops(),
+        "Numba": get_loop_cpu(),
         "source of dspectral": source_hash()[:12],
     }
 

@@ -84,28 +84,30 @@ def save(
         raise TypeError(f"a {type(model).__name__} cannot be saved: give one of {', '.join(ESTIMATORS)}")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
-    where = Location.from_url(path, storage_options)
+    location = Location.from_url(path, storage_options)
     # All errors are raised before anything is written, including the lock.
-    _check_replaceable(where, overwrite=overwrite)
+    _check_replaceable(location, overwrite=overwrite)
     arrays: list[Any] = []
     node = cast("dict[str, Any]", encode(model, type(model).__name__, arrays))
-    with hold_write_lock(where, wait=WAIT_SECONDS):
-        _check_replaceable(where, overwrite=overwrite)  # another process may have saved a model meanwhile
-        write_stored_group(where, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays)
+    with hold_write_lock(location, wait=WAIT_SECONDS):
+        _check_replaceable(location, overwrite=overwrite)  # another process may have saved a model meanwhile
+        write_stored_group(
+            location, {KEY: {"format": FORMAT, "version": version("dspectral"), **node}}, arrays
+        )
 
 
-def _check_replaceable(where: Location, *, overwrite: bool) -> None:
+def _check_replaceable(location: Location, *, overwrite: bool) -> None:
     """Raise ValueError if `save` must not replace the content of a path."""
-    existing = read_stored_group(where)
+    existing = read_stored_group(location)
     is_model = existing is not None and not {KEY, UNFINISHED}.isdisjoint(existing.attributes)
     # An interrupted first save leaves an empty group, a lock, or a temporary file.
     is_unfinished = existing is None or not existing.attributes
     if not is_model and not (
-        is_unfinished and all(re.fullmatch(_UNFINISHED_FILES, name) for name in where.names())
+        is_unfinished and all(re.fullmatch(_UNFINISHED_FILES, name) for name in location.list_names())
     ):
-        raise ValueError(f"{where.url} exists and is not a model: choose another path")
+        raise ValueError(f"{location.url} exists and is not a model: choose another path")
     if existing is not None and KEY in existing.attributes and not overwrite:
-        raise ValueError(f"there is already a model at {where.url}: overwrite=True replaces it")
+        raise ValueError(f"there is already a model at {location.url}: overwrite=True replaces it")
 
 
 def load(
@@ -149,19 +151,19 @@ def load(
     True
     """
     import_all()
-    where, classes = Location.from_url(path, storage_options), list(classes)
+    location, classes = Location.from_url(path, storage_options), list(classes)
     given = [item for item in classes if isinstance(item, type)]
     for function in (item for item in classes if not isinstance(item, type)):
         register_tokenizer(function, "classes")
     for _ in range(MAX_READS):
-        record = read_stored_group(where)
+        record = read_stored_group(location)
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: write one with save")
         try:
-            return _decode(record, where.url, given)
+            return _decode(record, location.url, given)
         except StoreError:
             # save(overwrite=True) removes the old arrays; then the new ones are read.
-            if (newer := read_stored_group(where)) is None or newer.attributes == record.attributes:
+            if (newer := read_stored_group(location)) is None or newer.attributes == record.attributes:
                 raise
     raise StoreError(
         f"the model at {path} was replaced {MAX_READS} times during the read: load it again later"
@@ -177,9 +179,9 @@ def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
                 f"the model at {path} has format {head['format']!r:.60} of dspectral {head['version']!r:.60}, but "
                 f"this version reads up to format {FORMAT}: install a newer dspectral"
             )
-        return Decoder(record, lambda name: find_class(name, given, record.where.url)).value(head)
+        return Decoder(record, lambda name: find_class(name, given, record.location.url)).value(head)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, StoreError) or record.where.url in str(error):
+        if isinstance(error, StoreError) or record.location.url in str(error):
             raise
         message = f"{type(error).__name__}: {error}"
         raise ValueError(
@@ -360,7 +362,7 @@ class Decoder(NamedTuple):
         if not isinstance(node, dict):
             return node
         if node["kind"] not in _DECODERS:
-            url = self.record.where.url
+            url = self.record.location.url
             raise ValueError(
                 f"the model at {url} has an unknown kind of value, {node['kind']!r}: save it again"
             )
@@ -376,7 +378,7 @@ class Decoder(NamedTuple):
             check_arrays(made, fitted=fitted)
         except ValueError as error:
             raise ValueError(
-                f"the model at {self.record.where.url} is inconsistent: {error}; save it again"
+                f"the model at {self.record.location.url} is inconsistent: {error}; save it again"
             ) from error
         return made
 
@@ -391,7 +393,7 @@ class Decoder(NamedTuple):
 
 def _decode_small_array(decoder: Decoder, node: dict[str, Any]) -> Any:
     # Filled, because np.array would make more dimensions from a list of tuples or lists.
-    dtype, url = np.dtype(node["dtype"]), decoder.record.where.url
+    dtype, url = np.dtype(node["dtype"]), decoder.record.location.url
     if dtype.kind not in "biufUO" or any(size < 0 for size in node["shape"]):
         raise ValueError(
             f"the model at {url} has an invalid array of dtype {dtype} and shape {node['shape']}: save it again"
@@ -406,7 +408,7 @@ def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     rows = sparse.csr_array(tuple(decoder.items(node)), shape=tuple(node["shape"]))
     if fault := find_csr_error(rows.indices, rows.indptr, rows.shape[1]):
         raise ValueError(
-            f"the model at {decoder.record.where.url} has a damaged sparse matrix ({fault}): save it again"
+            f"the model at {decoder.record.location.url} has a damaged sparse matrix ({fault}): save it again"
         )
     return rows
 
@@ -416,14 +418,14 @@ def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomSt
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
         raise ValueError(
-            f"the model at {decoder.record.where.url} has a random state of unknown kind {kind!r}: save it again"
+            f"the model at {decoder.record.location.url} has a random state of unknown kind {kind!r}: save it again"
         )
     bits = _BIT_GENERATORS[kind]()
     # NumPy does not check the bounds of the position.
     positions = index(state["state"].get("pos", 0)), index(state.get("buffer_pos", 0))
     if not (0 <= positions[0] <= len(state["state"].get("key", ())) and 0 <= positions[1] <= 4):
         raise ValueError(
-            f"the model at {decoder.record.where.url} has a random state at position {max(positions)}, "
+            f"the model at {decoder.record.location.url} has a random state at position {max(positions)}, "
             "outside of its key: save the model again"
         )
     if node["legacy"]:
@@ -437,7 +439,7 @@ def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomSt
 def _decode_record(decoder: Decoder, node: dict[str, Any]) -> Any:
     if node["class"] not in RECORDS:
         raise ValueError(
-            f"the model at {decoder.record.where.url} names the class {node['class']!r}, but only these are "
+            f"the model at {decoder.record.location.url} names the class {node['class']!r}, but only these are "
             f"loaded: {', '.join(RECORDS)}"
         )
     return decoder.check(RECORDS[node["class"]](**decoder.values(node["fields"])))
@@ -450,7 +452,8 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     made, attributes = kind(**parameters), decoder.values(node["attributes"])
     if wrong := find_unset_names(kind, attributes, made.get_params(deep=False)):
         raise ValueError(
-            f"the model at {decoder.record.where.url} has the attribute {wrong[0]!r}, which no fit sets: save it again"
+            f"the model at {decoder.record.location.url} has the attribute {wrong[0]!r}, which no fit sets: "
+            "save it again"
         )
     if "_sklearn_version" in attributes:  # scikit-learn warns about models of another version
         made.__setstate__({**vars(made), **attributes})
@@ -459,7 +462,7 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     columns, n_columns = get_fitted_columns(made), attributes.get("n_features_in_")
     if columns is not None and n_columns is not None and columns.n_columns != n_columns:
         raise ValueError(
-            f"the model at {decoder.record.where.url} has feature_names_in_ or column_identity_ of "
+            f"the model at {decoder.record.location.url} has feature_names_in_ or column_identity_ of "
             f"{columns.n_columns} columns, but n_features_in_ is {n_columns}: save the model again"
         )
     made.set_params(**parameters)

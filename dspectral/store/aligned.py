@@ -37,7 +37,7 @@ class AlignedCounts(LazyTotalsMixin):
 
     def __getattr__(self, name: str) -> Any:
         # These attributes of the store do not depend on its columns.
-        if name in ("where", "provenance", "labels", "read_labels", "n_labels"):
+        if name in ("location", "provenance", "labels", "read_labels", "n_labels"):
             return getattr(self.of, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -81,7 +81,7 @@ def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) ->
 
 def align_columns(store: Any, like: Any) -> CountMatrix:
     """Select the columns of a store by the names of a model's columns, or by a list of names."""
-    wanted, stored, url = get_fitted_columns(like), store.column_identity, store.where.url
+    wanted, stored, url = get_fitted_columns(like), store.column_identity, store.location.url
     if wanted is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
         wanted = columns_from_names("names", list(like))
     if wanted is None or wanted.names is None or isinstance(like, str):

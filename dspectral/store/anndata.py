@@ -44,7 +44,7 @@ class AnnDataCounts(LazyTotalsMixin):
 
     Attributes
     ----------
-    where : Location
+    location : Location
         Path or URL of the file.
     slices : tuple of RowSlice
         The rows of each block.
@@ -64,7 +64,7 @@ class AnnDataCounts(LazyTotalsMixin):
     The first access to ``column_sums``, ``document_frequency`` or ``energy`` computes all three in one pass.
     """
 
-    where: Location
+    location: Location
     slices: tuple[RowSlice, ...]
     nnz: int
     n_columns: int
@@ -74,17 +74,17 @@ class AnnDataCounts(LazyTotalsMixin):
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
-        return f"AnnDataCounts({self.where.url!r}, {self.path}: {size})"
+        return f"AnnDataCounts({self.location.url!r}, {self.path}: {size})"
 
     def _repr_html_(self) -> str:
-        return render_anndata(self.where.url, self.shape, self.nnz, self.n_blocks)
+        return render_anndata(self.location.url, self.shape, self.nnz, self.n_blocks)
 
     @property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
         n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
         read = read_slice_by_columns if self.by_column else read_slice
-        return BlockReader(partial(read, self.where, path=self.path), self.slices, n_bytes)
+        return BlockReader(partial(read, self.location, path=self.path), self.slices, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
@@ -94,24 +94,24 @@ class AnnDataCounts(LazyTotalsMixin):
     @cached_property
     def column_identity(self) -> Columns | None:
         """Names of the variables, read on first access."""
-        names = read_variable_names(self.where, self.path)
+        names = read_variable_names(self.location, self.path)
         return None if names is None or len(names) != self.n_columns else columns_from_names(VARIABLES, names)
 
     @property
     def provenance(self) -> dict[str, Any]:
         """Origin of the counts: URL of the file and path of the matrix."""
-        return {"anndata": self.where.url, "matrix": self.path}
+        return {"anndata": self.location.url, "matrix": self.path}
 
 
 def open_anndata(
-    where: Location, block_bytes: int | None = None, *, layer: str | None = None, path: str | None = None
+    location: Location, block_bytes: int | None = None, *, layer: str | None = None, path: str | None = None
 ) -> AnnDataCounts:
     """Open a matrix of an AnnData file; reads its row pointers, or counts the entries of each row of a CSC matrix."""
-    with open_anndata_root(where) as root:
+    with open_anndata_root(location) as root:
         path = path or matrix_path(root, layer)
         if path is None:
-            raise StoreError(f"{where.url} has no layer {layer!r}: {_describe_layers(root)}")
-        name = _get_matrix_label(where, path)
+            raise StoreError(f"{location.url} has no layer {layer!r}: {_describe_layers(root)}")
+        name = _get_matrix_label(location, path)
         kind, (n_rows, n_columns) = _read_kind_and_shape(root, path, name)
         by_column = kind == "csc_matrix"
         # The pointers give the number of rows that fit a block, and detect a damaged file early.
@@ -139,7 +139,7 @@ def open_anndata(
             "as a csr_matrix to read each entry once",
             stacklevel=2,
         )
-    return AnnDataCounts(where, slices, int(indptr[-1]), n_columns, path, by_column)
+    return AnnDataCounts(location, slices, int(indptr[-1]), n_columns, path, by_column)
 
 
 def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64s:
@@ -155,13 +155,13 @@ def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def read_slice_by_columns(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
+def read_slice_by_columns(location: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows of a CSC matrix like `read_slice`; reads all entries of the matrix."""
-    rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
+    rows_of = f"{_get_matrix_label(location, path)}, rows {piece.start} to {piece.stop}"
     n_entries, filled = piece.last - piece.first, 0
     rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
     data = np.empty(n_entries, dtype=np.float32)
-    with _annotate_read_errors(rows_of), open_anndata_root(where) as root:
+    with _annotate_read_errors(rows_of), open_anndata_root(location) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[:])
         numbers, values = _get_array(root, path, "indices", rows_of), _get_array(root, path, "data", rows_of)
         # Invariant: arrays hold, up to `filled`, the entries of this block among the first `first` of the matrix.
@@ -191,12 +191,12 @@ def open_backed(X: Any) -> Any:
     return open_anndata(Location.from_url(X.group.file.filename), path=X.group.name.strip("/"))
 
 
-def read_slice(where: Location, piece: RowSlice, path: str = "X") -> CSRRows:
+def read_slice(location: Location, piece: RowSlice, path: str = "X") -> CSRRows:
     """Read rows as float32 with sorted columns, summed duplicates and no stored zeros."""
-    rows_of = f"{_get_matrix_label(where, path)}, rows {piece.start} to {piece.stop}"
+    rows_of = f"{_get_matrix_label(location, path)}, rows {piece.start} to {piece.stop}"
     entries = slice(piece.first, piece.last)
     # Only the chunks of these entries are read; a chunk shared by two blocks is read twice.
-    with _annotate_read_errors(rows_of), open_anndata_root(where) as root:
+    with _annotate_read_errors(rows_of), open_anndata_root(location) as root:
         indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
         indices = np.asarray(_get_array(root, path, "indices", rows_of)[entries])
         data = _to_float32(np.asarray(_get_array(root, path, "data", rows_of)[entries]), rows_of)
@@ -243,10 +243,10 @@ def _describe_layers(root: Any) -> str:
     return f"its layers are {', '.join(map(repr, names))}" if names else "it has no layers"
 
 
-def _get_matrix_label(where: Location, path: str) -> str:
+def _get_matrix_label(location: Location, path: str) -> str:
     """Return the label of a matrix for messages, such as ``layer 'counts' of URL``."""
     layer = path.removeprefix("layers/")
-    return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {where.url}"
+    return f"{path.replace('/', '.') if layer == path else f'layer {layer!r}'} of {location.url}"
 
 
 def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:

@@ -38,28 +38,28 @@ def import_optional(name: str) -> Any:
         raise ImportError(f"AnnData needs {name}: pip install 'dspectral[anndata]'") from error
 
 
-def is_hdf5(where: Location) -> bool:
+def is_hdf5(location: Location) -> bool:
     """Report whether a location is an HDF5 file, by the ending of its name."""
-    return where.url.lower().endswith(HDF5_ENDINGS)
+    return location.url.lower().endswith(HDF5_ENDINGS)
 
 
 @contextmanager
-def open_anndata_root(where: Location, *, write: bool = False) -> Iterator[Any]:
+def open_anndata_root(location: Location, *, write: bool = False) -> Iterator[Any]:
     """Open an AnnData file and yield its root group."""
-    if is_hdf5(where):
-        with _open_hdf5(where, write=write) as root:
+    if is_hdf5(location):
+        with _open_hdf5(location, write=write) as root:
             yield root
         return
     try:
         # Consolidated metadata may be outdated.
         root = zarr.open_group(
-            where.open(read_only=not write),
+            location.open(read_only=not write),
             mode="r+" if write else "r",
             zarr_format=None,
             use_consolidated=False,
         )
     except FileNotFoundError as error:
-        raise StoreError(f"no AnnData file at {where.url}") from error
+        raise StoreError(f"no AnnData file at {location.url}") from error
     yield root
 
 
@@ -83,7 +83,7 @@ def get_element(root: Any, path: str) -> Any:
 class DenseMatrix:
     """Dense matrix of an AnnData file, for ``dask.array.from_array``; the file is opened for each block."""
 
-    where: Location
+    location: Location
     path: str
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -91,18 +91,18 @@ class DenseMatrix:
 
     def __getitem__(self, index: Any) -> Any:
         """Read rows into memory."""
-        with open_anndata_root(self.where) as root:
+        with open_anndata_root(self.location) as root:
             return np.asarray(root[self.path][index])
 
 
-def dense_matrix(where: Location, layer: str | None, *, path: str | None = None) -> da.Array | None:
+def dense_matrix(location: Location, layer: str | None, *, path: str | None = None) -> da.Array | None:
     """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars); None if it is not dense."""
-    with open_anndata_root(where) as root:
+    with open_anndata_root(location) as root:
         path = path or matrix_path(root, layer)
         found: Any = None if path is None else get_element(root, path)
         if path is None or not hasattr(found, "dtype"):
             return None
-        matrix = DenseMatrix(where, path, found.shape, np.dtype(found.dtype))
+        matrix = DenseMatrix(location, path, found.shape, np.dtype(found.dtype))
     tall = min(matrix.shape[0], max(1, CHUNK_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize)))
     rows: da.Array = da.from_array(matrix, chunks=(max(1, tall), -1), asarray=False)
     return rows
@@ -116,51 +116,51 @@ def matrix_path(root: Any, layer: str | None) -> str | None:
     return next((path for path in paths if path in root), None)
 
 
-def reconsolidate(where: Location) -> None:
+def reconsolidate(location: Location) -> None:
     """Update the consolidated metadata of a Zarr file, if it has them."""
-    if not is_hdf5(where):
-        root = zarr.open_group(where.open(), mode="r", zarr_format=None)
+    if not is_hdf5(location):
+        root = zarr.open_group(location.open(), mode="r", zarr_format=None)
         if root.metadata.consolidated_metadata is not None:
-            zarr.consolidate_metadata(where.open(read_only=False), zarr_format=root.metadata.zarr_format)
+            zarr.consolidate_metadata(location.open(read_only=False), zarr_format=root.metadata.zarr_format)
 
 
 @contextmanager
-def _open_hdf5(where: Location, *, write: bool) -> Iterator[Any]:
+def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
     h5py = import_optional("h5py")
-    system, path = fsspec.url_to_fs(where.url, **dict(where.options))
+    system, path = fsspec.url_to_fs(location.url, **dict(location.options))
     local = is_local(system)
     if not system.isfile(path):
-        raise StoreError(f"no AnnData file at {where.url}")
+        raise StoreError(f"no AnnData file at {location.url}")
     if write and not local:
         raise StoreError(
-            f"{where.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"
+            f"{location.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"
         )
     try:
         file = h5py.File(path if local else system.open(path, "rb"), "r+" if write else "r")
     except OSError as error:
         remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
-        raise StoreError(f"{where.url} is no readable HDF5 file{remedy}: {error}") from error
+        raise StoreError(f"{location.url} is no readable HDF5 file{remedy}: {error}") from error
     with file:
         # External links would open arbitrary files. Link types 0 and 1 are internal.
         if other := file.id.links.visit(lambda name, link: name if link.type > 1 else None, info=True):
             raise StoreError(
-                f"{where.url}: {other.decode()} links to another file: write its values into this file"
+                f"{location.url}: {other.decode()} links to another file: write its values into this file"
             )
         yield file
 
 
-def write_anndata_file(where: Location, adata: "AnnData") -> None:
+def write_anndata_file(location: Location, adata: "AnnData") -> None:
     """Write an AnnData object; its Dask arrays are computed block by block."""
-    system, path = fsspec.url_to_fs(where.url, **dict(where.options))
+    system, path = fsspec.url_to_fs(location.url, **dict(location.options))
     if system.exists(path):
-        raise StoreError(f"{where.url} exists already: choose another path, or remove it first")
-    hdf5, local = is_hdf5(where), is_local(system)
+        raise StoreError(f"{location.url} exists already: choose another path, or remove it first")
+    hdf5, local = is_hdf5(location), is_local(system)
     if hdf5 and not local:
         raise StoreError(
-            f"{where.url} is remote, but HDF5 is written to local disks only: choose a local path, or .zarr"
+            f"{location.url} is remote, but HDF5 is written to local disks only: choose a local path, or .zarr"
         )
     # A local file is written to a temporary name and renamed, so that a killed writer leaves no partial file.
-    aside = Location(f"{path}.partial") if local else where
+    aside = Location(f"{path}.partial") if local else location
     if local and system.exists(aside.url):
         system.rm(aside.url, recursive=True)
     if hdf5:
@@ -172,23 +172,23 @@ def write_anndata_file(where: Location, adata: "AnnData") -> None:
         Path(aside.url).rename(path)
 
 
-def read_anndata_shape(where: Location) -> tuple[int, int]:
+def read_anndata_shape(location: Location) -> tuple[int, int]:
     """Return the numbers of observations and of variables of an AnnData file."""
-    with open_anndata_root(where) as root:
+    with open_anndata_root(location) as root:
         if "dspectral" in root.attrs:
             raise StoreError(
-                f"{where.url} is a store of dspectral, not an AnnData file: write one with "
+                f"{location.url} is a store of dspectral, not an AnnData file: write one with "
                 "dspectral.io.write_anndata(store, path)"
             )
         if not has_axes(root):
-            raise StoreError(f"{where.url} has no obs and var: give a file written by AnnData")
+            raise StoreError(f"{location.url} has no obs and var: give a file written by AnnData")
         n_obs, n_vars = (_count_rows(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
 
 
-def read_variable_names(where: Location, matrix: str = "X") -> Any:
+def read_variable_names(location: Location, matrix: str = "X") -> Any:
     """Return the names of the variables of a matrix; None if it has none."""
-    with open_anndata_root(where) as root:
+    with open_anndata_root(location) as root:
         table = get_element(root, {"raw/X": "raw/var", "raw.X": "raw.var"}.get(matrix, "var"))
         if table is None or matrix.startswith("obsm/"):
             return None
@@ -197,10 +197,10 @@ def read_variable_names(where: Location, matrix: str = "X") -> Any:
         return import_optional("anndata").io.read_elem(table[table.attrs["_index"]])
 
 
-def read_element(where: Location, path: str) -> Any:
+def read_element(location: Location, path: str) -> Any:
     """Read an element of an AnnData file into memory."""
     parent, _, name = path.rpartition("/")
-    with open_anndata_root(where) as root:
+    with open_anndata_root(location) as root:
         table = get_element(root, parent)
         if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each column
             return table[:][name] if name in table.dtype.names else None
@@ -208,33 +208,33 @@ def read_element(where: Location, path: str) -> Any:
         return None if found is None else import_optional("anndata").io.read_elem(found)
 
 
-def prepare_elements(where: Location, groups: Iterable[str], n_bytes: int) -> None:
+def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) -> None:
     """Check free disk space and create the parent groups of elements before they are computed."""
-    system, path = where.system()
+    system, path = location.open_file_system()
     if is_local(system) and system.exists(path):
         free = shutil.disk_usage(path).free
         if free < n_bytes:
             message = (
                 f"{n_bytes} bytes of results do not fit the {free} that are free: free some and call it again"
             )
-            raise OSError(errno.ENOSPC, message, where.url)
-    with open_anndata_root(where, write=True) as root:
+            raise OSError(errno.ENOSPC, message, location.url)
+    with open_anndata_root(location, write=True) as root:
         for name in groups:
             group = _require_group(root, name)
-            if not is_hdf5(where):
+            if not is_hdf5(location):
                 group.update_attributes({})  # checks that the file is writable
 
 
-def write_elements(where: Location, elements: Mapping[str, Any]) -> None:
+def write_elements(location: Location, elements: Mapping[str, Any]) -> None:
     """Write elements into an AnnData file; replace existing ones."""
     for path, value in elements.items():
         if isinstance(value, da.Array):
-            _write_blocks(where, path, value)
+            _write_blocks(location, path, value)
         else:
-            with open_anndata_root(where, write=True) as root:
+            with open_anndata_root(location, write=True) as root:
                 write_into(root, {path: value})
     with _use_zarr_settings():
-        reconsolidate(where)
+        reconsolidate(location)
 
 
 def write_into(root: Any, elements: Mapping[str, Any]) -> None:
@@ -259,15 +259,15 @@ def _use_zarr_settings() -> Iterator[None]:
             yield
 
 
-def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
+def _write_blocks(location: Location, path: str, rows: da.Array) -> None:
     """Write a Dask array of dense blocks, shape (n, k)."""
     group, _, name = path.rpartition("/")
     n_rows, width = rows.shape
-    with open_anndata_root(where, write=True) as root:
+    with open_anndata_root(location, write=True) as root:
         parent = _require_group(root, group)
         if name in parent:
             del parent[name]
-        if is_hdf5(where):
+        if is_hdf5(location):
             array = parent.create_dataset(name, shape=rows.shape, dtype=rows.dtype)
         else:
             tall = max(1, CHUNK_BYTES // (width * rows.dtype.itemsize))
@@ -278,7 +278,7 @@ def _write_blocks(where: Location, path: str, rows: da.Array) -> None:
     # The rows may be read from the same file. HDF5 cannot write a file that is open for reading, so it is reopened for
     # each write.
     for start, stop, computed in _compute_blocks(rows):
-        with open_anndata_root(where, write=True) as root:
+        with open_anndata_root(location, write=True) as root:
             root[path][start:stop] = computed
 
 

@@ -67,9 +67,12 @@ def _call_off_main_thread(function: Callable[..., R], *arguments: Any, n_bytes: 
     return sync(asyncio.to_thread(function, *arguments))
 
 
-def read_array(where: Location, store: Files, block: str, part: str) -> NDArray[Any]:
+def read_array(location: Location, store: Files, block: str, part: str) -> NDArray[Any]:
     """Read an array of :func:`write_array` and verify its checksums. Shapes: returns (n,)."""
-    name, remedy = f"store {where.url}, block {block}: {part}", "remove the block and build the store again"
+    name, remedy = (
+        f"store {location.url}, block {block}: {part}",
+        "remove the block and build the store again",
+    )
     return retry(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
 
 
@@ -125,7 +128,9 @@ def _read_with_zarr(
     try:
         array = zarr.open_array(store, path=path, mode="r", zarr_format=3)
         if isinstance(store, LocalFiles):
-            store.most = MAX_CHUNK_BYTES + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
+            store.max_bytes = (
+                MAX_CHUNK_BYTES + 2 * math.prod(array.shards or array.chunks) * array.dtype.itemsize
+            )
         return array, np.asarray(array[...])
     except FileNotFoundError as error:
         if isinstance(store, LocalFiles) and not store.root.exists():
@@ -175,14 +180,14 @@ def with_content_hash(content: dict[str, Any]) -> dict[str, Any]:
 class StoredGroup(NamedTuple):
     """A Zarr group: its location and its attributes."""
 
-    where: Location
+    location: Location
     attributes: dict[str, Any]
 
     def array(self, number: int) -> NDArray[Any]:
         """Read an array by its number and verify its checksums and digest."""
         path = f"{_get_arrays_path(self.attributes['generation'])}/{number}"
-        name, remedy = f"{self.where.url}: array {path}", "save it again"
-        array, values = read_verified_array(self.where.open(), path, name, remedy)
+        name, remedy = f"{self.location.url}: array {path}", "save it again"
+        array, values = read_verified_array(self.location.open(), path, name, remedy)
         # Models may hold any number, NaN included, so missing chunks are found by listing them.
         try:
             lacks = array.nchunks - array.nchunks_initialized
@@ -195,32 +200,34 @@ class StoredGroup(NamedTuple):
         return values
 
 
-def read_stored_group(where: Location) -> StoredGroup | None:
+def read_stored_group(location: Location) -> StoredGroup | None:
     """Return the group at a location; None if there is no group."""
-    attributes = where.attributes()
+    attributes = location.read_attributes()
     if attributes is None:
         return None
     # Groups of other libraries have neither key and no content hash.
     if attributes.keys() & {"generation", UNFINISHED} and not has_valid_content_hash(attributes):
         raise StoreError(
-            f"the attributes of {where.url} do not match their content hash; save the model again"
+            f"the attributes of {location.url} do not match their content hash; save the model again"
         )
-    return StoredGroup(where, attributes)
+    return StoredGroup(location, attributes)
 
 
-def write_stored_group(where: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
+def write_stored_group(
+    location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]
+) -> None:
     """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
-    earlier = read_stored_group(where)
+    earlier = read_stored_group(location)
     replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
-    generation = _find_free_generation(where, replaced + 1)
+    generation = _find_free_generation(location, replaced + 1)
     if earlier is None:
-        where.mark("", with_content_hash({UNFINISHED: True}))
-    store, folder = where.open(read_only=False), _get_arrays_path(generation)
-    where.mark(folder, with_content_hash({UNFINISHED: True}))
+        location.write_attributes("", with_content_hash({UNFINISHED: True}))
+    store, folder = location.open(read_only=False), _get_arrays_path(generation)
+    location.write_attributes(folder, with_content_hash({UNFINISHED: True}))
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
-        with annotate_disk_full(f"{where.url}/{path}"):
-            retry(_write_row_chunks, store, path, values, what=f"writing {path} of {where.url}")
+        with annotate_disk_full(f"{location.url}/{path}"):
+            retry(_write_row_chunks, store, path, values, what=f"writing {path} of {location.url}")
     # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
     # Digests and the content hash detect edited shapes and numbers.
     content = {
@@ -232,20 +239,20 @@ def write_stored_group(where: Location, attributes: dict[str, Any], arrays: Sequ
     def finish() -> None:
         zarr.open_group(store, mode="a", zarr_format=3).attrs.put(with_content_hash(content))
 
-    with annotate_disk_full(where.url):
-        retry(finish, what=f"writing the metadata of {where.url}")
+    with annotate_disk_full(location.url):
+        retry(finish, what=f"writing the metadata of {location.url}")
     if replaced >= 0:
-        where.clear(_get_arrays_path(replaced))
+        location.try_remove(_get_arrays_path(replaced))
 
 
-def _find_free_generation(where: Location, generation: int) -> int:
+def _find_free_generation(location: Location, generation: int) -> int:
     """Return the first unused generation from this one on; remove folders of an interrupted save."""
-    names = where.names()
+    names = location.list_names()
     while (folder := _get_arrays_path(generation)) in names:
         with suppress(StoreError):  # for example, an array of another program
-            attributes = where.attributes(folder) or {}
+            attributes = location.read_attributes(folder) or {}
             if UNFINISHED in attributes and has_valid_content_hash(attributes):
-                where.remove(folder)
+                location.remove(folder)
                 break
         generation += 1
     return generation

@@ -48,10 +48,10 @@ class BlockInfo(NamedTuple):
 
 
 def write_block(
-    where: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
+    location: Location, name: str, rows: CSRRows, *, labels: "CSRRows | None" = None, last: bool = True
 ) -> BlockInfo:
     """Write a block of rows (n, d), labels (n, L) and column sums; the completion marker is written last."""
-    store = where.open(read_only=False)
+    store = location.open(read_only=False)
     n_rows, n_columns = rows.shape
     # SciPy sometimes returns int64 indices; the stored type must not depend on how rows were computed.
     if rows.indices.dtype != np.int32 and max(rows.nnz, n_columns) < 2**31:
@@ -87,10 +87,10 @@ def write_block(
     }
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
-        of_labels = labels.shape[1], labels.nnz, _write_labels(where, store, info, labels)
+        of_labels = labels.shape[1], labels.nnz, _write_labels(location, store, info, labels)
         info = info._replace(n_labels=of_labels[0], label_nnz=of_labels[1], label_digest=of_labels[2])
         attributes["labels"] = list(of_labels)
-    where.mark(name, attributes)
+    location.write_attributes(name, attributes)
     return info
 
 
@@ -114,7 +114,7 @@ def to_stored_dtype(data: NDArray[Any], name: str) -> FloatArray:
     return double
 
 
-def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
+def _write_labels(location: Location, store: Files, info: BlockInfo, labels: CSRRows) -> int:
     """Write the labels of a block and return their digest."""
     if labels.shape[0] != info.n_rows:
         raise ValueError(
@@ -124,7 +124,7 @@ def _write_labels(where: Location, store: Files, info: BlockInfo, labels: CSRRow
     parts = {"data": ones, "indices": labels.indices.astype(np.int32), "indptr": labels.indptr}
     for part, values in parts.items():
         write_array(store, f"{info.name}/labels/{part}", values)
-    where.mark(f"{info.name}/labels", _get_csr_attributes(*labels.shape))
+    location.write_attributes(f"{info.name}/labels", _get_csr_attributes(*labels.shape))
     return compute_digest(*parts.values())
 
 
@@ -132,9 +132,9 @@ def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_rows, n_columns]}
 
 
-def find_block(where: Location, name: str) -> BlockInfo | None:
+def find_block(location: Location, name: str) -> BlockInfo | None:
     """Read the completion marker of a block; None if the block is not complete."""
-    mark = where.attributes(name)
+    mark = location.read_attributes(name)
     if not mark:  # the group exists from its first array on, but the marker is written last
         return None
     n_rows, n_columns = mark["shape"]
@@ -145,88 +145,92 @@ def find_block(where: Location, name: str) -> BlockInfo | None:
     return BlockInfo(name, n_rows, n_columns, *sizes, last, *of_labels, bool(mark.get("double")))
 
 
-def check_sums(where: Location, info: BlockInfo) -> None:
+def check_sums(location: Location, info: BlockInfo) -> None:
     """Verify the column sums of a block, which are not read with its rows."""
-    store = where.open()
-    sums = [read_array(where, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    mark = where.attributes(info.name) or {}
+    store = location.open()
+    sums = [read_array(location, store, info.name, part) for part in ("column_sums", "document_frequency")]
+    mark = location.read_attributes(info.name) or {}
     if compute_digest(*sums) != mark.get("digests", [None, None])[1]:
-        raise StoreError(_damage_message(where, info.name, "its column sums do not match their digest"))
+        raise StoreError(_damage_message(location, info.name, "its column sums do not match their digest"))
 
 
-def read_block(where: Location, info: BlockInfo) -> CSRRows:
+def read_block(location: Location, info: BlockInfo) -> CSRRows:
     """Read a block and verify its checksums. Shapes: returns (n_rows, n_columns)."""
-    return _read_csr(where, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
+    return _read_csr(location, info.name, (info.n_rows, info.n_columns), info.nnz, info.digest)
 
 
-def read_block_as_float64(where: Location, info: BlockInfo) -> CSRRows:
+def read_block_as_float64(location: Location, info: BlockInfo) -> CSRRows:
     """Read a block as float64, because another block of the store needs it."""
-    rows = read_block(where, info)
+    rows = read_block(location, info)
     rows.data = rows.data.astype(np.float64, copy=False)
     return rows
 
 
-def read_labels(where: Location, info: BlockInfo) -> CSRRows:
+def read_labels(location: Location, info: BlockInfo) -> CSRRows:
     """Read the labels of a block as ones and verify their checksums. Shapes: returns (n_rows, n_labels)."""
     shape = info.n_rows, info.n_labels or 0
-    return _read_csr(where, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)
+    return _read_csr(location, f"{info.name}/labels", shape, info.label_nnz, info.label_digest)
 
 
-def _read_csr(where: Location, name: str, shape: tuple[int, int], nnz: int, digest: int | None) -> CSRRows:
-    store = where.open()
+def _read_csr(location: Location, name: str, shape: tuple[int, int], nnz: int, digest: int | None) -> CSRRows:
+    store = location.open()
     # Each array has its own checksums; sizes and digest show that the arrays belong to one block.
-    data, indices, indptr = (read_array(where, store, name, part) for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (
+        read_array(location, store, name, part) for part in ("data", "indices", "indptr")
+    )
     if len(indptr) != shape[0] + 1 or indptr[-1] != nnz or not len(data) == len(indices) == nnz:
-        raise StoreError(_damage_message(where, name, "the sizes of its arrays do not match"))
+        raise StoreError(_damage_message(location, name, "the sizes of its arrays do not match"))
     if compute_digest(data, indices, indptr) != digest:
-        raise StoreError(_damage_message(where, name, "its content does not match its digest"))
+        raise StoreError(_damage_message(location, name, "its content does not match its digest"))
     # A digest can be edited, and compiled loops require valid indices. The order of indices is not checked: it would
     # double the cost of a read.
     if fault := find_csr_error(indices, indptr, shape[1]):
-        raise StoreError(_damage_message(where, name, fault))
+        raise StoreError(_damage_message(location, name, fault))
     rows = sparse.csr_array((data, indices, indptr), shape=shape)
     rows.has_sorted_indices = True  # SciPy skips its own check
     rows.has_canonical_format = True
     return rows
 
 
-def _damage_message(where: Location, name: str, why: str) -> str:
-    return f"store {where.url}, block {name}: {why}; remove the block and build the store again"
+def _damage_message(location: Location, name: str, why: str) -> str:
+    return f"store {location.url}, block {name}: {why}; remove the block and build the store again"
 
 
-def write_documents(where: Location, path: str, documents: Documents) -> None:
+def write_documents(location: Location, path: str, documents: Documents) -> None:
     """Write texts or ids with their digest into a group of a block."""
-    store, offsets = where.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
+    store, offsets = location.open(read_only=False), np.ascontiguousarray(documents.offsets, dtype=np.int64)
     write_array(store, f"{path}/data", documents.data)
     write_array(store, f"{path}/offsets", offsets)
-    where.mark(path, {"digest": compute_digest(documents.data, offsets)})
+    location.write_attributes(path, {"digest": compute_digest(documents.data, offsets)})
 
 
-def read_documents(where: Location, path: str) -> Documents:
+def read_documents(location: Location, path: str) -> Documents:
     """Read the texts or ids of a block and verify checksums and digest."""
-    store = where.open()
-    data, offsets = (read_array(where, store, path, part) for part in ("data", "offsets"))
-    if (where.attributes(path) or {}).get("digest") != compute_digest(data, offsets):
-        raise StoreError(f"store {where.url}, block {path} does not match its digest; build the store again")
+    store = location.open()
+    data, offsets = (read_array(location, store, path, part) for part in ("data", "offsets"))
+    if (location.read_attributes(path) or {}).get("digest") != compute_digest(data, offsets):
+        raise StoreError(
+            f"store {location.url}, block {path} does not match its digest; build the store again"
+        )
     return Documents(data, offsets)
 
 
-def read_documents_of_rows(
-    where: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str
+def read_row_documents(
+    location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str
 ) -> list[str]:
     """Return the texts or ids of some rows in the given order; each block is read at most once."""
     wanted: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
     if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
         raise IndexError(
-            f"row {wrong[0]} must be one of the {starts[-1]} rows of store {where.url}, counted from 0"
+            f"row {wrong[0]} must be one of the {starts[-1]} rows of store {location.url}, counted from 0"
         )
     documents_of_rows = [""] * len(wanted)
     numbers = np.searchsorted(starts, wanted, side="right") - 1
     order = np.argsort(numbers, kind="stable")
     for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
         number = numbers[positions[0]]
-        documents = read_documents(where, f"{blocks[number].name}/{part}")
+        documents = read_documents(location, f"{blocks[number].name}/{part}")
         for position in positions.tolist():
             documents_of_rows[position] = documents.text(int(wanted[position] - starts[number])).decode()
     return documents_of_rows

@@ -28,7 +28,7 @@ FIELDS = 3
 """Numbers in the index for each chunk: start, decoded length and checksum; a chunk ends where the next one starts."""
 
 
-def write_spill_file(where: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
+def write_spill_file(location: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
     """Write compressed chunks into one spill file and return its index. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
     for piece in pieces:
@@ -42,16 +42,16 @@ def write_spill_file(where: Location, path: str, pieces: Iterable[NDArray[np.uin
     # The last row has no chunk; its checksum is that of the index.
     table[-1, 2] = _compute_checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
-    write = where.open(read_only=False).write_files
-    retry(write, {path: content}, what=f"writing {path} of {where.url}")
+    write = location.open(read_only=False).write_files
+    retry(write, {path: content}, what=f"writing {path} of {location.url}")
     return table
 
 
-def read_spill_index(where: Location, path: str, n_pieces: int) -> Int64s | None:
+def read_spill_index(location: Location, path: str, n_pieces: int) -> Int64s | None:
     """Read the index of a spill file; None if it is missing or incomplete. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_pieces + 1)
     try:
-        head = retry(_read_bytes, where, path, 0, n_bytes, what=f"reading {path} of {where.url}")
+        head = retry(_read_bytes, location, path, 0, n_bytes, what=f"reading {path} of {location.url}")
     except FileNotFoundError:
         return None
     if len(head) < n_bytes:
@@ -61,12 +61,12 @@ def read_spill_index(where: Location, path: str, n_pieces: int) -> Int64s | None
 
 
 def read_spill_chunk(
-    where: Location, path: str, open_writer: int, end: int, checksum: int, out: NDArray[np.uint8]
+    location: Location, path: str, open_writer: int, end: int, checksum: int, out: NDArray[np.uint8]
 ) -> None:
     """Read one chunk into ``out`` and verify its checksum."""
-    name = f"store {where.url}: the spill file {path}"
+    name = f"store {location.url}: the spill file {path}"
     try:
-        body = retry(_read_bytes, where, path, open_writer, end, what=f"reading {path} of {where.url}")
+        body = retry(_read_bytes, location, path, open_writer, end, what=f"reading {path} of {location.url}")
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; repeat the call, which writes it again") from error
     if len(body) != end - open_writer or _compute_checksum(body) != checksum:
@@ -79,8 +79,8 @@ def _compute_checksum(content: bytes) -> int:
     return int(google_crc32c.extend(0, np.frombuffer(content, np.uint8))) if content else 0
 
 
-def _read_bytes(where: Location, path: str, open_writer: int, end: int) -> bytes:
-    system, file = where.path(path)
+def _read_bytes(location: Location, path: str, open_writer: int, end: int) -> bytes:
+    system, file = location.path(path)
     return bytes(system.cat_file(file, start=open_writer, end=end))
 
 
@@ -108,13 +108,13 @@ def spill_contexts(
     # The folder name is a hash of blocks and settings: equal calls share counts, and other calls do not.
     inputs = [options, max_entries, sentences.items, *([ids, np.dtype(dtype).name] if ids else [])]
     digest = sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
-    where = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
-    finished = open_finished(where)
+    location = corpus._replace(url=f"{corpus.url.rstrip('/')}/contexts/{digest}")
+    finished = open_finished(location)
     if finished is not None:
         return finished
     parts = split_by_size(entries, max_entries)
     plan: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
-    with open_writer(where.url, dict(where.options), plan, append=False) as new_writer:
+    with open_writer(location.url, dict(location.options), plan, append=False) as new_writer:
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
         count = partial(
@@ -154,13 +154,13 @@ def _spill_block(
     """Write the spill file of one block of sentences, one chunk per row block; return its index."""
     number, block = item
     path = _get_spill_path(writer, number)
-    if (index := read_spill_index(writer.where, path, len(parts))) is not None:
+    if (index := read_spill_index(writer.location, path, len(parts))) is not None:
         return index
     window = make_window(**settings._asdict())
     coding = ByteCoding.from_weights(window.weights)
     # Memory: the packed counts, and the rows of one row block at a time.
     counted = count_contexts(sentences.read(block), settings.n_types, window, parts)
-    return write_spill_file(writer.where, path, (pack_rows(rows, coding) for rows in counted))
+    return write_spill_file(writer.location, path, (pack_rows(rows, coding) for rows in counted))
 
 
 def _get_spill_path(writer: StoreWriter, number: int) -> str:
@@ -178,7 +178,7 @@ def _merge_row_block(
     """Sum one row block over all blocks of sentences, in their order, and write it."""
     part, n_rows, room, chunk_ranges = item
     name = writer.name(part)
-    if (finished := find_block(writer.where, name)) is not None:
+    if (finished := find_block(writer.location, name)) is not None:
         return finished
     # Sums are float64 and are rounded only when stored.
     data, indices, indptr = _sum_chunks(
@@ -190,7 +190,7 @@ def _merge_row_block(
     rows: CSRRows = sparse.csr_array((values, indices, indptr), shape=(n_rows, writer.n_columns))
     rows.has_canonical_format = True
     del data, values
-    return write_block(writer.where, name, rows)
+    return write_block(writer.location, name, rows)
 
 
 # Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more than 8 bytes per entry
@@ -216,5 +216,5 @@ def _read_block_group(writer: StoreWriter, first: int, chunk_ranges: Int64s) -> 
     pieces = np.empty(starts[-1], dtype=np.int64)
     for i, (start, end, checksum, _) in enumerate(chunk_ranges.tolist()):
         out = pieces[starts[i] : starts[i + 1]].view(np.uint8)
-        read_spill_chunk(writer.where, _get_spill_path(writer, first + i), start, end, checksum, out)
+        read_spill_chunk(writer.location, _get_spill_path(writer, first + i), start, end, checksum, out)
     return pieces, starts[:-1]

@@ -54,7 +54,7 @@ class Coordinates:
 
     Attributes
     ----------
-    where : Location
+    location : Location
         Path or URL of a Zarr group with the arrays ``coordinates`` and ``ids``, or of a folder of Parquet files with
         the columns ``row``, ``id`` and ``coordinates``.
     head : dict
@@ -72,12 +72,12 @@ class Coordinates:
     ((3, 2), ((3,), (2,)))
     """
 
-    where: Location
+    location: Location
     head: dict[str, Any]
     digests: list[list[Any]] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"Coordinates({self.where.url!r}: {self.shape[0]} x {self.shape[1]})"
+        return f"Coordinates({self.location.url!r}: {self.shape[0]} x {self.shape[1]})"
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -138,11 +138,11 @@ class Coordinates:
     @property
     def is_parquet(self) -> bool:
         """Whether the coordinates are in Parquet files."""
-        return self.where.url.rstrip("/").endswith(".parquet")
+        return self.location.url.rstrip("/").endswith(".parquet")
 
     def read(self, chunk: int, *, ids: bool = False) -> Any:
         """Read the coordinates, or the ids, of a chunk. Shapes: returns (n_rows, n_coordinates), or (n_rows,)."""
-        name = f"{self.where.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
+        name = f"{self.location.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
         try:
             return retry(self._read, chunk, ids, what=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
@@ -153,7 +153,7 @@ class Coordinates:
 
     def _read(self, chunk: int, ids: bool) -> Any:
         if self.is_parquet:
-            (content,) = self.where.open().read_files(_get_file_name(chunk))
+            (content,) = self.location.open().read_files(_get_file_name(chunk))
             if content is None:
                 raise FileNotFoundError(_get_file_name(chunk))
             table = import_optional("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
@@ -166,7 +166,7 @@ class Coordinates:
             return _check_digest(values, known)
         rows = self.rows(chunk)
         found = zarr.open_array(
-            self.where.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
+            self.location.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
         )
         values = np.asarray(found[rows.start : rows.stop])
         if not ids and np.isnan(values[0]).any():  # the fill value
@@ -189,27 +189,29 @@ class Coordinates:
         )
         if self.is_parquet:
             head = with_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
-            self.where.open(read_only=False).write_files(
+            self.location.open(read_only=False).write_files(
                 {_get_file_name(chunk): _encode_parquet(head, rows, values, ids)}
             )
             return digests
         for path, content in ((IDS, ids), ("coordinates", values)):
             if content is not None:
-                array = zarr.open_array(self.where.open(read_only=False), path=path, mode="r+", zarr_format=3)
+                array = zarr.open_array(
+                    self.location.open(read_only=False), path=path, mode="r+", zarr_format=3
+                )
                 array[rows.start : rows.stop] = np.asarray(content, dtype=array.dtype)
         return digests
 
     def has_chunk(self, chunk: int) -> bool:
         """Report whether a chunk was written."""
         key = _get_file_name(chunk) if self.is_parquet else f"coordinates/c/{chunk}/0"
-        return self.where.open().has_key(key)
+        return self.location.open().has_key(key)
 
     def create_arrays(self) -> None:
         """Write the root and the array metadata of Zarr coordinates."""
         if self.is_parquet:
             return
-        self.where.mark("", {KEY: with_content_hash(self.head)})
-        store, dtype, size = self.where.open(read_only=False), self.head["dtype"], self.head["chunk_rows"]
+        self.location.write_attributes("", {KEY: with_content_hash(self.head)})
+        store, dtype, size = self.location.open(read_only=False), self.head["dtype"], self.head["chunk_rows"]
         packed = {"compressors": get_array_codecs(np.dtype(dtype)), "fill_value": np.nan}
         forms: dict[str, Any] = {"coordinates": (self.shape, (size, self.shape[1]), dtype, packed)}
         if self.head["ids"]:
@@ -229,10 +231,10 @@ def write_rows(
     """
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
-    rows, where = as_dask_rows(Z), Location.from_url(out, storage_options)
-    saved = Coordinates(where, _make_header(rows))
-    with hold_write_lock(where):
-        found = _open_if_exists(where)
+    rows, location = as_dask_rows(Z), Location.from_url(out, storage_options)
+    saved = Coordinates(location, _make_header(rows))
+    with hold_write_lock(location):
+        found = _open_if_exists(location)
         if found is not None and {**found.head, "finished": False} != saved.head:
             raise StoreError(
                 f"{out} has coordinates of other rows or of another model: remove them, or choose another path"
@@ -250,7 +252,7 @@ def write_rows(
         earlier = [number for number in numbers if there[number]]
         digests.update(zip(earlier, run_tasks(saved.read_digests, earlier, name="verify"), strict=True))
         done = replace(done, digests=[digests[number] for number in numbers])
-        where.mark("", {KEY: with_content_hash({**done.head, "digests": done.digests})})
+        location.write_attributes("", {KEY: with_content_hash({**done.head, "digests": done.digests})})
     return done
 
 
@@ -264,7 +266,9 @@ def _make_header(rows: da.Array) -> dict[str, Any]:
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
         "ids": known is not None and known.documents([0], IDS) is not None,
         "made_by": get_pass_name(str(rows.name)),
-        "store": without_secrets(coordinates.url) if (coordinates := getattr(known, "where", None)) else None,
+        "store": without_secrets(coordinates.url)
+        if (coordinates := getattr(known, "location", None))
+        else None,
         "finished": False,
     }
 
@@ -327,32 +331,34 @@ def open_coordinates(
     return found
 
 
-def _open_if_exists(where: Location) -> Coordinates | None:
+def _open_if_exists(location: Location) -> Coordinates | None:
     """Open coordinates, complete or not; return None if the location is empty, raise StoreError for other content."""
-    coordinates = Coordinates(where, {})
+    coordinates = Coordinates(location, {})
     if not coordinates.is_parquet:
-        attributes = where.attributes(zarr_format=None)
+        attributes = location.read_attributes(zarr_format=None)
         if attributes and KEY not in attributes:
-            raise StoreError(f"{where.url} does not contain coordinates: choose another path, or remove it")
+            raise StoreError(
+                f"{location.url} does not contain coordinates: choose another path, or remove it"
+            )
         if not attributes:
             return None
-        head = _verify_header(attributes[KEY], where)
+        head = _verify_header(attributes[KEY], location)
         digests = head.pop("digests", [])
-        return Coordinates(where, head, digests)
-    names = [name for name in where.names() if name.endswith(".parquet")]
+        return Coordinates(location, head, digests)
+    names = [name for name in location.list_names() if name.endswith(".parquet")]
     if not names:
         return None
     try:
-        system, path = where.path(names[0])
+        system, path = location.path(names[0])
         with system.open(path) as file:
             metadata = (import_optional("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
         written = json.loads(metadata or "null")
     except (OSError, ValueError, RuntimeError) as error:
-        raise StoreError(f"{where.url}: {names[0]} is damaged; remove it and write it again") from error
+        raise StoreError(f"{location.url}: {names[0]} is damaged; remove it and write it again") from error
     if metadata is None:
-        raise StoreError(f"{where.url} does not contain coordinates: choose another path, or remove it")
-    head = _verify_header(written, where)
-    found = Coordinates(where, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
+        raise StoreError(f"{location.url} does not contain coordinates: choose another path, or remove it")
+    head = _verify_header(written, location)
+    found = Coordinates(location, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
     return replace(found, head={**found.head, "finished": len(names) == found.n_chunks})
 
 
@@ -365,10 +371,10 @@ def _compute_token(rows: da.Array) -> str:
         return uuid4().hex
 
 
-def _verify_header(head: dict[str, Any], where: Location | None = None) -> dict[str, Any]:
+def _verify_header(head: dict[str, Any], location: Location | None = None) -> dict[str, Any]:
     """Verify the content hash of a header and return it without the hash."""
     if not isinstance(head, dict) or not has_valid_content_hash(head):
-        what = "its metadata" if where is None else f"the attributes of {where.url}"
+        what = "its metadata" if location is None else f"the attributes of {location.url}"
         raise StoreError(
             f"{what} do not match their content hash; remove the coordinates and write them again"
         )
@@ -395,7 +401,7 @@ def _write_block(
 ) -> Any:
     rows = coordinates.rows(block_id[0])
     ids = None if of is None else of.documents(rows, IDS)
-    name = f"{coordinates.where.url}, rows {rows.start} to {rows.stop - 1}"
+    name = f"{coordinates.location.url}, rows {rows.start} to {rows.stop - 1}"
     digests = np.empty((1, 1), dtype=object)
     with annotate_disk_full(name):
         digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, what=f"writing {name}")

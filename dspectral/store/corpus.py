@@ -31,9 +31,9 @@ class SentenceBlock(NamedTuple):
         return self[1:]
 
 
-def find_sentences(where: Location, name: str) -> SentenceBlock | None:
+def find_sentences(location: Location, name: str) -> SentenceBlock | None:
     """Read the completion marker of a block; None if the block is not complete."""
-    mark = where.attributes(name)
+    mark = location.read_attributes(name)
     return SentenceBlock(name, **mark) if mark else None
 
 
@@ -43,7 +43,7 @@ class Corpus:
 
     Attributes
     ----------
-    where : Location
+    location : Location
         Path or URL of the corpus.
     blocks : tuple of SentenceBlock
         Its blocks, in the order of the text.
@@ -51,13 +51,13 @@ class Corpus:
         Origin of the text: sources, settings, versions.
     """
 
-    where: Location
+    location: Location
     blocks: tuple[SentenceBlock, ...]
     provenance: dict[str, Any]
 
     def __repr__(self) -> str:
         size = f"{self.n_tokens} tokens in {self.n_sentences} sentences, {self.n_blocks} blocks"
-        return f"Corpus({self.where.url!r}: {size})"
+        return f"Corpus({self.location.url!r}: {size})"
 
     def _repr_html_(self) -> str:
         return render_corpus(self)
@@ -66,17 +66,17 @@ class Corpus:
     def sentences(self) -> Blocks:
         """Lazy stream of :class:`~dspectral.types.Sentences`, one item per block."""
         read = partial(read_sentences, n_types=len(self.counts))
-        return Blocks(ContentAddressedReader(read, self.where), self.blocks)
+        return Blocks(ContentAddressedReader(read, self.location), self.blocks)
 
     @cached_property
     def words(self) -> list[str]:
         """Word types, sorted by falling count and then by bytes; type 0 is ``"<?>"``."""
-        return read_vocabulary(self.where).terms
+        return read_vocabulary(self.location).terms
 
     @cached_property
     def counts(self) -> Int64s:
         """Number of tokens of each type, shape (n_types,)."""
-        return read_array(self.where, self.where.open(), PATH, "counts")
+        return read_array(self.location, self.location.open(), PATH, "counts")
 
     def check(self) -> None:
         """Verify the checksums and digests of the vocabulary and of all blocks, one task per block.
@@ -88,7 +88,7 @@ class Corpus:
         """
         _ = self.words  # reading verifies it
         run_tasks(
-            partial(_verify_block, self.where, n_types=len(self.counts)), self.blocks, name="check-block"
+            partial(_verify_block, self.location, n_types=len(self.counts)), self.blocks, name="check-block"
         )
 
     @property
@@ -128,23 +128,23 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
         If there is no finished corpus of this format.
     """
     # The root is written last, so a corpus with a root is complete.
-    where = Location.from_url(path, storage_options)
-    head = read_root_metadata(where, CORPUS_KEY, "corpus")
+    location = Location.from_url(path, storage_options)
+    head = read_root_metadata(location, CORPUS_KEY, "corpus")
     if head is None:
-        unfinished = where.attributes("plans") is not None
+        unfinished = location.read_attributes("plans") is not None
         why = (
             "its build is not finished, or it is not a corpus"
             if unfinished
             else "build one with build_corpus"
         )
         raise StoreError(f"no finished corpus at {path}: {why}")
-    return Corpus(where, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
+    return Corpus(location, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 
-def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
+def read_sentences(location: Location, block: SentenceBlock, *, n_types: int | None = None) -> Sentences:
     """Read a block of sentences and verify its checksums."""
-    store = where.open()
-    ids, offsets = (read_array(where, store, block.name, part) for part in ("ids", "offsets"))
+    store = location.open()
+    ids, offsets = (read_array(location, store, block.name, part) for part in ("ids", "offsets"))
     # Compiled loops do not check bounds, so offsets and ids are checked here.
     fault = find_offset_error(offsets, len(ids))
     if len(offsets) != block.n_sentences + 1 or len(ids) != block.n_tokens:
@@ -155,15 +155,15 @@ def read_sentences(where: Location, block: SentenceBlock, *, n_types: int | None
         fault = f"it has a token id outside the {n_types} types of the corpus"
     if fault:
         raise StoreError(
-            f"corpus {where.url}, block {block.name}: {fault}; remove the block and build the corpus again"
+            f"corpus {location.url}, block {block.name}: {fault}; remove the block and build the corpus again"
         )
     return Sentences(ids, offsets)
 
 
-def _verify_block(where: Location, block: SentenceBlock, *, n_types: int) -> None:
-    if find_sentences(where, block.name) != block:
+def _verify_block(location: Location, block: SentenceBlock, *, n_types: int) -> None:
+    if find_sentences(location, block.name) != block:
         raise StoreError(
-            f"corpus {where.url}, block {block.name}: its marker differs from the root of the corpus; "
+            f"corpus {location.url}, block {block.name}: its marker differs from the root of the corpus; "
             "build the corpus again"
         )
-    read_sentences(where, block, n_types=n_types)
+    read_sentences(location, block, n_types=n_types)

@@ -26,8 +26,8 @@ from dspectral.store.blocks import (
     read_block,
     read_block_as_float64,
     read_documents,
-    read_documents_of_rows,
     read_labels,
+    read_row_documents,
 )
 from dspectral.store.columns import Columns
 from dspectral.store.facts import render_count_store
@@ -65,7 +65,7 @@ class CountStore(CountMatrix):
 
     Attributes
     ----------
-    where : Location
+    location : Location
         Path or URL of the store.
     blocks : tuple of BlockInfo
         Its blocks, in the order of the rows, without empty ones.
@@ -89,7 +89,7 @@ class CountStore(CountMatrix):
     ((4, 4), 4, ((2, 2), (4,)))
     """
 
-    where: Location
+    location: Location
     blocks: tuple[BlockInfo, ...]
     n_columns: int
     generation: int
@@ -100,7 +100,7 @@ class CountStore(CountMatrix):
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
         size = f"{n_rows} x {n_columns}, {self.nnz} entries in {self.n_blocks} blocks"
-        return f"CountStore({self.where.url!r}: {size})"
+        return f"CountStore({self.location.url!r}: {size})"
 
     def _repr_html_(self) -> str:
         return render_count_store(self)
@@ -110,12 +110,12 @@ class CountStore(CountMatrix):
         """The sources of its blocks."""
         if self.dtype == np.float32:
             return BlockReader(
-                ContentAddressedReader(read_block, self.where),
+                ContentAddressedReader(read_block, self.location),
                 self.blocks,
                 [block.n_bytes for block in self.blocks],
             )
         n_bytes = [block.n_bytes + 4 * block.nnz * (not block.is_double) for block in self.blocks]
-        return BlockReader(ContentAddressedReader(read_block_as_float64, self.where), self.blocks, n_bytes)
+        return BlockReader(ContentAddressedReader(read_block_as_float64, self.location), self.blocks, n_bytes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -133,7 +133,7 @@ class CountStore(CountMatrix):
     @property
     def read_labels(self) -> Callable[[Any], CSRRows]:
         """Function that reads the labels of a block."""
-        return ContentAddressedReader(read_labels, self.where)
+        return ContentAddressedReader(read_labels, self.location)
 
     @property
     def n_labels(self) -> int | None:
@@ -172,16 +172,16 @@ class CountStore(CountMatrix):
 
     def _read_total(self, part: str) -> NDArray[Any]:
         # Without some blocks, the totals of the root do not apply: the totals of each block are added instead.
-        store, path = self.where.open(), get_totals_path(self.generation)
+        store, path = self.location.open(), get_totals_path(self.generation)
         if self.left_out:
-            total = np.array(read_array(self.where, store, self.blocks[0].name, part))
+            total = np.array(read_array(self.location, store, self.blocks[0].name, part))
             for block in self.blocks[1:]:
-                total += read_array(self.where, store, block.name, part)
+                total += read_array(self.location, store, block.name, part)
             return total
-        total = read_array(self.where, store, path, part)
+        total = read_array(self.location, store, path, part)
         if compute_digest(total) != self.totals_digests[TOTALS.index(part)]:
             raise StoreError(
-                f"store {self.where.url}, {path}: {part} does not match its digest; build the store again"
+                f"store {self.location.url}, {path}: {part} does not match its digest; build the store again"
             )
         return total
 
@@ -199,20 +199,22 @@ class CountStore(CountMatrix):
     @property
     def vocabulary(self) -> Vocabulary | None:
         """N-grams of the columns, read from the store on each access; None if there is no vocabulary."""
-        return read_vocabulary(self.where) if self.provenance.get("vocabulary") else None
+        return read_vocabulary(self.location) if self.provenance.get("vocabulary") else None
 
     @property
     def column_identity(self) -> Columns | None:
         """Terms of the vocabulary, or the settings of hashing; None if both are unknown."""
         has_vocabulary = self.hashing is None and self.provenance.get("vocabulary")
-        return vocabulary_columns(self.where) if has_vocabulary else super().column_identity
+        return vocabulary_columns(self.location) if has_vocabulary else super().column_identity
 
     @property
     def kept_terms(self) -> KeptTerms | None:
         """Frequent terms of hashed columns, read from the store on each access; None without ``keep_terms``."""
         if self.hashing is None or not self.provenance.get(KEEP_TERMS):
             return None
-        sample = read_term_sample(self.where, get_totals_path(self.generation), self.provenance[KEEP_TERMS])
+        sample = read_term_sample(
+            self.location, get_totals_path(self.generation), self.provenance[KEEP_TERMS]
+        )
         return KeptTerms.from_sample(sample, self.hashing)
 
     def documents(self, rows: Iterable[int], part: str) -> list[str] | None:
@@ -231,7 +233,7 @@ class CountStore(CountMatrix):
             One string per row; None if the store has none.
         """
         kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
-        return read_documents_of_rows(self.where, self.blocks, rows, part) if kept else None
+        return read_row_documents(self.location, self.blocks, rows, part) if kept else None
 
     def check(self) -> None:
         """Verify the checksums and digests of totals, vocabulary and all blocks, one task per block.
@@ -246,7 +248,7 @@ class CountStore(CountMatrix):
             self._read_total(part)
         _ = self.vocabulary  # reading verifies it
         parts = [part for part, key in ((IDS, "id_field"), (TEXTS, "keep_texts")) if key in self.provenance]
-        run_tasks(partial(_verify_block, self.where, parts), self.blocks, name="check-block")
+        run_tasks(partial(_verify_block, self.location, parts), self.blocks, name="check-block")
 
 
 def open_store(
@@ -301,27 +303,27 @@ def open_store(
         )
         return align_columns(opened, align)
     # Usually one read of the root is enough; the later reads only select the error message.
-    where = Location.from_url(url, storage_options)
-    attributes = {} if is_hdf5(where) else where.attributes(zarr_format=None) or {}
-    if is_hdf5(where) or attributes.get("encoding-type") == "anndata":
-        exclude_blocks((), without, where.url)
-        _check_tokenizer({}, tokenizer, where.url)
-        return open_anndata(where, layer=layer)
-    store = open_finished(where)
+    location = Location.from_url(url, storage_options)
+    attributes = {} if is_hdf5(location) else location.read_attributes(zarr_format=None) or {}
+    if is_hdf5(location) or attributes.get("encoding-type") == "anndata":
+        exclude_blocks((), without, location.url)
+        _check_tokenizer({}, tokenizer, location.url)
+        return open_anndata(location, layer=layer)
+    store = open_finished(location)
     if store is not None and layer is not None:
         raise StoreError(
             f"layer={layer!r} must be None, because {url} is a store of dspectral and has no layers"
         )
     if store is not None:
-        _check_tokenizer(store.provenance, tokenizer, where.url)
+        _check_tokenizer(store.provenance, tokenizer, location.url)
         return replace(
-            store, blocks=exclude_blocks(store.blocks, without, where.url), left_out=tuple(without)
+            store, blocks=exclude_blocks(store.blocks, without, location.url), left_out=tuple(without)
         )
-    if {"obs", "var"} <= {*where.names()}:  # of AnnData 0.6, which named no encoding
-        return open_anndata(where, layer=layer)
+    if {"obs", "var"} <= {*location.list_names()}:  # of AnnData 0.6, which named no encoding
+        return open_anndata(location, layer=layer)
     if CORPUS_KEY in attributes:
         raise StoreError(f"{url} is a corpus of sentences, not a store of counts: open it with open_corpus")
-    if where.attributes("plans") is not None:
+    if location.read_attributes("plans") is not None:
         raise StoreError(
             f"the store at {url} is not finished: repeat the call that builds it, which resumes the build"
         )
@@ -337,9 +339,9 @@ def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None
             raise ValueError(f"tokenizer={name!r} must be {known}, the tokenizer of {url}, or None")
 
 
-def open_finished(where: Location) -> CountStore | None:
+def open_finished(location: Location) -> CountStore | None:
     """Open a finished store; return None if there is none."""
-    head = read_root_metadata(where, KEY, "store")
+    head = read_root_metadata(location, KEY, "store")
     if head is None:
         return None
     blocks = tuple(BlockInfo(*block) for block in head["blocks"])
@@ -347,23 +349,23 @@ def open_finished(where: Location) -> CountStore | None:
     wrong = [block for block in blocks if block.n_columns != n_columns or type(n_columns) is not int]
     if wrong:
         raise StoreError(
-            f"the root of store {where.url} has {n_columns!r:.60} columns, but block {wrong[0].name} has "
+            f"the root of store {location.url} has {n_columns!r:.60} columns, but block {wrong[0].name} has "
             f"{wrong[0].n_columns!r:.60}; build the store again"
         )
-    return CountStore(where, blocks, n_columns, head["generation"], head["provenance"], sums)
+    return CountStore(location, blocks, n_columns, head["generation"], head["provenance"], sums)
 
 
-def read_root_metadata(where: Location, key: str, kind: str) -> dict[str, Any] | None:
+def read_root_metadata(location: Location, key: str, kind: str) -> dict[str, Any] | None:
     """Read and verify the root metadata of a store or corpus; return None if it is not finished."""
-    head: dict[str, Any] | None = (where.attributes() or {}).get(key)
+    head: dict[str, Any] | None = (location.read_attributes() or {}).get(key)
     written = head.get("format") if isinstance(head, dict) else head
     if head is not None and (type(written) is not int or written != FORMAT):
         raise StoreError(
-            f"{kind} {where.url} has format {written!r:.60}, but this version reads {FORMAT}; build the {kind} again"
+            f"{kind} {location.url} has format {written!r:.60}, but this version reads {FORMAT}; build the {kind} again"
         )
     if head is not None and not has_valid_content_hash(head):
         raise StoreError(
-            f"the root of {kind} {where.url} does not match its content hash; build the {kind} again"
+            f"the root of {kind} {location.url} does not match its content hash; build the {kind} again"
         )
     return head and {**head, "provenance": wrap_tokenizer_names(head["provenance"])}
 
@@ -392,24 +394,24 @@ def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str
     return remaining
 
 
-def _verify_block(where: Location, parts: Sequence[str], block: BlockInfo) -> None:
+def _verify_block(location: Location, parts: Sequence[str], block: BlockInfo) -> None:
     for part in parts:
-        if read_documents(where, f"{block.name}/{part}").n_documents != block.n_rows:
+        if read_documents(location, f"{block.name}/{part}").n_documents != block.n_rows:
             raise StoreError(
-                f"store {where.url}, block {block.name}: the number of {part} must be {block.n_rows}, the number of "
+                f"store {location.url}, block {block.name}: the number of {part} must be {block.n_rows}, the number of "
                 "rows; build the store again"
             )
-    marker = find_block(where, block.name)
+    marker = find_block(location, block.name)
     if marker is None:
         raise StoreError(
-            f"store {where.url}, block {block.name}: its completion marker is missing; build the store again"
+            f"store {location.url}, block {block.name}: its completion marker is missing; build the store again"
         )
     if marker != block:
         raise StoreError(
-            f"store {where.url}, block {block.name}: its marker differs from the root; build the store again"
+            f"store {location.url}, block {block.name}: its marker differs from the root; build the store again"
         )
-    read_block(where, block)
+    read_block(location, block)
     if block.n_labels is not None:
-        read_labels(where, block)
+        read_labels(location, block)
     # Readers of rows never read the totals of a block, so only `check()` detects damage to them.
-    check_sums(where, block)
+    check_sums(location, block)

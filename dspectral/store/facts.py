@@ -15,7 +15,7 @@ def render_count_store(store: Any) -> str:
     appended = len(store.provenance.get("appended", []))
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
-        ("place", without_secrets(store.where.url)),
+        ("place", without_secrets(store.location.url)),
         *_describe_matrix(store.shape, store.nnz),
         ("in memory", f"{format_bytes(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
         ("columns are", _describe_columns(store.provenance)),
@@ -42,7 +42,7 @@ def render_corpus(corpus: Any) -> str:
     """Return the HTML card of a corpus; it shows words only if they were read before."""
     words = vars(corpus).get("words")
     facts = [
-        ("place", without_secrets(corpus.where.url)),
+        ("place", without_secrets(corpus.location.url)),
         ("sentences", corpus.n_sentences),
         ("tokens", f"{corpus.n_tokens:,} in {number(corpus.n_blocks)} block(s)"),
         ("word types", None if words is None else names(words)),

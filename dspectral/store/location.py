@@ -62,42 +62,48 @@ class _CheckedKeys:
     _system: Any = None
     """fsspec file system; None for a local folder."""
 
-    def place(self, key: str) -> str:
+    def resolve_key(self, key: str) -> str:
         """Return the path of a key; raise if it is outside the store."""
         return join_inside(self._system, str(cast(Any, self).root), key)
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Read a key for Zarr; reject array metadata that name the pickle codec."""
-        self.place(key)
-        found: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
-        if found is not None and key.endswith(".zarray") and _uses_pickle_codec(json.loads(found.to_bytes())):
+        self.resolve_key(key)
+        content: Buffer | None = await cast(Any, super()).get(key, *arguments, **options)
+        if (
+            content is not None
+            and key.endswith(".zarray")
+            and _uses_pickle_codec(json.loads(content.to_bytes()))
+        ):
             raise ValueError(
                 f"{key} uses the pickle codec, which can run code from the file: remove the array"
             )
-        return found
+        return content
 
     async def exists(self, key: str) -> bool:
         """Report for Zarr whether a key exists."""
-        self.place(key)
+        self.resolve_key(key)
         return bool(await cast(Any, super()).exists(key))
 
     async def delete(self, key: str) -> None:
         """Delete a key for Zarr."""
-        self.place(key)
+        self.resolve_key(key)
         await cast(Any, super()).delete(key)
 
     async def delete_dir(self, prefix: str) -> None:
         """Delete a folder for Zarr."""
-        self.place(prefix.removesuffix("/"))
+        self.resolve_key(prefix.removesuffix("/"))
         await cast(Any, super()).delete_dir(prefix)
 
     # A store object lives for one block or table, and no group is removed while its arrays are written.
-    _made: frozenset[str] = frozenset()
+    _existing_groups: frozenset[str] = frozenset()
 
     def make_groups(self, path: str) -> None:
         """Create the missing parent groups of a path."""
         folders = path.split("/")[:-1]
-        keys = {"/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)} - self._made
+        keys = {
+            "/".join([*folders[:depth], METADATA]) for depth in range(len(folders) + 1)
+        } - self._existing_groups
         write, content = cast(Any, self).set_if_not_exists, group_metadata()
 
         async def make() -> None:
@@ -105,47 +111,47 @@ class _CheckedKeys:
 
         if keys:
             sync(make())
-        self._made |= keys
+        self._existing_groups |= keys
 
 
 class LocalFiles(_CheckedKeys, LocalStore):
     """Local folder whose files are read and written in the calling thread, not in Zarr's event loop."""
 
-    most: float = math.inf
+    max_bytes: float = math.inf
     """Largest chunk file that Zarr may read, in bytes; set once the array's metadata are known."""
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Read a file for Zarr; reject pipes, devices and files above the size limit."""
-        self.place(key, MAX_CHUNK_BYTES if key.endswith(METADATA) else self.most)
+        self.resolve_key(key, MAX_CHUNK_BYTES if key.endswith(METADATA) else self.max_bytes)
         return await super().get(key, *arguments, **options)
 
-    def place(self, key: str, most: float = math.inf) -> str:
-        """Return the path of a key; raise if it is outside the store, endless or larger than ``most`` bytes."""
+    def resolve_key(self, key: str, max_bytes: float = math.inf) -> str:
+        """Return the path of a key; raise if it is outside the store, endless or larger than ``max_bytes`` bytes."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            check_regular_file(f"{self.root}/{key}", most)
-        return super().place(key)
+            check_regular_file(f"{self.root}/{key}", max_bytes)
+        return super().resolve_key(key)
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write a file for Zarr, atomically."""
         self._check_writable()
-        await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes())
+        await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes())
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Write a file for Zarr unless it exists."""
         if not self.has_key(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(_replace, Path(self.place(key)), value.to_bytes(), new=True)
+                await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes(), new=True)
 
     def has_key(self, key: str) -> bool:
         """Report whether there is a file."""
-        return Path(self.place(key)).exists()
+        return Path(self.resolve_key(key)).exists()
 
     def write_files(self, files: dict[str, bytes]) -> None:
         """Write files, each to a temporary name and then renamed, so that a killed writer leaves no partial file."""
         self._check_writable()
         for key, content in files.items():
             with annotate_disk_full(f"{self}/{key}"):
-                _replace(Path(self.place(key)), content)
+                _replace(Path(self.resolve_key(key)), content)
 
     def read_files(self, *keys: str) -> list[NDArray[np.uint8] | None]:
         """Read whole files; None for a missing file."""
@@ -153,7 +159,7 @@ class LocalFiles(_CheckedKeys, LocalStore):
 
     def _read_file(self, key: str) -> NDArray[np.uint8] | None:
         try:
-            return np.fromfile(self.place(key, MAX_CHUNK_BYTES), dtype=np.uint8)
+            return np.fromfile(self.resolve_key(key, MAX_CHUNK_BYTES), dtype=np.uint8)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
@@ -172,7 +178,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
 
     async def set(self, key: str, value: Buffer, *arguments: Any) -> None:
         """Write a key for Zarr."""
-        self.place(key)
+        self.resolve_key(key)
         await super().set(key, value, *arguments)
 
     def has_key(self, key: str) -> bool:
@@ -193,7 +199,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
         async def read() -> list[Any]:
             return await asyncio.gather(*(self.get(key, default_buffer_prototype()) for key in keys))
 
-        return [None if one is None else np.asarray(one.as_numpy_array()) for one in sync(read())]
+        return [None if content is None else np.asarray(content.as_numpy_array()) for content in sync(read())]
 
 
 NAMED_LOCATIONS: dict[str, "Location"] = {}
@@ -211,9 +217,9 @@ class Location(NamedTuple):
     @classmethod
     def from_url(cls, url: str | PathLike[str], storage_options: dict[str, Any] | None = None) -> Self:
         """Return the location of a path or URL; local paths become absolute, since workers have other folders."""
-        place = cls(*resolve_url(url, storage_options))
-        NAMED_LOCATIONS[without_secrets(place.url)] = place
-        return place
+        location = cls(*resolve_url(url, storage_options))
+        NAMED_LOCATIONS[without_secrets(location.url)] = location
+        return location
 
     def content_token(self) -> object:
         """Raise UnknownContentError: the content of a location can change."""
@@ -221,25 +227,25 @@ class Location(NamedTuple):
             f"they are read from {without_secrets(self.url)}, which stores no content hashes"
         )
 
-    def system(self) -> tuple[Any, str]:
+    def open_file_system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the store in it."""
         system, root = fsspec.url_to_fs(self.url, **dict(self.options))
         return system, root.rstrip("/")
 
     def path(self, key: str) -> tuple[Any, str]:
         """Return the file system, and the path of a key of the store in it."""
-        system, root = self.system()
+        system, root = self.open_file_system()
         return system, join_inside(system, root, key)
 
     def open(self, *, read_only: bool = True) -> Files:
         """Open the Zarr store; nothing is read yet."""
         if "://" in self.url or "::" in self.url:
             options = dict(self.options)
-            opened = RemoteFiles.from_url(self.url, storage_options=options, read_only=read_only)
-            return cast(RemoteFiles, opened)  # Zarr's annotation names the parent class
+            files = RemoteFiles.from_url(self.url, storage_options=options, read_only=read_only)
+            return cast(RemoteFiles, files)  # Zarr's annotation names the parent class
         return LocalFiles(self.url, read_only=read_only)
 
-    def attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
+    def read_attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
         return retry(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
@@ -267,7 +273,7 @@ class Location(NamedTuple):
             raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
         return dict(group.attrs.asdict())
 
-    def mark(self, path: str, attributes: dict[str, Any]) -> None:
+    def write_attributes(self, path: str, attributes: dict[str, Any]) -> None:
         """Add attributes to a group in one write; create the group if it is missing."""
 
         def write() -> None:
@@ -277,7 +283,7 @@ class Location(NamedTuple):
 
         retry(write, what=f"writing the metadata of {self.url}, {path}")
 
-    def names(self, path: str = "") -> list[str]:
+    def list_names(self, path: str = "") -> list[str]:
         """Return the sorted names of the files and folders in a folder; empty if it does not exist."""
         # Zarr's own listing opens each member and warns about other files, such as ".partial" files.
         return retry(self._list_dir, path, what=f"listing {self.url}/{path}")
@@ -286,10 +292,10 @@ class Location(NamedTuple):
         system, folder = self.path(path)
         system.invalidate_cache()  # Zarr writes through another instance
         try:
-            found = system.ls(folder, detail=False)
+            paths = system.ls(folder, detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(one.rstrip("/").rsplit("/", 1)[-1] for one in found)
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
     def remove(self, *paths: str) -> None:
         """Remove groups or arrays with their contents; ignore missing ones."""
@@ -298,7 +304,7 @@ class Location(NamedTuple):
                 lambda path=path: self._require_group().__delitem__(path), what=f"removing {self.url}/{path}"
             )
 
-    def clear(self, *paths: str) -> None:
+    def try_remove(self, *paths: str) -> None:
         """Remove temporary data; ignore errors, because the result beside them is complete."""
         with suppress(OSError):
             self.remove(*paths)
@@ -334,7 +340,7 @@ def as_buffer(content: bytes) -> Buffer:
 
 
 @contextmanager
-def annotate_disk_full(place: str) -> Iterator[None]:
+def annotate_disk_full(path: str) -> Iterator[None]:
     """Context in which a full-disk error gets the file name and advice.
 
     >>> with annotate_disk_full("counts/zarr.json"):
@@ -349,7 +355,7 @@ def annotate_disk_full(place: str) -> Iterator[None]:
         if error.errno not in DISK_FULL_ERRNOS or str(error.strerror).endswith(DISK_FULL_ADVICE):
             raise
         # If no inodes are left, the error already names the file.
-        raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or place) from error
+        raise OSError(error.errno, f"{error.strerror}{DISK_FULL_ADVICE}", error.filename or path) from error
 
 
 def without_secrets(value: Any) -> Any:
@@ -373,11 +379,11 @@ def without_secrets(value: Any) -> Any:
     if isinstance(value, str):
         return _QUERY.sub(r"\g<1>***", _USER.sub("***", value)) if "://" in value else value
     if isinstance(value, dict):
-        return {key: without_secrets(one) for key, one in value.items()}
+        return {key: without_secrets(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_secrets(one) for one in value]
+        return [without_secrets(item) for item in value]
     if isinstance(value, tuple) and type(value) is tuple:
-        return tuple(without_secrets(one) for one in value)
+        return tuple(without_secrets(item) for item in value)
     return value
 
 

@@ -28,13 +28,13 @@ _CREATING = threading.Lock()
 
 
 @contextmanager
-def hold_write_lock(where: Location, *, wait: float = 0.0) -> Iterator[None]:
+def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
     """Hold the write lock of a store; raise StoreError if it is not free within `wait` seconds.
 
     A file lock ends with its process. The lock object in a bucket remains if the process is killed.
     """
-    where.path(LOCK)
-    system, holder = where.path(HOLDER)
+    location.path(LOCK)
+    system, holder = location.path(HOLDER)
     content = json.dumps(
         {
             "pid": os.getpid(),
@@ -49,18 +49,18 @@ def hold_write_lock(where: Location, *, wait: float = 0.0) -> Iterator[None]:
             time.sleep(POLL_SECONDS)
         if not created:
             helps = f"; if it was killed, remove {holder} to resume its build, or call discard_unfinished(force=True)"
-            raise _make_locked_error(where, system, holder, helps)
+            raise _make_locked_error(location, system, holder, helps)
         try:
             yield
         finally:
-            unlock(where)
+            unlock(location)
         return
     lock = FileLock(Path(holder).with_name(LOCK))
     try:
         with annotate_disk_full(holder):
             lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
-        raise _make_locked_error(where, system, holder) from None
+        raise _make_locked_error(location, system, holder) from None
     try:
         with annotate_disk_full(holder):
             Path(holder).unlink(missing_ok=True)  # writing to a pipe would block
@@ -75,16 +75,16 @@ def hold_write_lock(where: Location, *, wait: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def unlock(where: Location) -> None:
+def unlock(location: Location) -> None:
     """Remove the lock object of a writer from a bucket."""
-    system, root = fsspec.url_to_fs(where.url, **dict(where.options))
+    system, root = fsspec.url_to_fs(location.url, **dict(location.options))
     try:
         if not is_local(system):
-            retry(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {where.url}")
+            retry(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {location.url}")
     except FileNotFoundError:
         return
     except OSError:  # the result of the writer does not depend on it
-        LOGGER.warning("%s of %s could not be removed", HOLDER, where.url, exc_info=True)
+        LOGGER.warning("%s of %s could not be removed", HOLDER, location.url, exc_info=True)
 
 
 def _try_create(system: Any, holder: str, content: bytes) -> bool:
@@ -117,11 +117,11 @@ def _read(system: Any, holder: str) -> bytes | None:
         return None
 
 
-def _make_locked_error(where: Location, system: Any, holder: str, helps: str = "") -> StoreError:
+def _make_locked_error(location: Location, system: Any, holder: str, helps: str = "") -> StoreError:
     content = _read(system, holder)  # empty if the holder has just acquired the lock
     who = (
         "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
     )
     return StoreError(
-        f"another writer holds the lock of {where.url} ({who}): call again when it has finished{helps}"
+        f"another writer holds the lock of {location.url} ({who}): call again when it has finished{helps}"
     )

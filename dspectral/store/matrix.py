@@ -111,9 +111,9 @@ def write_counts(
     with open_writer(store, storage_options, made, append=append, n_columns=n_columns) as writer:
         # An interrupted write with the same manifest may have other rows, so a token of the rows is compared. It is not
         # in the manifest, so that other rows replace the unfinished blocks without an error.
-        if writer.resumed and (writer.where.attributes(writer.scratch) or {}).get("rows") != rows_are:
+        if writer.resumed and (writer.location.read_attributes(writer.scratch) or {}).get("rows") != rows_are:
             writer = writer.restart()  # noqa: PLW2901
-        writer.where.mark(writer.scratch, {"rows": rows_are})
+        writer.location.write_attributes(writer.scratch, {"rows": rows_are})
         blocks = _write_blocks(writer, parts, signed=signed, in_memory=in_memory)
         for number, (block, size) in enumerate(zip(blocks, rows.chunks[0], strict=True)):
             if block.n_rows != size:
@@ -153,7 +153,7 @@ def _write_blocks(
     there: list[BlockInfo | None] = [None] * n_blocks
     if writer.resumed:  # complete blocks are not computed again
         names = [writer.name(i) for i in range(n_blocks)]
-        there = run_tasks(partial(find_block, writer.where), names, name="find-block")
+        there = run_tasks(partial(find_block, writer.location), names, name="find-block")
     # Each task returns its BlockInfo as an object array of shape (1, 1).
     written = da.map_blocks(
         partial(_write_block, writer=writer.without_history(), signed=signed),
@@ -208,7 +208,7 @@ def _write_block(
         labels = labels if is_sparse(labels) else sparse.csr_array(labels != 0)
         labels.sum_duplicates()
         labels.eliminate_zeros()
-    return write_block(writer.where, writer.name(number), rows, labels=labels)
+    return write_block(writer.location, writer.name(number), rows, labels=labels)
 
 
 def _check_signs(rows: CSRRows, number: int, *, signed: bool) -> None:

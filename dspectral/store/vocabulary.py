@@ -186,9 +186,9 @@ class Vocabulary:
         return TermIndex.from_terms(self.documents)
 
 
-def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> None:
+def write_vocabulary(location: Location, vocabulary: Vocabulary, **facts: str) -> None:
     """Write a vocabulary into a store; its completion marker, with ``facts``, is written last."""
-    store = where.open(read_only=False)
+    store = location.open(read_only=False)
     parts: dict[str, NDArray[Any]] = {
         "terms": vocabulary.documents.data,
         "offsets": vocabulary.documents.offsets,
@@ -198,55 +198,56 @@ def write_vocabulary(where: Location, vocabulary: Vocabulary, **facts: str) -> N
     for part, values in parts.items():
         write_array(store, f"{PATH}/{part}", values)
     digest = compute_digest(*parts.values())
-    where.mark(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
+    location.write_attributes(PATH, {"n_terms": vocabulary.documents.n_documents, "digest": digest, **facts})
 
 
-def find_vocabulary(where: Location) -> Vocabulary | None:
+def find_vocabulary(location: Location) -> Vocabulary | None:
     """Read the vocabulary of a possibly unfinished store; None if it has none."""
-    return read_vocabulary(where) if where.attributes(PATH) else None
+    return read_vocabulary(location) if location.read_attributes(PATH) else None
 
 
-def read_vocabulary(where: Location) -> Vocabulary:
+def read_vocabulary(location: Location) -> Vocabulary:
     """Read the vocabulary of a store and verify its digest."""
-    store = where.open()
+    store = location.open()
     terms, offsets, document_frequency, counts = parts = [
-        read_array(where, store, PATH, part) for part in ("terms", "offsets", "document_frequency", "counts")
+        read_array(location, store, PATH, part)
+        for part in ("terms", "offsets", "document_frequency", "counts")
     ]
-    digest = (where.attributes(PATH) or {}).get("digest")
+    digest = (location.read_attributes(PATH) or {}).get("digest")
     if digest != compute_digest(*parts) or find_offset_error(offsets, len(terms)):
         raise StoreError(
-            f"store {where.url}, {PATH}: the vocabulary does not match its digest; build the store again"
+            f"store {location.url}, {PATH}: the vocabulary does not match its digest; build the store again"
         )
     return Vocabulary(Documents(terms, offsets), document_frequency, counts)
 
 
-def vocabulary_columns(where: Location) -> Columns | None:
+def vocabulary_columns(location: Location) -> Columns | None:
     """Return the terms of a store's vocabulary as columns; None if the store has no vocabulary."""
-    digest = (where.attributes(PATH) or {}).get("digest")
+    digest = (location.read_attributes(PATH) or {}).get("digest")
     if digest is None:
         return None
     with _INDEX_LOCK:
         if digest not in _COLUMNS:
-            columns = columns_from_names(TERMS, read_vocabulary(where).terms)
+            columns = columns_from_names(TERMS, read_vocabulary(location).terms)
             for other in list(_COLUMNS)[:-1]:
                 del _COLUMNS[other]
             _COLUMNS[digest] = columns
         return _COLUMNS[digest]
 
 
-def write_term_sample(where: Location, path: str, sample: TermSample) -> None:
+def write_term_sample(location: Location, path: str, sample: TermSample) -> None:
     """Write a sample of terms with its digest into a group of the store."""
     packed = np.concatenate([[0, sample.error], pack_terms(sample.table)])
     packed[0] = compute_digest(packed[1:])
-    write_array(where.open(read_only=False), f"{path}/terms", packed)
+    write_array(location.open(read_only=False), f"{path}/terms", packed)
 
 
-def read_term_sample(where: Location, path: str, size: int) -> TermSample:
+def read_term_sample(location: Location, path: str, size: int) -> TermSample:
     """Read a sample of at most ``size`` terms and verify its digest."""
-    packed = read_array(where, where.open(), path, "terms")
+    packed = read_array(location, location.open(), path, "terms")
     if not len(packed) or packed[0] != compute_digest(packed[1:]):
         raise StoreError(
-            f"store {where.url}, {path}: its terms do not match their digest; build the store again"
+            f"store {location.url}, {path}: its terms do not match their digest; build the store again"
         )
     return TermSample(unpack_terms(packed[2:]), size, int(packed[1]))
 
@@ -268,11 +269,11 @@ def unpack_terms(packed: Int64s) -> TermTable:
     return TermTable(Documents(text.view(np.uint8)[: offsets[-1]], offsets), frequency, counts)
 
 
-def get_term_index(where: Location, call: str) -> TermIndex:
+def get_term_index(location: Location, call: str) -> TermIndex:
     """Return the term index of a store's vocabulary, cached per process and build."""
     with _INDEX_LOCK:  # one thread reads, the others wait
         if call not in _TERM_INDEXES:
             # A long-lived worker runs many builds; only the latest index stays in memory.
             _TERM_INDEXES.clear()
-            _TERM_INDEXES[call] = read_vocabulary(where).term_index()
+            _TERM_INDEXES[call] = read_vocabulary(location).term_index()
         return _TERM_INDEXES[call]

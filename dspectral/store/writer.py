@@ -36,7 +36,7 @@ class StoreWriter(NamedTuple):
     `resumed`: whether an interrupted call with the same manifest may have written some blocks.
     """
 
-    where: Location
+    location: Location
     generation: int
     n_columns: int
     provenance: dict[str, Any]
@@ -54,7 +54,7 @@ class StoreWriter(NamedTuple):
 
     def abort(self) -> None:
         """Remove the manifest and the temporary data of a write without complete blocks."""
-        self.where.remove(self.scratch, f"plans/{self.generation:04d}")
+        self.location.remove(self.scratch, f"plans/{self.generation:04d}")
 
     def without_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
@@ -63,9 +63,9 @@ class StoreWriter(NamedTuple):
     def restart(self) -> Self:
         """Remove everything that an interrupted call has written; keep the manifest."""
         path = f"plans/{self.generation:04d}"
-        plan = self.where.attributes(path) or {}
-        _remove_unfinished(self.where)
-        self.where.mark(path, plan)
+        plan = self.location.read_attributes(path) or {}
+        _remove_unfinished(self.location)
+        self.location.write_attributes(path, plan)
         return self._replace(resumed=False)
 
 
@@ -92,15 +92,15 @@ def open_writer(
     """Lock a store and yield its draft: a new one, or one that resumes an interrupted write with the same manifest."""
     if is_dry_run():
         store, storage_options, append = dry_run_folder(), None, False
-    where = Location.from_url(store, storage_options)
+    location = Location.from_url(store, storage_options)
     # Manifest and root are visible to all readers of the store: they contain no credentials.
     provenance = to_json(without_secrets(provenance))
-    _check_target(where, append=append)  # before anything is written
+    _check_target(location, append=append)  # before anything is written
     try:
-        with hold_write_lock(where):
+        with hold_write_lock(location):
             # Checked again: another writer may have finished the store before the lock was acquired.
-            finished = _check_target(where, append=append)
-            writer = _create_or_resume(where, finished, provenance, n_columns, fingerprints)
+            finished = _check_target(location, append=append)
+            writer = _create_or_resume(location, finished, provenance, n_columns, fingerprints)
             # A fingerprint that is only a size does not detect changed text.
             if writer.resumed and any(
                 fingerprint.startswith("size") for fingerprint in (fingerprints or {}).values()
@@ -108,23 +108,23 @@ def open_writer(
                 writer = writer.restart()
             yield writer
     except PermissionError as error:
-        if not str(error.filename).startswith(where.url):
+        if not str(error.filename).startswith(location.url):
             raise
         raise StoreError(
             f"no permission to write {error.filename} ({error.strerror}): the user who started the build at "
-            f"{where.url} must finish or remove it"
+            f"{location.url} must finish or remove it"
         ) from error
 
 
-def _check_target(where: Location, *, append: bool) -> CountStore | None:
+def _check_target(location: Location, *, append: bool) -> CountStore | None:
     """Return the finished store to append to, None for a new one; raise StoreError if the location does not fit."""
-    finished, store = open_finished(where), where.url
+    finished, store = open_finished(location), location.url
     if finished is None and append:
         raise StoreError(f"append=True needs a finished store, but there is none at {store}: build it first")
     if finished is not None and not append:
         raise StoreError(f"there is already a finished store at {store}: append=True adds rows to it")
     if finished is None:
-        if CORPUS_KEY in (there := where.attributes(zarr_format=None) or {}):
+        if CORPUS_KEY in (there := location.read_attributes(zarr_format=None) or {}):
             raise StoreError(f"there is already a finished corpus at {store}: open it with open_corpus")
         if there:
             raise StoreError(f"{store} is not a store of dspectral: choose another path, or remove it")
@@ -137,7 +137,7 @@ def _get_versions() -> dict[str, str]:
 
 
 def _create_or_resume(
-    where: Location,
+    location: Location,
     finished: CountStore | None,
     provenance: dict[str, Any],
     n_columns: int | None,
@@ -146,31 +146,36 @@ def _create_or_resume(
     # Versions are not part of the manifest: a newer version may finish the build of an older one.
     made = {**provenance, "versions": _get_versions()}
     if finished is None:
-        resumed = write_manifest(where, 0, provenance, fingerprints)
-        return StoreWriter(where, 0, n_columns or 0, made, (), resumed)
+        resumed = write_manifest(location, 0, provenance, fingerprints)
+        return StoreWriter(location, 0, n_columns or 0, made, (), resumed)
     # An append has its own manifest; the finished root stays unchanged until `finish_store`.
     check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
-    resumed = write_manifest(where, generation, provenance, fingerprints)
+    resumed = write_manifest(location, generation, provenance, fingerprints)
     history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
-    return StoreWriter(where, generation, finished.n_columns, history, finished.blocks, resumed)
+    return StoreWriter(location, generation, finished.n_columns, history, finished.blocks, resumed)
 
 
 def write_manifest(
-    where: Location, generation: int, provenance: dict[str, Any], fingerprints: dict[str, str] | None = None
+    location: Location,
+    generation: int,
+    provenance: dict[str, Any],
+    fingerprints: dict[str, str] | None = None,
 ) -> bool:
     """Write the manifest; return True if an interrupted call has written the same one."""
     path, plan = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
-    found = where.attributes(path)
+    found = location.read_attributes(path)
     if not found:  # no group, or one without attributes after an interrupted write
-        if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(where.names()):
-            raise StoreError(f"{where.url} is not a store of dspectral: choose another path, or remove it")
+        if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(location.list_names()):
+            raise StoreError(f"{location.url} is not a store of dspectral: choose another path, or remove it")
         if fingerprints:
-            where.mark(f"scratch/{generation:04d}/{FINGERPRINTS}", {FINGERPRINTS: fingerprints})
-        where.mark(path, plan)
+            location.write_attributes(
+                f"scratch/{generation:04d}/{FINGERPRINTS}", {FINGERPRINTS: fingerprints}
+            )
+        location.write_attributes(path, plan)
         return False
     known = (
-        (where.attributes(f"scratch/{generation:04d}/{FINGERPRINTS}") or {}).get(FINGERPRINTS, {})
+        (location.read_attributes(f"scratch/{generation:04d}/{FINGERPRINTS}") or {}).get(FINGERPRINTS, {})
         if fingerprints
         else {}
     )
@@ -180,11 +185,11 @@ def write_manifest(
         url for url, fingerprint in (fingerprints or {}).items() if known.get(url, fingerprint) != fingerprint
     ]
     if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
-        raise changed_sources_error(where, changed)
+        raise changed_sources_error(location, changed)
     if different:
         verb = "differs" if len(different) == 1 else "differ"
         raise StoreError(
-            f"an unfinished write with other arguments is at {where.url} (its {', '.join(different)} {verb}): "
+            f"an unfinished write with other arguments is at {location.url} (its {', '.join(different)} {verb}): "
             "finish it with the same call, or remove it with dspectral.store.discard_unfinished"
         )
     return True
@@ -192,7 +197,7 @@ def write_manifest(
 
 def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns: int | None) -> None:
     """Raise StoreError if the settings of new rows differ from those of the store."""
-    url = store.where.url
+    url = store.location.url
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
         ours, theirs = to_json(provenance.get(key)), to_json(store.provenance.get(key))
         if ours != theirs:
@@ -206,13 +211,13 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
         )
 
 
-def changed_sources_error(where: Location, urls: Sequence[str]) -> StoreError:
+def changed_sources_error(location: Location, urls: Sequence[str]) -> StoreError:
     """Return an error that names source files which have changed during a build."""
     named = ", ".join(map(without_secrets, urls[:3])) + (
         f" and {len(urls) - 3} more" if len(urls) > 3 else ""
     )
     return StoreError(
-        f"{named} changed since the start of the build at {where.url}: remove the unfinished build with "
+        f"{named} changed since the start of the build at {location.url}: remove the unfinished build with "
         "dspectral.store.discard_unfinished, and build again"
     )
 
@@ -240,16 +245,16 @@ def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
 
 def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     """Add the column sums of all blocks and write the root, which makes the store complete."""
-    store = writer.where.open(read_only=False)
+    store = writer.location.open(read_only=False)
     new = [block for block in blocks if block.n_rows]
     # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
     digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(writer.n_columns, dtype=dtype)
         if writer.earlier:
-            total += read_array(writer.where, store, get_totals_path(writer.generation - 1), part)
+            total += read_array(writer.location, store, get_totals_path(writer.generation - 1), part)
         for block in new:
-            total += read_array(writer.where, store, block.name, part)
+            total += read_array(writer.location, store, block.name, part)
         write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
         digests.append(compute_digest(total))
     every = (*writer.earlier, *new)
@@ -262,11 +267,11 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
         "totals": digests,
     }
     # This single write finishes the store; leftover temporary data would only use space.
-    writer.where.mark("", {KEY: with_content_hash(head)})
-    writer.where.clear("scratch")
+    writer.location.write_attributes("", {KEY: with_content_hash(head)})
+    writer.location.try_remove("scratch")
     sums = digests[0], digests[1]
     origin = wrap_tokenizer_names(head["provenance"])
-    return CountStore(writer.where, every, writer.n_columns, writer.generation, origin, sums)
+    return CountStore(writer.location, every, writer.n_columns, writer.generation, origin, sums)
 
 
 def discard_unfinished(
@@ -301,35 +306,35 @@ def discard_unfinished(
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    where = Location.from_url(store, storage_options)
+    location = Location.from_url(store, storage_options)
     if force:
-        unlock(where)
-    if _is_unfinished(where):
-        with hold_write_lock(where):
-            _remove_unfinished(where)
+        unlock(location)
+    if _is_unfinished(location):
+        with hold_write_lock(location):
+            _remove_unfinished(location)
 
 
-def _get_next_generation(where: Location) -> tuple[str, bool]:
+def _get_next_generation(location: Location) -> tuple[str, bool]:
     """Return the next generation, and whether it is the first one."""
-    finished = open_finished(where)
+    finished = open_finished(location)
     return f"{0 if finished is None else finished.generation + 1:04d}", finished is None
 
 
-def _is_unfinished(where: Location) -> bool:
-    generation, _ = _get_next_generation(where)
+def _is_unfinished(location: Location) -> bool:
+    generation, _ = _get_next_generation(location)
     # The manifest is written first. A finished corpus has its own key in the root.
-    return where.attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
-        where.attributes() or {}
+    return location.read_attributes(f"plans/{generation}") is not None and CORPUS_KEY not in (
+        location.read_attributes() or {}
     )
 
 
-def _remove_unfinished(where: Location) -> None:
-    if not _is_unfinished(where):
+def _remove_unfinished(location: Location) -> None:
+    if not _is_unfinished(location):
         return
-    generation, is_first = _get_next_generation(where)
+    generation, is_first = _get_next_generation(location)
     written = ["vocabulary", "blocks", "totals"]  # all groups of a first build
     if not is_first:
-        names = (name for name in where.names("blocks") if name.startswith(f"{generation}-"))
+        names = (name for name in location.list_names("blocks") if name.startswith(f"{generation}-"))
         written = [*(f"blocks/{name}" for name in names), f"totals/{generation}"]
     # The manifest is removed last, so that an interrupted call can be repeated.
-    where.remove(*written, "scratch", f"plans/{generation}")
+    location.remove(*written, "scratch", f"plans/{generation}")

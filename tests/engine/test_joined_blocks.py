@@ -174,8 +174,8 @@ def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch)
     model = TruncatedSVD(3, solver="frequent_directions", sketch_size=10, random_state=0)
     with checkpoints(tmp_path / "kept"):
         _, (first,) = started(lambda: model.fit(store))
-        write_counts(counts(4, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
-        grown = open_store(store.where.url)
+        write_counts(counts(4, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
+        grown = open_store(store.location.url)
         fitted, (second,) = started(lambda: model.fit(grown))
     assert first.n_blocks > 2
     assert second.n_kept == first.n_blocks - 1

@@ -80,7 +80,7 @@ def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, p
     first, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(first) == expected
     assert {n_kept for _, n_kept in passes} == {0}
-    make_unreadable(store.where, store.blocks)
+    make_unreadable(store.location, store.blocks)
     again, passes = kept_of(lambda: ESTIMATORS[name].fit(store, checkpoints=folder))
     assert bits(again) == expected
     assert all(n_blocks == n_kept == N_BLOCKS for n_blocks, n_kept in passes)
@@ -90,7 +90,7 @@ def test_a_kept_fit_has_the_same_bits_and_its_second_call_reads_no_block(name, p
 @pytest.mark.parametrize("fan_in", [2, 3])
 def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, everything):
     for n_appended in (1, 2, 4):  # onto complete and incomplete subtrees
-        shutil.copytree(store.where.url, tmp_path / f"grown-{n_appended}")
+        shutil.copytree(store.location.url, tmp_path / f"grown-{n_appended}")
     with dask.config.set({"dspectral.fan-in": fan_in}):
         fit = partial(summarize, of=Moments.from_block)
         fit(store, checkpoints=tmp_path / "kept")
@@ -98,7 +98,7 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
             url = str(tmp_path / f"grown-{n_appended}")
             grown = write_counts(counts(n_appended, seed=1), url, append=True, block_rows=BLOCK_ROWS)
             expected = fit(grown)
-            make_unreadable(grown.where, store.blocks)
+            make_unreadable(grown.location, store.blocks)
             found, passes = kept_of(partial(fit, grown, checkpoints=tmp_path / "kept"))
             assert passes == [(N_BLOCKS + n_appended, N_BLOCKS)]
             assert found.gram.tobytes() == expected.gram.tobytes()
@@ -126,7 +126,7 @@ KILLED = """
 
 @pytest.mark.slow
 def test_a_killed_client_goes_on_where_it_was_whatever_its_hashes(store, tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), store.where.url, str(tmp_path / "kept")]
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), store.location.url, str(tmp_path / "kept")]
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, check=False, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -229,7 +229,7 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
 
 def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
     summarize(store, of=Moments.from_block, checkpoints=tmp_path / "kept")
-    grown = write_counts(counts(2, seed=1), store.where.url, append=True, block_rows=BLOCK_ROWS)
+    grown = write_counts(counts(2, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
     heard = []
     with event_listener(heard.append):
         summarize(grown, of=Moments.from_block, checkpoints=tmp_path / "kept")

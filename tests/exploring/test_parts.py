@@ -99,7 +99,7 @@ def test_nearest_documents_are_those_of_a_plain_search(tmp_path):
     rng = np.random.default_rng(0)
     rows, store = counted(rng, 50, 20, str(tmp_path / "store"))
     axes = np.linalg.qr(rng.standard_normal((20, 3)))[0].astype(np.float32)
-    space = Space(store.where, Weighting(), axes)
+    space = Space(store.location, Weighting(), axes)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     points = rows @ axes / np.where(norms > 0, norms, 1)
     sizes = rows.sum(axis=1)
@@ -135,9 +135,9 @@ def test_every_word_is_in_one_class_of_the_tree():
 
 
 def test_short_texts_get_less_of_everything():
-    small = Sizes().reduced(n_documents=3, n_words=10)
+    small = Sizes().limit_to(n_documents=3, n_words=10)
     assert (small.n_components, small.n_clusters, small.n_dimensions) == (0, 1, 2)
-    assert Sizes().reduced(n_documents=10**6, n_words=10**6) == Sizes()
+    assert Sizes().limit_to(n_documents=10**6, n_words=10**6) == Sizes()
     with pytest.raises(ValueError, match=r"n_mapped.*0"):
         explore(texts=["a"], sizes=Sizes(n_mapped=0))
 

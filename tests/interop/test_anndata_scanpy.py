@@ -249,7 +249,7 @@ def test_anndata_reads_a_block_of_a_store(store):
     import anndata
     import zarr
 
-    group = zarr.open_group(store.where.url, mode="r")[store.blocks[1].name]
+    group = zarr.open_group(store.location.url, mode="r")[store.blocks[1].name]
     assert np.array_equal(anndata.io.read_elem(group).toarray(), ROWS[70:140].toarray())
 
 

@@ -109,7 +109,7 @@ def test_a_layer_that_is_missing_or_no_csr_matrix_is_named(path, layer, sentence
 
 def test_a_store_has_no_layers_and_a_missing_or_broken_file_is_named(store, tmp_path):
     with pytest.raises(StoreError, match=r"layer.*'counts'"):
-        open_store(store.where.url, layer="counts")
+        open_store(store.location.url, layer="counts")
     with pytest.raises(StoreError, match=r"none\.h5ad"):
         open_store(str(tmp_path / "none.h5ad"))
     (tmp_path / "text.h5ad").write_text("text")
@@ -267,7 +267,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(path, on_disk, rows, optio
 def test_results_go_into_files_of_anndata_alone(store, tmp_path):
     model = TruncatedSVD(3).fit(ROWS)
     for place, said in (
-        (store.where.url, re.escape(store.where.url)),
+        (store.location.url, re.escape(store.location.url)),
         (tmp_path / "none.zarr", r"none\.zarr"),
     ):
         with pytest.raises(StoreError, match=said):

@@ -146,4 +146,4 @@ def test_files_without_end_are_named(name, kind, tmp_path):
     write_array(where.open(read_only=False), "group/array", np.arange(100))
     endless(tmp_path / "group" / name, kind)
     with pytest.raises(StoreError, match=f"group/{said}"):
-        _ = where.attributes("group"), read_array(where, where.open(), "group", "array")
+        _ = where.read_attributes("group"), read_array(where, where.open(), "group", "array")

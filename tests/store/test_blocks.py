@@ -58,22 +58,22 @@ def test_the_mark_is_the_last_write_and_one_alone(tmp_path, monkeypatch):
 
 
 def test_a_missing_block_is_named_when_it_is_read_or_checked(store):
-    shutil.rmtree(Path(store.where.url) / store.blocks[1].name)
-    opened = open_store(store.where.url)
+    shutil.rmtree(Path(store.location.url) / store.blocks[1].name)
+    opened = open_store(store.location.url)
     assert np.array_equal(opened.counts[:20].compute().toarray(), ROWS[:20].toarray())
-    with pytest.raises(StoreError, match=rf"{re.escape(store.where.url)}, block .*-000001: data"):
+    with pytest.raises(StoreError, match=rf"{re.escape(store.location.url)}, block .*-000001: data"):
         opened.counts.compute()
     with pytest.raises(StoreError, match=r"-000001.*mark"):
         opened.check()
 
 
 def test_damaged_metadata_is_named(store):
-    (Path(store.where.url) / store.blocks[1].name / "zarr.json").write_text("{", encoding="utf-8")
+    (Path(store.location.url) / store.blocks[1].name / "zarr.json").write_text("{", encoding="utf-8")
     with pytest.raises(StoreError, match=r"blocks/0000-000001.*group"):
         store.check()
-    (Path(store.where.url) / "zarr.json").write_text("{", encoding="utf-8")
-    with pytest.raises(StoreError, match=re.escape(store.where.url)):
-        open_store(store.where.url)
+    (Path(store.location.url) / "zarr.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=re.escape(store.location.url)):
+        open_store(store.location.url)
 
 
 def test_what_is_no_store_does_not_open(tmp_path):

@@ -194,7 +194,7 @@ def test_further_rows_have_the_columns_of_the_first_ones(built):
             model.partial_fit(other)
     provenance = {key: other.provenance[key] for key in ("hashing", "vocabulary")}
     with pytest.raises(ValueError, match=r"column 0.*CountStore"):
-        dspectral.write_counts(other.counts, store.where.url, append=True, provenance=provenance)
+        dspectral.write_counts(other.counts, store.location.url, append=True, provenance=provenance)
 
 
 def test_search_and_top_terms_take_the_store_of_the_fit(built):

@@ -59,7 +59,7 @@ def test_any_blocks_and_parts_give_the_bits_of_one_sum(n_blocks, most, how, tmp_
     for part in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
     assert found.indices.dtype == found.indptr.dtype == np.int32
-    assert not Path(store.where.url, "scratch").exists()
+    assert not Path(store.location.url, "scratch").exists()
 
 
 @pytest.mark.parametrize("most", [30, 100, 250])
@@ -135,9 +135,9 @@ def test_each_piece_is_read_by_itself(where):
     assert read_spill_index(where, PATH, len(PIECES) + 1) is read_spill_index(where, PATH, 500) is None
     for i in (2, 0, 3, 1):
         np.testing.assert_array_equal(read(where, index, i), PIECES[i])
-    assert where.names("scratch/0000") == ["000007.counts"]
+    assert where.list_names("scratch/0000") == ["000007.counts"]
     where.remove("scratch")
-    assert where.names("scratch") == []
+    assert where.list_names("scratch") == []
     with pytest.raises(StoreError, match=r"000007\.counts"):
         read(where, index, 0)
 

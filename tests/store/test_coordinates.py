@@ -150,7 +150,7 @@ def test_damage_and_other_content_are_named(store, svd, tmp_path):
     with pytest.raises(StoreError, match="rows 0 to"):
         open_coordinates(str(out)).array.compute()
     for wrong in ("z.csv", "store.zarr"):
-        place = str(tmp_path / wrong) if wrong == "z.csv" else store.where.url
+        place = str(tmp_path / wrong) if wrong == "z.csv" else store.location.url
         with pytest.raises(ValueError, match=wrong):
             svd.transform(store.tfidf(), out=place)
     theirs = zarr.open_group(str(tmp_path / "theirs.zarr"), mode="w", attributes={"of": "another program"})

@@ -30,14 +30,14 @@ def store(tmp_path):
 
 def edit(store, path, change):
     """Write an array of a store anew, with right checksums."""
-    array = zarr.open_array(store.where.url, path=path, mode="a")
+    array = zarr.open_array(store.location.url, path=path, mode="a")
     values = array[...]
     array[...] = change(values)
 
 
 def edit_root(store, key="dspectral", *, reseal=True, **changes):
     """Change entries of a root, sealed anew or with the old seal."""
-    root = zarr.open_group(store.where.url, mode="a")
+    root = zarr.open_group(store.location.url, mode="a")
     head = {**root.attrs[key], **changes}
     root.attrs[key] = (
         with_content_hash({name: value for name, value in head.items() if name != CONTENT_HASH})
@@ -47,7 +47,7 @@ def edit_root(store, key="dspectral", *, reseal=True, **changes):
 
 
 def name(store, i, part):
-    return f"{store.where.url}/{store.blocks[i].name}/{part}"
+    return f"{store.location.url}/{store.blocks[i].name}/{part}"
 
 
 def test_blocks_that_changed_places_are_refused(store, tmp_path):
@@ -63,7 +63,7 @@ def test_blocks_that_changed_places_are_refused(store, tmp_path):
 def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n_columns):
     edit_root(store, n_columns=n_columns)
     with pytest.raises(StoreError, match=rf"{n_columns}.* 20;"):
-        open_store(store.where.url)
+        open_store(store.location.url)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_columns_of_a_root_that_are_not_those_of_its_blocks_are_refused(store, n
 def test_a_root_that_was_edited_or_is_of_another_format_does_not_open(store, change):
     ((key, value),) = change.items()
     if callable(value):
-        value = value(zarr.open_group(store.where.url).attrs["dspectral"][key])
+        value = value(zarr.open_group(store.location.url).attrs["dspectral"][key])
     edit_root(store, reseal=False, **{key: value})
-    with pytest.raises(StoreError, match=re.escape(store.where.url)):
-        open_store(store.where.url)
+    with pytest.raises(StoreError, match=re.escape(store.location.url)):
+        open_store(store.location.url)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_sums_and_labels_that_were_edited_are_refused(store, path, read, said):
 
 
 def test_a_mark_that_was_edited_is_held_against_the_root(store):
-    group = zarr.open_group(store.where.url, path=store.blocks[2].name, mode="a")
+    group = zarr.open_group(store.location.url, path=store.blocks[2].name, mode="a")
     group.attrs["energy"] = 1.0
     with pytest.raises(StoreError, match=r"mark.*root"):
         store.check()
@@ -124,13 +124,14 @@ def test_indices_that_point_outside_are_refused_where_no_digest_tells(store, par
         f"{store.blocks[0].name}/{part}",
         lambda values: np.where(np.arange(len(values)) == at, value, values),
     )
-    first, *others = zarr.open_group(store.where.url).attrs["dspectral"]["blocks"]
+    first, *others = zarr.open_group(store.location.url).attrs["dspectral"]["blocks"]
     arrays = [
-        zarr.open_array(f"{store.where.url}/{first[0]}/{name}")[...] for name in ("data", "indices", "indptr")
+        zarr.open_array(f"{store.location.url}/{first[0]}/{name}")[...]
+        for name in ("data", "indices", "indptr")
     ]
     edit_root(store, blocks=[[*first[:9], compute_digest(*arrays), first[10]], *others])
     with pytest.raises(StoreError, match=f"block blocks/0000-000000: .*{said}"):
-        TruncatedSVD(2).fit(open_store(store.where.url))
+        TruncatedSVD(2).fit(open_store(store.location.url))
 
 
 def test_a_matrix_in_memory_with_a_bad_index_is_refused():
@@ -146,20 +147,20 @@ def test_a_corpus_is_checked_as_a_store_is(tmp_path):
     corpus.check()
     edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids[::-1])
     with pytest.raises(StoreError, match=f"{corpus.blocks[0].name}: .*content"):
-        open_corpus(corpus.where.url).check()
+        open_corpus(corpus.location.url).check()
     edit(corpus, f"{corpus.blocks[0].name}/ids", lambda ids: ids + 100)
-    head = zarr.open_group(corpus.where.url).attrs["dspectral-corpus"]
+    head = zarr.open_group(corpus.location.url).attrs["dspectral-corpus"]
     ids, offsets = (
-        zarr.open_array(f"{corpus.where.url}/{corpus.blocks[0].name}/{part}")[...]
+        zarr.open_array(f"{corpus.location.url}/{corpus.blocks[0].name}/{part}")[...]
         for part in ("ids", "offsets")
     )
     edit_root(corpus, "dspectral-corpus", blocks=[[*head["blocks"][0][:4], compute_digest(ids, offsets)]])
-    older = open_corpus(corpus.where.url)
+    older = open_corpus(corpus.location.url)
     with pytest.raises(StoreError, match="4 types"):
         older.sentences.read(older.blocks[0])
     edit(corpus, "vocabulary/counts", lambda counts: counts[::-1])
-    with pytest.raises(StoreError, match=rf"{re.escape(corpus.where.url)}.*vocabulary"):
-        _ = open_corpus(corpus.where.url).words
+    with pytest.raises(StoreError, match=rf"{re.escape(corpus.location.url)}.*vocabulary"):
+        _ = open_corpus(corpus.location.url).words
 
 
 @pytest.fixture

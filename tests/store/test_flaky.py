@@ -89,4 +89,4 @@ def test_a_listing_that_fails_is_asked_again():
     where = Location.from_url("flaky://counts")
     write_counts(np.eye(3), "flaky://counts")
     FlakyFileSystem.reset(fails=0.5, seed=5)
-    assert {"blocks", "totals", "zarr.json"} <= set(where.names())
+    assert {"blocks", "totals", "zarr.json"} <= set(where.list_names())

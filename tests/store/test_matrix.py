@@ -53,7 +53,7 @@ def test_a_matrix_comes_back_for_any_block_size(n, d, density, block_rows, numbe
     assert isinstance(back, sparse.csr_array)
     assert np.array_equal(back.toarray(), X.toarray())
     assert store.block_rows == [min(block_rows, n - start) for start in range(0, n, block_rows)]
-    opened = open_store(store.where.url)
+    opened = open_store(store.location.url)
     assert (opened.shape, opened.nnz) == (X.shape, X.nnz)
 
 
@@ -87,7 +87,7 @@ def test_every_kind_of_matrix_and_type_of_number_makes_the_same_store(tmp_path, 
     }[kind]
     expected = write_counts(ROWS, str(tmp_path / "expected"), block_rows=20)
     made = write_counts(X, str(tmp_path / "made"), block_rows=20)
-    assert contents(expected.where.url) == contents(made.where.url)
+    assert contents(expected.location.url) == contents(made.location.url)
 
 
 @pytest.mark.parametrize("twice", [0, 3])
@@ -278,9 +278,9 @@ def test_exact_rows_are_added_to_those_of_single_precision_and_the_other_way_rou
 
 def test_stores_of_single_precision_say_of_their_blocks_what_they_always_said():
     store = write_counts(np.eye(3) * 2.0**24, f"memory://exact/{uuid4().hex}")
-    root = store.where.attributes()["dspectral"]
+    root = store.location.read_attributes()["dspectral"]
     assert [len(block) for block in root["blocks"]] == [11]
-    assert "double" not in store.where.attributes(store.blocks[0].name)
+    assert "double" not in store.location.read_attributes(store.blocks[0].name)
     assert store.dtype == store.counts.compute().dtype == np.float32
 
 

@@ -86,7 +86,7 @@ def spans_read(monkeypatch):
 def test_a_killed_build_goes_on_where_it_was(tmp_path, text, kind, stop, spans_read, killed_at):
     store = tmp_path / "store"
     killed_at(stop, kind, store, text)
-    marks = [Location(str(store)).attributes(f"scratch/0000/{i:06d}") for i in range(9)]
+    marks = [Location(str(store)).read_attributes(f"scratch/0000/{i:06d}") for i in range(9)]
     counted = {400 * i for i, mark in enumerate(marks) if mark}
     done = {400 * int(info.name.split("-")[1]) for info in finished_blocks(store)}
     assert done or counted

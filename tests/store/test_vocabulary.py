@@ -46,7 +46,7 @@ def test_parts_of_any_number_of_blocks_merge_to_the_table_of_all(blocks):
             "dspectral.store.from_text.counting.read_array", lambda where, store, name, part: packed[name]
         )
         where = Location("memory://not-read")
-        merged = _merge_and_filter(0, where=where, names=list(packed), limits=(0, np.inf))
+        merged = _merge_and_filter(0, location=where, names=list(packed), limits=(0, np.inf))
     assert as_lists(merged) == as_lists(table_of([text for texts in blocks for text in texts]))
 
 
@@ -76,6 +76,6 @@ def test_bounds_are_numbers_of_documents_or_shares(bounds, expected):
 
 def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
     where = Location(str(tmp_path))
-    monkeypatch.setattr(Location, "mark", lambda *_: None)
+    monkeypatch.setattr(Location, "write_attributes", lambda *_: None)
     write_vocabulary(where, Vocabulary.from_tables([table_of(["zoo ab"])]))
     assert find_vocabulary(where) is None

@@ -52,7 +52,7 @@ def test_a_second_writer_is_told_who_is_at_work_and_one_after_it_is_not(where):
         raise ZeroDivisionError
     with hold_write_lock(where):
         pass
-    assert where.names() == []
+    assert where.list_names() == []
 
 
 def test_of_many_writers_at_the_same_time_one_at_a_time_is_at_work(where):
@@ -94,7 +94,7 @@ def test_one_that_ends_leaves_the_lock_of_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(lock.FileLock, "release", late)
     with hold_write_lock(where):
         pass
-    assert where.names() == []
+    assert where.list_names() == []
 
 
 def test_a_killed_writer_of_a_folder_holds_nobody_up(tmp_path):

@@ -49,7 +49,7 @@ def test_no_key_leads_out_of_a_store(tmp_path, kind, key):
         lambda: store.read_files(key),
         lambda: store.write_files({key: b"x"}),
         lambda: store.has_key(f"{key}/zarr.json"),
-        lambda: place.names(key),
+        lambda: place.list_names(key),
         lambda: place.path(key),
     ):
         with pytest.raises(ValueError, match=r"out of|outside|read-only|null byte"):
@@ -70,7 +70,7 @@ def test_a_link_within_a_store_leads_nowhere_else(tmp_path, kind):
         lambda: read_array(place, store, "blocks", "data"),
         lambda: write_array(store, "blocks/more", np.arange(3)),
         lambda: store.read_files("blocks/data/c/0"),
-        lambda: place.names("blocks"),
+        lambda: place.list_names("blocks"),
         lambda: place.remove("blocks/data"),
     ):
         with pytest.raises(ValueError, match=r"blocks.*(out of|outside)"):

@@ -120,7 +120,7 @@ class CheckpointFolder(NamedTuple):
     url: str
     options: tuple[tuple[str, Any], ...] = ()
 
-    def system(self) -> tuple[Any, str]:
+    def open_file_system(self) -> tuple[Any, str]:
         """Return the fsspec file system, and the path of the folder in it."""
         import fsspec  # noqa: PLC0415  only checkpoints need it
 
@@ -130,12 +130,12 @@ class CheckpointFolder(NamedTuple):
 
     def resolve(self, path: str) -> tuple[Any, str]:
         """Return the file system and the full path of a checkpoint; raise ValueError if it is outside of the folder."""
-        system, root = self.system()
+        system, root = self.open_file_system()
         return system, join_inside(system, root, f"{path}{SUFFIX}")
 
     def paths(self, path: str) -> set[str]:
         """Return the paths of the checkpoints directly under a path."""
-        system, root = self.system()
+        system, root = self.open_file_system()
         try:
             files = system.ls(f"{root}/{path}", detail=False)
         except FileNotFoundError:
@@ -172,7 +172,7 @@ class CheckpointFolder(NamedTuple):
 
     def clear(self) -> CheckpointInfo:
         """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
-        system, root = self.system()
+        system, root = self.open_file_system()
         found = {
             path: int(one["size"] or 0)
             for path, one in system.find(root, detail=True).items()

@@ -36,7 +36,7 @@ def count_adjacent_pairs(
         return (
             pairs
             if PAIR_BYTES * pairs.nnz > get_memory_limit()
-            else AdjacentCounts.from_matrix(pairs.whole())
+            else AdjacentCounts.from_matrix(pairs.concatenate())
         )
     of = partial(ContextCounts.from_block, n_types=len(counts), window=1, sides="right")
     found = summarize(sentences, of=of, name="adjacent").counts
@@ -63,7 +63,7 @@ def _count_in_store(
     items = list(zip(firsts[:-1], store.blocks, strict=True))
     # Left columns count the types after their type, right columns the types before it.
     return AdjacentCounts(
-        partial(_read_pair_block, where=store.where), items, sums[:n_types], sums[n_types:], store.nnz // 2
+        partial(_read_pair_block, where=store.location), items, sums[:n_types], sums[n_types:], store.nnz // 2
     )
 
 

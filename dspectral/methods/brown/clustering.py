@@ -178,7 +178,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
         word_counts = np.asarray(corpus.counts)
-        counts = count_adjacent_pairs(corpus.sentences, word_counts, where=getattr(corpus, "where", None))
+        counts = count_adjacent_pairs(corpus.sentences, word_counts, where=getattr(corpus, "location", None))
         self.labels_ = self.clusters(counts, word_counts)
         table = cluster_table(to_bigram_counts(counts), self.labels_, int(self.n_clusters))
         self.tree_ = ClusterTree(*merge_by_information(table.astype(np.float64)))
@@ -308,7 +308,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         check_is_fitted(self)
         corpus = as_corpus(X)
         counts = count_adjacent_pairs(
-            corpus.sentences, np.asarray(corpus.counts), where=getattr(corpus, "where", None)
+            corpus.sentences, np.asarray(corpus.counts), where=getattr(corpus, "location", None)
         )
         table = cluster_table(to_bigram_counts(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)

@@ -72,7 +72,7 @@ class AdjacentCounts:
             [before for _, before in products]
         )
 
-    def whole(self) -> CSRRows:
+    def concatenate(self) -> CSRRows:
         """Return the counts of following types as one matrix in memory."""
         after = [block.after for block in self]
         return after[0] if len(after) == 1 else _stack_rows(after)
@@ -82,7 +82,7 @@ class AdjacentCounts:
         """Return a context manager that renumbers types: type ``order[i]`` becomes type i."""
         rows, columns = self.n_following[order], self.n_preceding[order]
         if self.in_memory:
-            yield AdjacentCounts.from_matrix(sparse.csr_array(self.whole()[order][:, order]))
+            yield AdjacentCounts.from_matrix(sparse.csr_array(self.concatenate()[order][:, order]))
             return
         with tempfile.TemporaryDirectory(prefix="dspectral-") as folder:
             items = [
@@ -130,8 +130,8 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
     kept = [_select_rows(block, moved) for block in pairs]
     elsewhere = np.concatenate([here for here, _, _ in kept])
     halves = _stack_rows([after for _, after, _ in kept]), _stack_rows([before for _, _, before in kept])
-    place = np.full(len(pairs.n_following), -1, dtype=np.int64)
-    place[elsewhere] = np.arange(len(elsewhere))
+    positions = np.full(len(pairs.n_following), -1, dtype=np.int64)
+    positions[elsewhere] = np.arange(len(elsewhere))
     start = 0
     for block in pairs:
         n = block.after.shape[0]
@@ -140,7 +140,7 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
         stop = len(order) if is_last else int(here[-1]) + 1 if len(here) else start
         asked = order[start:stop]
         # Select from the rows of the block followed by the rows read first.
-        rows = np.where(stays[start:stop], asked - block.first, n + place[asked])
+        rows = np.where(stays[start:stop], asked - block.first, n + positions[asked])
         after, before = (
             _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), number, len(order))
             for own, other in zip(block[1:], halves, strict=True)

@@ -307,7 +307,7 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     )
     near = make_window(**settings._asdict())
     entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
-    where, limit = getattr(corpus, "where", None), get_memory_limit()
+    where, limit = getattr(corpus, "location", None), get_memory_limit()
     # An upper bound from word counts, without reading the sentences.
     if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
         most = max(1, limit // ENTRY_BYTES)

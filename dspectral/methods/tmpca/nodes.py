@@ -136,7 +136,7 @@ def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], outp
     """Return the encodings of the sentences of a block, shape (n, n_columns); zeros for an empty sentence."""
     if output == "root":
         return encode_roots(block, trees=trees, axes=axes)
-    of = concatenate_levels if output == "levels" else partial(pooled, sliding=output == "sliding")
+    of = concatenate_levels if output == "levels" else partial(pool_levels, sliding=output == "sliding")
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
     parts += [of(piece, trees, axes) for piece in trees.panels(block)]
     return np.concatenate(parts)
@@ -172,15 +172,17 @@ def concatenate_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray]) 
     return out.reshape(len(out), -1)
 
 
-def pooled(leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False) -> FloatArray:
+def pool_levels(
+    leaves: Nodes, trees: Trees, axes: Sequence[FloatArray], *, sliding: bool = False
+) -> FloatArray:
     """Return the first node of each level, and the mean, minimum and maximum over its nodes.
 
     Shapes: `axes` (k, arity * d); returns (n_trees, 4 * (n_dimensions + k * n_levels)).
 
     >>> three, sums = Nodes(np.array([[1.0], [2.0], [3.0]]), np.array([3])), [np.ones((1, 2))] * 2
-    >>> pooled(three, Trees(4, 2, 1), sums)
+    >>> pool_levels(three, Trees(4, 2, 1), sums)
     array([[1., 2., 1., 3., 3., 3., 3., 3., 6., 6., 6., 6.]])
-    >>> pooled(three, Trees(4, 2, 1), sums, sliding=True).round(1)
+    >>> pool_levels(three, Trees(4, 2, 1), sums, sliding=True).round(1)
     array([[1. , 2. , 1. , 3. , 3. , 3.7, 3. , 5. , 6. , 4.7, 3. , 6. ]])
     """
     full = leaves.sizes > 0

@@ -68,9 +68,9 @@ class TreePCA(
         Whether to scale the projections of each level to unit variance.
     output : {"root", "levels", "pooled", "sliding"}, default="root"
         Encoding of a sentence, for n = ``n_components``. ``"root"``: the root vector of n numbers, as in the paper.
-        ``"levels"``: the nodes of all levels, ``n * (length - 1) / (arity - 1)`` numbers. ``"pooled"``: the first
+        ``"levels"``: the nodes of all levels, ``n * (length - 1) / (arity - 1)`` numbers. ``"pool_levels"``: the first
         node, mean, minimum and maximum of each level and of the input vectors, ``4 * (n_dimensions_ + n * L)``
-        numbers. ``"sliding"``: as ``"pooled"``, over nodes that start at every word.
+        numbers. ``"sliding"``: as ``"pool_levels"``, over nodes that start at every word.
 
     Attributes
     ----------

@@ -152,7 +152,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     settings = _resolve_settings(hashing, vocabulary)
     hashed = isinstance(settings, HashingSettings)
     keep = _resolve_keep_terms(keep_terms, store, storage_options, hashed=hashed, append=append)
-    size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
+    size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
     text = open_text(sources, read_options, id_field=id_field)
@@ -173,24 +173,24 @@ def _build(
     writer: StoreWriter, text: TextInput, settings: Settings, keep: int | None, ids: TextInput | None
 ) -> CountStore:
     hashed = isinstance(settings, HashingSettings)
-    ranges, read = text.opened(writer)
+    ranges, read = text.open_parts(writer)
     writer, encode = _make_encoder(writer, ranges, read, settings)
     sample = None
     if keep and isinstance(settings, HashingSettings):
         sample = partial(TermSample.from_block, settings=settings, size=keep)
-    texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.where)
+    texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.location)
     write = partial(
         _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, texts=texts
     )
     name = "hash-block" if hashed else "encode-block"
     blocks = build_blocks(ranges, writer, read, write, find, name=name)
     if not any(block.n_rows for block in blocks):
-        raise ValueError(f"{text.named} has 0 documents, but a store needs at least one")
+        raise ValueError(f"{text.source_names} has 0 documents, but a store needs at least one")
     if not writer.generation and not any(block.nnz for block in blocks):
         writer.restart().abort()
         n_documents = sum(block.n_rows for block in blocks)
         raise ValueError(
-            f"the {n_documents} document(s) of {text.named} have 0 words: check the sources and the tokenizer"
+            f"the {n_documents} document(s) of {text.source_names} have 0 words: check the sources and the tokenizer"
         )
     if ids is not None or text.id_field is not None:
         _write_ids(writer, blocks, ranges, ids)
@@ -236,11 +236,11 @@ def _make_encoder(
     if not writer.generation:  # an append uses the existing columns
         known = count_vocabulary(writer, ranges, read, settings)
         writer = writer._replace(n_columns=known.documents.n_documents)
-    return writer, partial(_encode, where=writer.where, call=uuid4().hex, settings=settings)
+    return writer, partial(_encode, location=writer.location, call=uuid4().hex, settings=settings)
 
 
-def _encode(documents: Documents, *, where: Location, call: str, settings: VocabularySettings) -> CSRRows:
-    index = get_term_index(where, call)
+def _encode(documents: Documents, *, location: Location, call: str, settings: VocabularySettings) -> CSRRows:
+    index = get_term_index(location, call)
     rule = settings.ngram_range, settings.lowercase, settings.tokenizer, settings.normalize
     return encode_documents(documents, index, *rule)
 
@@ -257,10 +257,10 @@ def _write_document_block(
 ) -> BlockInfo:
     """Write a block of rows; its texts and its term sample are written before the completion marker."""
     if texts:
-        write_documents(writer.where, f"{name}/{TEXTS}", documents)
+        write_documents(writer.location, f"{name}/{TEXTS}", documents)
     if sample is not None:
-        write_term_sample(writer.where, _get_sample_path(writer, name), sample(documents))
-    return write_block(writer.where, name, encode(documents), last=last)
+        write_term_sample(writer.location, _get_sample_path(writer, name), sample(documents))
+    return write_block(writer.location, name, encode(documents), last=last)
 
 
 def _resolve_keep_terms(
@@ -294,7 +294,7 @@ def _write_ids(
     sizes: dict[int, list[tuple[str, int]]] = {}
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
-    read: Read = partial(read_saved_ids, where=writer.where)
+    read: Read = partial(read_saved_ids, location=writer.location)
     named = "the texts given"
     if ids is not None:
         read = partial(
@@ -303,14 +303,14 @@ def _write_ids(
                 block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT
             ),
         )
-        ranges, named = ids.ranges, ids.named
+        ranges, named = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]
-    work = partial(_write_range_ids, read=read, where=writer.where, named=named)
+    work = partial(_write_range_ids, read=read, location=writer.location, named=named)
     run_tasks(work, list(zip(ranges, runs, strict=True)), name="write-ids")
 
 
 def _write_range_ids(
-    item: tuple[Any, list[tuple[str, int]]], *, read: Read, where: Location, named: str
+    item: tuple[Any, list[tuple[str, int]]], *, read: Read, location: Location, named: str
 ) -> None:
     """Write the ids of one byte range into its blocks."""
     file_range, blocks = item
@@ -321,19 +321,19 @@ def _write_range_ids(
         )
     first = 0
     for name, size in blocks:
-        write_documents(where, f"{name}/{IDS}", slice_documents(ids, first, first + size))
+        write_documents(location, f"{name}/{IDS}", slice_documents(ids, first, first + size))
         first += size
 
 
 def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:
     """Merge the term samples of all blocks and write them beside the column totals."""
-    where = writer.where
+    location = writer.location
     earlier = [get_totals_path(writer.generation - 1)] if writer.earlier else []
     # Samples are merged in the order of the rows, because dropped terms depend on the order.
     paths = [*earlier, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
-    merged = merge_samples(read_term_sample(where, path, size) for path in paths)
+    merged = merge_samples(read_term_sample(location, path, size) for path in paths)
     # Readers use the sample of the previous generation until the root is written.
-    write_term_sample(where, get_totals_path(writer.generation), merged)
+    write_term_sample(location, get_totals_path(writer.generation), merged)
 
 
 def _get_sample_path(writer: StoreWriter, name: str) -> str:

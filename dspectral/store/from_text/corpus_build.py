@@ -136,7 +136,7 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
     settings |= {"clean": check_clean(clean)} if clean else {}
-    size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
+    size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
     text = open_text(sources, read_options, sentences=True)
@@ -161,16 +161,16 @@ def build_corpus(  # noqa: PLR0913  options of the reader
 
 
 def _build(writer: StoreWriter, text: TextInput, cut: "partial[Tokens]", min_count: int) -> Corpus:
-    ranges, read = text.opened(writer)
+    ranges, read = text.open_parts(writer)
     # The completion marker of the vocabulary ends pass one; an interrupted build then resumes with pass two.
-    if find_vocabulary(writer.where) is None and not _count_types(writer, ranges, read, cut, min_count):
+    if find_vocabulary(writer.location) is None and not _count_types(writer, ranges, read, cut, min_count):
         _count_types(writer, ranges, read, partial(cut, cut=CHARACTERS), min_count, use_characters=True)
-    if (writer.where.attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
+    if (writer.location.read_attributes(VOCABULARY) or {}).get("tokens") == CHARACTERS:
         settings = {**writer.provenance["corpus"], "tokens": CHARACTERS}
         writer = writer._replace(provenance={**writer.provenance, "corpus": settings})
         cut = partial(cut, cut=CHARACTERS)
-    write = partial(_write_sentences, where=writer.where, cut=cut, call=uuid4().hex)
-    find = partial(find_sentences, writer.where)
+    write = partial(_write_sentences, location=writer.location, cut=cut, call=uuid4().hex)
+    find = partial(find_sentences, writer.location)
     blocks = build_blocks(ranges, writer, read, write, find, name="number-words")
     return _finish(text.check_unchanged(writer), blocks)
 
@@ -198,7 +198,7 @@ def _count_types(
     names, _ = count_terms(
         writer, ranges, read, partial(_count_block_words, cut=cut), N_PARTITIONS, second_rule=use_characters
     )
-    merge = partial(_merge_types, where=writer.where, names=names, min_count=min_count)
+    merge = partial(_merge_types, location=writer.location, names=names, min_count=min_count)
     parts = run_tasks(merge, list(range(N_PARTITIONS)), name="merge-words")
     if cut.keywords["cut"] in ("words", "language") and is_unsegmented([letters for *_, letters in parts]):
         return False
@@ -220,7 +220,7 @@ def _count_types(
     # The document frequency of type 0 is unknown and stored as 0.
     frequency = np.concatenate([[0], merged.document_frequency[order]])
     vocabulary = Vocabulary(Documents(data, offsets), frequency, counts)
-    write_vocabulary(writer.where, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
+    write_vocabulary(writer.location, vocabulary, **({"tokens": CHARACTERS} if use_characters else {}))
     return True
 
 
@@ -229,10 +229,10 @@ def _count_block_words(documents: Documents, *, cut: Callable[[Documents], Token
 
 
 def _merge_types(
-    part: int, *, where: Location, names: list[str], min_count: int
+    part: int, *, location: Location, names: list[str], min_count: int
 ) -> tuple[TermTable, int, tuple[int, int]]:
     """Merge a partition of all blocks; return the frequent types, the number of tokens and the letter counts."""
-    merged = merge_partition(part, where=where, names=names)
+    merged = merge_partition(part, location=location, names=names)
     kept = merged.counts >= min_count
     # A word "<?>" in the text would duplicate type 0, so its tokens count as rare.
     as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
@@ -246,17 +246,17 @@ def _write_sentences(
     documents: Documents,
     *,
     last: bool,
-    where: Location,
+    location: Location,
     cut: Callable[[Documents], Tokens],
     call: str,
 ) -> SentenceBlock:
-    ids, offsets = number_words(cut(documents), get_term_index(where, call))
-    store = where.open(read_only=False)
+    ids, offsets = number_words(cut(documents), get_term_index(location, call))
+    store = location.open(read_only=False)
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)
     block = SentenceBlock(name, len(offsets) - 1, len(ids), last, compute_digest(ids, offsets))
     mark = {key: value for key, value in block._asdict().items() if key != "name"}
-    where.mark(name, mark)
+    location.write_attributes(name, mark)
     return block
 
 
@@ -264,6 +264,6 @@ def _finish(writer: StoreWriter, blocks: list[SentenceBlock]) -> Corpus:
     """Write the root, which makes the corpus complete."""
     # Unlike in count stores, empty blocks are kept.
     head = {"format": FORMAT, "blocks": [list(block) for block in blocks], "provenance": writer.provenance}
-    writer.where.mark("", {CORPUS_KEY: with_content_hash(head)})
-    writer.where.clear("scratch")
-    return Corpus(writer.where, tuple(blocks), wrap_tokenizer_names(writer.provenance))
+    writer.location.write_attributes("", {CORPUS_KEY: with_content_hash(head)})
+    writer.location.try_remove("scratch")
+    return Corpus(writer.location, tuple(blocks), wrap_tokenizer_names(writer.provenance))

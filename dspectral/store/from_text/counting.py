@@ -26,13 +26,13 @@ def count_vocabulary(
     writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: VocabularySettings
 ) -> Vocabulary:
     """Count the n-grams of all blocks, select those within the limits, and write them as the vocabulary."""
-    if writer.resumed and (existing := find_vocabulary(writer.where)) is not None:
+    if writer.resumed and (existing := find_vocabulary(writer.location)) is not None:
         return existing
     names_of_rule = "ngram_range", "lowercase", "tokenizer", "normalize"
     table_of = partial(TermTable.from_block, **{name: getattr(settings, name) for name in names_of_rule})
     names, n_documents = count_terms(writer, ranges, read, table_of, settings.n_partitions)
     limits = settings.limits(n_documents)
-    merge = partial(_merge_and_filter, where=writer.where, names=names, limits=limits)
+    merge = partial(_merge_and_filter, location=writer.location, names=names, limits=limits)
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
     vocabulary = Vocabulary.from_tables(tables, max_features=settings.max_features)
     if not vocabulary.documents.n_documents:
@@ -41,7 +41,7 @@ def count_vocabulary(
             f"min_df = {settings.min_df} or raise "
             f"max_df = {settings.max_df}"
         )
-    write_vocabulary(writer.where, vocabulary)
+    write_vocabulary(writer.location, vocabulary)
     return vocabulary
 
 
@@ -56,7 +56,7 @@ def count_terms(
 ) -> tuple[list[str], int]:
     """Write the term counts of each block in hash partitions; return their paths and the number of documents."""
     scratch = f"{writer.scratch}/again" if second_rule else writer.scratch
-    facts: dict[str, Any] = {"where": writer.where, "scratch": scratch, "n_partitions": n_partitions}
+    facts: dict[str, Any] = {"location": writer.location, "scratch": scratch, "n_partitions": n_partitions}
     count = partial(_count_span, read=read, table_of=table_of, **facts)
     expect_passes(2)  # this one and the pass that writes rows
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
@@ -80,7 +80,7 @@ def count_terms(
 def _count_span(
     item: tuple[int, Any],
     *,
-    where: Location,
+    location: Location,
     scratch: str,
     read: Read,
     table_of: Callable[[Documents], TermTable],
@@ -90,9 +90,9 @@ def _count_span(
     number, file_range = item
     # One completion marker per byte range: text has no index, so single blocks cannot be read again.
     path = f"{scratch}/{number:06d}"
-    if marker := where.attributes(path):
+    if marker := location.read_attributes(path):
         return list(marker["n_documents"])
-    store = where.open(read_only=False)
+    store = location.open(read_only=False)
     n_documents: list[int] = []
     for part, documents in enumerate(read(file_range)):
         trim_malloc()
@@ -100,25 +100,25 @@ def _count_span(
         for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
             write_array(store, f"{path}/{part}/{partition}", pack_terms(terms))
         n_documents.append(documents.n_documents)
-    where.mark(path, {"n_documents": n_documents})
+    location.write_attributes(path, {"n_documents": n_documents})
     return n_documents
 
 
 def _merge_and_filter(
-    part: int, *, where: Location, names: list[str], limits: tuple[float, float]
+    part: int, *, location: Location, names: list[str], limits: tuple[float, float]
 ) -> TermTable:
     """Merge a partition of all blocks and drop terms outside the limits of document frequency."""
-    merged, (low, high) = merge_partition(part, where=where, names=names), limits
+    merged, (low, high) = merge_partition(part, location=location, names=names), limits
     return merged.filter((merged.document_frequency >= low) & (merged.document_frequency <= high))
 
 
-def merge_partition(part: int, *, where: Location, names: list[str]) -> TermTable:
+def merge_partition(part: int, *, location: Location, names: list[str]) -> TermTable:
     """Merge a partition of all n blocks in a balanced tree with at most log2(n) tables in memory."""
-    store = where.open()
+    store = location.open()
     # A binary counter: `pending` holds tables of 2**level blocks, with strictly falling levels.
     pending: list[tuple[int, TermTable]] = []
     for name in names:
-        level, table = 0, unpack_terms(read_array(where, store, name, str(part)))
+        level, table = 0, unpack_terms(read_array(location, store, name, str(part)))
         while pending and pending[-1][0] == level:
             level, table = level + 1, pending.pop()[1].merge(table)
         pending.append((level, table))

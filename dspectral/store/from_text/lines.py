@@ -34,21 +34,21 @@ class ReadCounts:
 
     def __init__(self) -> None:
         self.count = 0
-        self.places: list[str] = []
+        self.positions: list[str] = []
         self.n_blank_lines = 0
         self.n_missing_texts = 0
 
     @property
-    def others(self) -> dict[str, int]:
+    def other_counts(self) -> dict[str, int]:
         """Nonzero counts of blank lines and missing texts."""
         names = ("n_blank_lines", "n_missing_texts")
         return {name: number for name in names if (number := getattr(self, name))}
 
-    def add(self, place: str) -> None:
+    def add(self, position: str) -> None:
         """Count a long document."""
         self.count += 1
-        if len(self.places) < MAX_POSITIONS:
-            self.places.append(place)
+        if len(self.positions) < MAX_POSITIONS:
+            self.positions.append(position)
 
 
 class DocumentSizeLimit(NamedTuple):
@@ -60,7 +60,7 @@ class DocumentSizeLimit(NamedTuple):
     found: ReadCounts | None = None
 
     @classmethod
-    def checked(cls, max_document_bytes: int, long_documents: str) -> Self:
+    def validate(cls, max_document_bytes: int, long_documents: str) -> Self:
         """Return the limit of two parameters of a builder; raise if one is invalid."""
         check_option("long_documents", long_documents, ("error", "skip", "truncate"))
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
@@ -80,18 +80,18 @@ class DocumentSizeLimit(NamedTuple):
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
-    def error(self, place: str, what: str) -> ValueError:
+    def error(self, position: str, what: str) -> ValueError:
         """Return the error for a document that is too long."""
-        return ValueError(f"{place}: {what} must have at most {self.n_bytes:,} bytes; {self.remedy}")
+        return ValueError(f"{position}: {what} must have at most {self.n_bytes:,} bytes; {self.remedy}")
 
     def shorten(
-        self, text: bytes, place: str, what: str, encoding: str | None = None, empty: bytes = b""
+        self, text: bytes, position: str, what: str, encoding: str | None = None, empty: bytes = b""
     ) -> bytes:
         """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
-            raise self.error(place, what)
+            raise self.error(position, what)
         if self.found is not None:
-            self.found.add(place)
+            self.found.add(position)
         if self.treatment == "skip":
             return empty
         head = text[: self.n_bytes]
@@ -99,23 +99,23 @@ class DocumentSizeLimit(NamedTuple):
         decoder.decode(head)
         return head[: len(head) - len(decoder.getstate()[0])]  # without the bytes of an incomplete character
 
-    def apply(self, documents: Documents, place: Callable[[int], str]) -> Documents:
+    def apply(self, documents: Documents, position: Callable[[int], str]) -> Documents:
         """Return documents with long ones shortened."""
         long = np.flatnonzero(np.diff(documents.offsets) > self.n_bytes).tolist()
         if not long:
             return documents
         texts = [documents.text(i) for i in range(documents.n_documents)]
         for i in long:
-            texts[i] = self.shorten(texts[i], place(i), "a text")
+            texts[i] = self.shorten(texts[i], position(i), "a text")
         return Documents.from_strings(texts)
 
 
 def warn_long_documents(
-    size_limit: DocumentSizeLimit, count: int, places: list[str], *, stacklevel: int
+    size_limit: DocumentSizeLimit, count: int, positions: list[str], *, stacklevel: int
 ) -> None:
     """Warn about documents that were skipped or truncated."""
     action = "read as empty" if size_limit.treatment == "skip" else "truncated"
-    at = "; ".join(places) + ("; ..." if count > len(places) else "")
+    at = "; ".join(positions) + ("; ..." if count > len(positions) else "")
     warnings.warn(
         f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {at}; raise "
         "max_document_bytes to read them whole",
@@ -149,7 +149,7 @@ class ReadOptions(NamedTuple):
         """Options of the sources' file system."""
         return self.storage_options or {}
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Return validated options; raise ValueError for an unknown value."""
         check_option("errors", self.errors, ERRORS)
         if self.unit is not None:

@@ -47,8 +47,8 @@ def parse_json_lines(
             texts.append(None)
     if None not in texts:
         return Documents.from_strings(texts), range(len(texts))  # type: ignore[arg-type]
-    places = [number for number, text in enumerate(texts) if text is not None]
-    return Documents.from_strings([text for text in texts if text is not None]), places
+    positions = [number for number, text in enumerate(texts) if text is not None]
+    return Documents.from_strings([text for text in texts if text is not None]), positions
 
 
 def parse_json(line: str) -> Any:

@@ -211,7 +211,7 @@ def get_fingerprints(ranges: Sequence[FileRange]) -> dict[str, str]:
     return {without_secrets(url): fingerprint for url, fingerprint in fingerprints.items()}
 
 
-def check_unchanged(where: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
+def check_unchanged(location: Location, ranges: Sequence[FileRange], options: dict[str, Any]) -> None:
     """Raise StoreError if a file has changed since its fingerprint was taken."""
     fingerprints = {
         url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
@@ -224,7 +224,7 @@ def check_unchanged(where: Location, ranges: Sequence[FileRange], options: dict[
             if other != fingerprint
         ]
     if changed:
-        raise changed_sources_error(where, changed)
+        raise changed_sources_error(location, changed)
 
 
 def split_files(
@@ -241,7 +241,7 @@ def split_files(
     >>> [(span.start, span.stop) for span in split_files("memory://lines.txt", ReadOptions(block_bytes=300))]
     [(0, 300), (300, 400)]
     """
-    read_options = read_options.checked()
+    read_options = read_options.validate()
     encoding, ranges = normalize_encoding(read_options.encoding), []
     for source in [sources] if isinstance(sources, str | PathLike) else sources:
         for url, path, size, fingerprint in _find_source_files(sources, expand_path(source), read_options):

@@ -94,10 +94,10 @@ class TextFiles:
     ) -> None:
         every = [sources] if isinstance(sources, str | PathLike) else sources
         self.sources = [expand_path(source) for source in every]
-        size_limit = DocumentSizeLimit.checked(max_document_bytes, long_documents)
+        size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         given = ReadOptions(*kind, block_bytes, errors, storage_options, size_limit, missing, format)
-        self.read_options = given.checked()
+        self.read_options = given.validate()
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
@@ -114,7 +114,7 @@ class TextFiles:
         )
         self._n_long = sum(found.count for _, found in counted)
         if self._n_long:
-            positions = [position for _, found in counted for position in found.places]
+            positions = [position for _, found in counted for position in found.positions]
             warn_long_documents(
                 self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3
             )

@@ -65,12 +65,12 @@ class TextInput(NamedTuple):
         return [{"texts": "in memory"}]
 
     @property
-    def named(self) -> str:
+    def source_names(self) -> str:
         """Names of the sources, for messages."""
         urls = ", ".join(file_range.url for file_range in self.ranges) or "[]"
         return urls if self.texts is None else "the texts given"
 
-    def opened(self, writer: StoreWriter) -> tuple[list[FileRange] | list[SavedTextBlock], Read]:
+    def open_parts(self, writer: StoreWriter) -> tuple[list[FileRange] | list[SavedTextBlock], Read]:
         """Return the parts of the text that tasks read, and the function that reads one part."""
         read_options = self.read_options
         # Texts in memory are saved first, because a generator can be read only once.
@@ -80,7 +80,7 @@ class TextInput(NamedTuple):
                     "a dry run cannot read texts in memory, because they are read only once: give files as sources"
                 )
             pieces: Any = save_texts(writer, self.texts, read_options, self.id_field)
-            of_piece: Any = partial(read_saved_texts, where=writer.where)
+            of_piece: Any = partial(read_saved_texts, location=writer.location)
         else:
             pieces, of_piece = self.ranges, read_file_range
         read: Any = partial(of_piece, read_options=read_options)
@@ -103,7 +103,7 @@ class TextInput(NamedTuple):
 
     def check_unchanged(self, writer: StoreWriter) -> StoreWriter:
         """Raise StoreError if a file has changed; return the draft with read counts in its provenance."""
-        check_unchanged(writer.where, self.ranges, self.read_options.options)
+        check_unchanged(writer.location, self.ranges, self.read_options.options)
         return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
 
 
@@ -116,7 +116,7 @@ def open_text(
     id_field: str | None = None,
 ) -> TextInput:
     """Return the text input of sources, which are files or texts in memory; only sizes and headers are read."""
-    read_options = read_options.checked()
+    read_options = read_options.validate()
     unit = read_options.unit
     by_lines = sentences and unit in (None, "line")
     sources = as_file_list(sources)
@@ -154,25 +154,27 @@ def _read_lines(piece: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Do
 
 def write_read_counts(writer: StoreWriter, piece: object, found: ReadCounts) -> None:
     """Write the read counts of a part of the text into the temporary group of the store."""
-    if found.count or found.others:
+    if found.count or found.other_counts:
         name = sha256(repr(piece).encode()).hexdigest()[:32]
-        mark = {"count": found.count, "places": found.places, "others": found.others}
-        writer.where.mark(f"{writer.scratch}/{COUNTS}/{name}", mark)
+        mark = {"count": found.count, "positions": found.positions, "other_counts": found.other_counts}
+        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", mark)
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:
     """Return the draft with all read counts in its provenance; warn about long documents."""
     path = f"{writer.scratch}/{COUNTS}"
-    marks = [writer.where.attributes(f"{path}/{name}") for name in writer.where.names(path)]
+    marks = [writer.location.read_attributes(f"{path}/{name}") for name in writer.location.list_names(path)]
     count = sum(mark["count"] for mark in marks if mark)
     totals = Counter[str]()
     for mark in marks:
-        totals.update((mark or {}).get("others", {}))
+        totals.update((mark or {}).get("other_counts", {}))
     if not count and not totals:
         return writer
     of_call: dict[str, Any] = dict(sorted(totals.items()))
     if count:
-        positions = sorted(position for mark in marks if mark for position in mark["places"])[:MAX_POSITIONS]
+        positions = sorted(position for mark in marks if mark for position in mark["positions"])[
+            :MAX_POSITIONS
+        ]
         warn_long_documents(size_limit, count, positions, stacklevel=4)
         of_call |= {"n_long_documents": count, "long_documents_at": positions}
     # The counts of an append belong to its own record.

@@ -281,13 +281,13 @@ def save_texts(
     writer: StoreWriter, texts: Texts, read_options: ReadOptions, id_field: str | None
 ) -> list[SavedTextBlock]:
     """Save texts and ids in the temporary group of a store; a resumed build compares their digests."""
-    where, path = writer.where, f"{writer.scratch}/texts"
-    known = where.attributes(path)
-    place = None if known else where
+    location, path = writer.location, f"{writer.scratch}/texts"
+    known = location.read_attributes(path)
+    target = None if known else location
     try:
         save = partial(
             _save_partition,
-            where=place,
+            location=target,
             path=path,
             read_options=read_options,
             fields=_get_fields(texts, id_field),
@@ -303,10 +303,10 @@ def save_texts(
 
     listed = to_json(blocks)
     if not known:
-        where.mark(path, {"blocks": listed})
+        location.write_attributes(path, {"blocks": listed})
     elif known["blocks"] != listed:
         raise StoreError(
-            f"the unfinished build at {where.url} has other texts: finish it with the same texts, or remove it with "
+            f"the unfinished build at {location.url} has other texts: finish it with the same texts, or remove it with "
             "dspectral.store.discard_unfinished"
         )
     return blocks
@@ -346,30 +346,30 @@ def _save_all(
 
 
 def read_saved_texts(
-    block: SavedTextBlock, read_options: ReadOptions, *, where: Location
+    block: SavedTextBlock, read_options: ReadOptions, *, location: Location
 ) -> Iterator[Documents]:
     """Yield the documents of a saved block."""
     if (counts := read_options.size_limit.found) is not None:
         counts.count += block.n_long
-        counts.places += block.long_at
-    yield read_documents(where, block.name)
+        counts.positions += block.long_at
+    yield read_documents(location, block.name)
 
 
-def read_saved_ids(block: SavedTextBlock, *, where: Location) -> Iterator[Documents]:
+def read_saved_ids(block: SavedTextBlock, *, location: Location) -> Iterator[Documents]:
     """Yield the ids of a saved block."""
-    yield read_documents(where, f"{block.name}/{IDS}")
+    yield read_documents(location, f"{block.name}/{IDS}")
 
 
 def _save_partition(
     number: int,
     texts: Iterable[Any],
     *,
-    where: Location | None,
+    location: Location | None,
     path: str,
     read_options: ReadOptions,
     fields: tuple[str, ...],
 ) -> list[SavedTextBlock]:
-    """Pack the texts of a partition into blocks and write them; with ``where=None`` only compute their digests."""
+    """Pack the texts of a partition into blocks and write them; with ``location=None`` only compute their digests."""
     blocks = []
     # Block boundaries depend only on the texts, so a resumed build has the same blocks.
     found = ReadCounts()
@@ -390,22 +390,22 @@ def _save_partition(
         del ids[: documents.n_documents]
         digest = compute_digest(*documents, *own) if fields else compute_digest(*documents)
         # The reader may be a few documents ahead of this block.
-        blocks.append(SavedTextBlock(name, digest, found.count - n_before, tuple(found.places)))
-        n_before, found.places = found.count, []
-        if where is not None:
-            write_documents(where, name, documents)
+        blocks.append(SavedTextBlock(name, digest, found.count - n_before, tuple(found.positions)))
+        n_before, found.positions = found.count, []
+        if location is not None:
+            write_documents(location, name, documents)
             if fields:
-                write_documents(where, f"{name}/{IDS}", own)
-    if where is not None and found.others:
-        mark = {"count": 0, "places": [], "others": found.others}
-        where.mark(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", mark)
+                write_documents(location, f"{name}/{IDS}", own)
+    if location is not None and found.other_counts:
+        mark = {"count": 0, "positions": [], "other_counts": found.other_counts}
+        location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", mark)
     return blocks
 
 
-def _replace_missing(place: str, *, read_options: ReadOptions) -> bytes | None:
+def _replace_missing(position: str, *, read_options: ReadOptions) -> bytes | None:
     """Return the replacement of a missing text; None if it is skipped."""
     if read_options.if_missing == "error":
-        raise TypeError(f"{place}, but it must be a string; {MISSING}")
+        raise TypeError(f"{position}, but it must be a string; {MISSING}")
     return read_options.count_missing()
 
 

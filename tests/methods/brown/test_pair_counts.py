@@ -37,7 +37,7 @@ def limited(limit):
 
 def stored(corpus, limit):
     with limited(limit):
-        pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts), where=corpus.where)
+        pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts), where=corpus.location)
     assert not pairs.in_memory
     return pairs
 
@@ -46,11 +46,11 @@ def stored(corpus, limit):
 def test_pairs_in_a_store_are_those_in_memory(corpus, limit):
     whole, pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts)), stored(corpus, limit)
     assert len(pairs.items) > 3
-    counts = whole.whole()
+    counts = whole.concatenate()
     assert pairs.nnz == whole.nnz == counts.nnz
     np.testing.assert_array_equal(pairs.n_following, counts.sum(axis=1))
     np.testing.assert_array_equal(pairs.n_preceding, counts.sum(axis=0))
-    np.testing.assert_array_equal(pairs.whole().toarray(), counts.toarray())
+    np.testing.assert_array_equal(pairs.concatenate().toarray(), counts.toarray())
     factor = np.random.default_rng(1).standard_normal((len(corpus.words), 3))
     after, before = pairs.times(factor)
     np.testing.assert_array_equal(after, counts @ factor)
@@ -139,8 +139,8 @@ def test_pairs_of_types_are_not_taken_for_those_of_as_many_words(corpus):
     tokens[numbers] = counts
     with limited(30_000):
         sentences = renumber_blocks(corpus.sentences, numbers)
-        types = count_adjacent_pairs(sentences, tokens, where=corpus.where, numbers=numbers)
+        types = count_adjacent_pairs(sentences, tokens, where=corpus.location, numbers=numbers)
     assert not types.in_memory
-    expected = words.whole().toarray()
-    np.testing.assert_array_equal(types.whole().toarray()[np.ix_(numbers, numbers)], expected)
-    np.testing.assert_array_equal(stored(corpus, 30_000).whole().toarray(), expected)
+    expected = words.concatenate().toarray()
+    np.testing.assert_array_equal(types.concatenate().toarray()[np.ix_(numbers, numbers)], expected)
+    np.testing.assert_array_equal(stored(corpus, 30_000).concatenate().toarray(), expected)

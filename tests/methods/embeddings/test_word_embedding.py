@@ -144,11 +144,11 @@ def test_counts_of_some_blocks_are_not_taken_for_those_of_all(corpus, sentences)
 
 
 def test_a_plan_writes_nothing_into_the_corpus(corpus):
-    before = sorted(Path(corpus.where.url).rglob("*"))
+    before = sorted(Path(corpus.location.url).rglob("*"))
     with memory(1):
         found = WordEmbedding(3, window=3).plan(corpus, workers=2)
     assert found.phase == "count-contexts"
-    assert sorted(Path(corpus.where.url).rglob("*")) == before
+    assert sorted(Path(corpus.location.url).rglob("*")) == before
 
 
 @pytest.mark.parametrize("n_written", [0, 1, 3, 9])

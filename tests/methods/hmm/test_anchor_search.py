@@ -125,7 +125,7 @@ def distances(rows):
 
 
 def dense_contexts(near, context):
-    pairs = near.pairs.whole().toarray()
+    pairs = near.pairs.concatenate().toarray()
     left = np.column_stack([pairs.T, near.counts - pairs.sum(axis=0)])
     right = np.column_stack([pairs, near.counts - pairs.sum(axis=1)])
     return left + right if context == "bag" else np.column_stack([left, right])

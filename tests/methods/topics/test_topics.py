@@ -179,7 +179,7 @@ def test_stop_words_are_left_out_of_texts_and_stores(stop_words, kind):
         assert column not in model.columns_
         assert whale in model.columns_
     if rows is not PROSE:
-        rows.where.clear("")
+        rows.location.try_remove("")
 
 
 @pytest.mark.parametrize("stop_words", ["english", None, ("the",), {"the"}, frozenset(["the", "and"])])

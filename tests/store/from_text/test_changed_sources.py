@@ -52,7 +52,7 @@ def put(url, text):
 
 
 def sentences(corpus):
-    of_blocks = [read_sentences(corpus.where, block) for block in corpus.blocks]
+    of_blocks = [read_sentences(corpus.location, block) for block in corpus.blocks]
     return corpus.words, [corpus.words[i] for block in of_blocks for i in block.ids.tolist()]
 
 

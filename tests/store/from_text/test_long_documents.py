@@ -60,7 +60,7 @@ def test_long_documents_are_skipped_truncated_or_an_error_in_every_format(kind, 
     assert read(url, DocumentSizeLimit(30, "error"), **options)[0] == LINES
     skipped, found = read(url, DocumentSizeLimit(20, "skip"), **options)
     assert skipped == ["short", "", "", "", "end"]
-    assert (found.count, found.places) == (
+    assert (found.count, found.positions) == (
         2,
         [f"{url}, line {line}", f"{url}, line {line + 2}"],
     )
@@ -75,7 +75,7 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     path = parquet(LINES, tmp_path / "a.parquet")
     skipped, found = read(path, DocumentSizeLimit(20, "skip"), field="text")
     assert skipped == ["short", "", "", "", "end"]
-    assert found.places == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
+    assert found.positions == [f"{path}, row group 0, row 1", f"{path}, row group 1, row 0"]
     with pytest.raises(ValueError, match=r"row group 0, row 1.*29 bytes"):
         read(path, DocumentSizeLimit(29), field="text")
     path = parquet(["a" * (1 << 20), "b" * (1 << 20)], tmp_path / "long.parquet")
@@ -87,7 +87,7 @@ def test_parquet_cells_and_whole_files_have_the_same_limit(tmp_path):
     ]
     assert read(names, DocumentSizeLimit(5, "truncate"), unit="file")[0] == ["to be", "or\nno", ""]
     skipped, found = read(names, DocumentSizeLimit(5, "skip"), unit="file")
-    assert (skipped, found.places) == (["to be", "", ""], [names[1]])
+    assert (skipped, found.positions) == (["to be", "", ""], [names[1]])
     with pytest.raises(ValueError, match=r"whole-1.txt.*5 bytes"):
         read(names, DocumentSizeLimit(5), unit="file")
 

@@ -214,7 +214,7 @@ class AnchorHMM(StateDecoder):
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
         numbers, counts = types.numbers(corpus.words), types.counts(corpus)
         sentences = renumber_blocks(corpus.sentences, numbers)
-        where = getattr(corpus, "where", None)
+        where = getattr(corpus, "location", None)
         near = NeighborCounts(count_adjacent_pairs(sentences, counts, where=where, numbers=numbers), counts)
         self.n_passes_ = 1
         if not near.pairs.nnz:
