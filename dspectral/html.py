@@ -56,12 +56,12 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.3g} %" if percent == 0 or percent >= 0.001 else f"{percent:.1e} %"
 
 
-def names(values: Sequence[object], shown: int = SHOWN) -> str:
+def names(values: Sequence[object], max_shown: int = SHOWN) -> str:
     """Return the number of names in a list and the first of them."""
     first = (
-        text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:shown])
+        text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..." for text in map(str, values[:max_shown])
     )
-    return f"{len(values):,}: {', '.join(first)}{', ...' if len(values) > shown else ''}"
+    return f"{len(values):,}: {', '.join(first)}{', ...' if len(values) > max_shown else ''}"
 
 
 def card(title: str, facts: Facts, picture: str = "") -> str:

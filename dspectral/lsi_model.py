@@ -313,12 +313,12 @@ class LsiModel:
 
     def _weight_blocks(self, stores: Sequence[CountStore], weights: Sequence[float]) -> Any:
         """Return the rows of all stores lazily, with a weight for each block, in the precision of the model."""
-        pieces = [store.block_reader for store in stores]
-        read = [(piece.read, item) for piece in pieces for item in piece.items]
+        readers = [store.block_reader for store in stores]
+        read = [(reader.read, item) for reader in readers for item in reader.items]
         items = [(*block, weight) for block, weight in zip(read, weights, strict=True)]
         sizes = [size for store in stores for size in store.block_rows]
         entry = 4 + np.dtype(self.dtype).itemsize
-        n_bytes = [n * entry // 8 for piece in pieces for n in piece.n_bytes]
+        n_bytes = [n * entry // 8 for reader in readers for n in reader.n_bytes]
         return dask_array_from_blocks(
             partial(read_weighted, dtype=self.dtype), items, sizes, self.num_terms, n_bytes, dtype=self.dtype
         )
@@ -364,8 +364,8 @@ class LsiModel:
 
     def __str__(self) -> str:
         names = "num_terms", "num_topics", "decay", "chunksize"
-        shown = (f"{name}={getattr(self, name)}" for name in names)
-        return f"{type(self).__name__}<{', '.join(shown)}>"
+        formatted_parameters = (f"{name}={getattr(self, name)}" for name in names)
+        return f"{type(self).__name__}<{', '.join(formatted_parameters)}>"
 
     def get_topics(self) -> NDArray[Any]:
         """Return the topics as unit-length rows.
@@ -437,10 +437,10 @@ class LsiModel:
             Number and words of each topic.
         """
         topics = self._topics(num_words)[: None if num_topics < 0 else num_topics]
-        shown: list[Any] = list(enumerate(map(format_topic, topics) if formatted else topics))
-        for number, topic in shown if log else ():
+        formatted_topics: list[Any] = list(enumerate(map(format_topic, topics) if formatted else topics))
+        for number, topic in formatted_topics if log else ():
             _LOG.info("topic #%i(%.3f): %s", number, self.projection.s[number], topic)
-        return shown
+        return formatted_topics
 
     def print_topics(self, num_topics: int = 20, num_words: int = 10) -> list[tuple[int, str]]:
         """Return and log the words of largest weight in each topic, as strings.

@@ -111,12 +111,14 @@ def _open_rows(path: str | PathLike[str]) -> Any:
 
 def _make_rows_like_files(files: TextFiles) -> tuple[Any, int]:
     """Return lazy rows with about the shape and size of the counts of files, and the bytes of their text."""
-    spans = split_files(files.sources, files.read_options)
-    first = next(iter(read_file_range(spans[0], files.read_options)))
-    sizes = [first.n_documents] * len(spans)
-    if any(span.compression for span in spans):  # whose size does not give the number of documents
+    file_ranges = split_files(files.sources, files.read_options)
+    first = next(iter(read_file_range(file_ranges[0], files.read_options)))
+    sizes = [first.n_documents] * len(file_ranges)
+    if any(
+        file_range.compression for file_range in file_ranges
+    ):  # whose size does not give the number of documents
         sizes = [block.n_documents for block in files.blocks]
-    return _make_repeated_rows(first, sizes), sum(span.n_bytes or 0 for span in spans)
+    return _make_repeated_rows(first, sizes), sum(file_range.n_bytes or 0 for file_range in file_ranges)
 
 
 def _make_rows_like_texts(texts: Texts) -> tuple[Any, int]:

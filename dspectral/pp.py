@@ -163,7 +163,7 @@ def pca(
     keys = [_check_key(key_added) or name for name in ("X_pca", "PCs", "pca")]
     seed, dtype = _check_seed(rng, random_state), np.dtype(dtype)
     check_flag("return_info", return_info)
-    target, rows, found = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
+    target, rows, selected_obsm = _open_data(data, layer, obsm, copy=check_flag("copy", copy))
     if svd_solver is not None and not isinstance(target, Location):
         _warn_ignored_solver(svd_solver, rows, centered=bool(zero_center))
     rows = engine.wrap_disk_array(rows)
@@ -209,7 +209,7 @@ def pca(
     else:
         facts["components"] = model.components_.T
     write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
-    return found
+    return selected_obsm
 
 
 def _check_mask_option(
@@ -291,13 +291,13 @@ def _warn_ignored_solver(svd_solver: str, X: Any, *, centered: bool) -> None:
     is_dask = hasattr(X, "dask")
     sparse = is_sparse(X._meta) if is_dask else is_sparse(X) or engine.is_lazy(X)  # noqa: SLF001  of its blocks
     kind = f"a {'sparse' if sparse else 'dense'} {'dask array' if is_dask else 'matrix'}"
-    taken = SCANPY_SOLVERS[kind, centered]
-    if svd_solver not in taken:
+    accepted_solvers = SCANPY_SOLVERS[kind, centered]
+    if svd_solver not in accepted_solvers:
         is_legacy = svd_solver == "lobpcg" and centered and kind == "a sparse matrix"
         warn(
             f"Ignoring svd_solver={svd_solver!r} when using {kind} with zero_center={centered}: "
             f"{'it is legacy code of scanpy, which has' if is_legacy else 'scanpy has'} "
-            f"{', '.join(taken) or 'none'} there, and all compute the same components. Omit svd_solver",
+            f"{', '.join(accepted_solvers) or 'none'} there, and all compute the same components. Omit svd_solver",
             FutureWarning if is_legacy else UserWarning,
             stacklevel=3,
         )
@@ -308,12 +308,12 @@ def _open_data(data: Any, layer: str | None, obsm: str | None, *, copy: bool) ->
     if isinstance(data, str | PathLike):
         if copy:
             raise ValueError(f"copy=True must be False for a file, to which results are written: {data}")
-        where, path = Location.from_url(data, None), None if obsm is None else f"obsm/{obsm}"
-        rows = dense_matrix(where, layer, path=path)
+        location, path = Location.from_url(data, None), None if obsm is None else f"obsm/{obsm}"
+        rows = dense_matrix(location, layer, path=path)
         if rows is None:
-            rows = open_store(data, layer=layer) if path is None else open_anndata(where, path=path)
+            rows = open_store(data, layer=layer) if path is None else open_anndata(location, path=path)
         if hasattr(rows, "dask") or isinstance(rows, AnnDataCounts):
-            return where, rows, None
+            return location, rows, None
         return _open_data(rows, None, None, copy=False)  # a store of dspectral, which has no layers
     if is_anndata(data):
         if data.isbacked and (copy or data.is_view):

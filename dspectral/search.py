@@ -245,7 +245,7 @@ def _search(
         streams.append(shared.rows)
         summarize_block = partial(summarize_block, shared=shared._replace(rows=None))
     streams.insert(1, engine.get_row_numbers(streams[0]))
-    summary = engine.summarize(*streams, of=summarize_block, name="nearest")
+    summary = engine.summarize(*streams, summarize_block=summarize_block, name="nearest")
     found = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
     lists = [
         [
@@ -271,7 +271,7 @@ def _shared_words(store: CountMatrix | None, query: Any, words: float | None) ->
     if store is None or counts is None:
         if words:
             raise ValueError(
-                f"words={words} needs the counts of a store and of the query: give a store as rows and a text, row "
+                f"words={words} needs the counts of a store and of the query: pass a store as rows and a text, row "
                 "number or counts as query, or words=0."
             )
         return None
@@ -341,10 +341,10 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
 def _query_points(model: Any, rows: Any, points: Any, items: list[Any]) -> FloatArray:
     """Return the coordinates of queries of one kind. Shapes: returns (n_queries, k)."""
     if not items:
-        raise ValueError("query is empty: give at least one text, row number or point.")
+        raise ValueError("query is empty: pass at least one text, row number or point.")
     if all(isinstance(item, str) for item in items):
         if model is None:
-            raise ValueError(f"query is the text {items[0]!r:.60}, but model is None: give the fitted model.")
+            raise ValueError(f"query is the text {items[0]!r:.60}, but model is None: pass the fitted model.")
         return np.asarray(_points(model, rows, items))
     if all(isinstance(item, Integral) for item in items):
         outside = [item for item in items if not 0 <= item < points.shape[0]]
@@ -390,7 +390,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
         weighting = Weighting.tfidf(rows.document_frequency, rows.n_rows)
         if weighting.digest != digest:
             raise ValueError(
-                "the model was fitted to another weighting than rows.tfidf(): give a Pipeline of its TfidfWeighting "
+                "the model was fitted to another weighting than rows.tfidf(): pass a Pipeline of its TfidfWeighting "
                 "and the model."
             )
         if isinstance(X, CountMatrix):

@@ -75,9 +75,9 @@ def _from_plain(plain: Any, arrays: list[NDArray[Any]]) -> Any:
         return arrays[rest[0]] if name == "array" else arrays[rest[0]][()]
     parts = [_from_plain(part, arrays) for part in rest]
     if name in SPARSE:
-        shape, *own = parts
+        shape, *arguments = parts
         matrix = getattr(sparse, name.removeprefix("sparse "))(shape)
-        matrix.data, matrix.indices, matrix.indptr = own
+        matrix.data, matrix.indices, matrix.indptr = arguments
         matrix.check_format()  # compiled loops do not check indices
         return matrix
     kind = _resolve_container(name)

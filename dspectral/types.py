@@ -114,19 +114,21 @@ def is_anndata(X: object) -> bool:
 
 def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = None) -> Any:
     """Return a matrix of an AnnData, by default X; layer "raw" is raw.X unless a layer has this name."""
-    kind, name, named = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
+    kind, name, matrices = ("layer", layer, adata.layers) if obsm is None else ("obsm", obsm, adata.obsm)
     if name is None and adata.X is not None:
         return adata.X
-    if layer == "raw" and layer not in named and adata.raw is not None:
+    if layer == "raw" and layer not in matrices and adata.raw is not None:
         return adata.raw.X
-    if name is None or name not in named:
+    if name is None or name not in matrices:
         what = (
             "the AnnData has no X"
             if name is None
             else f"{kind} is {name!r}, but the AnnData has none of this name"
         )
-        raise ValueError(f"{what}: pass {kind}= one of {', '.join(map(repr, named)) or 'those that you add'}")
-    return named[name].to_numpy() if hasattr(named[name], "to_numpy") else named[name]
+        raise ValueError(
+            f"{what}: pass {kind}= one of {', '.join(map(repr, matrices)) or 'those that you add'}"
+        )
+    return matrices[name].to_numpy() if hasattr(matrices[name], "to_numpy") else matrices[name]
 
 
 def check_container(X: object, name: str = "X") -> None:

@@ -88,7 +88,7 @@ def sketch_store(run: form.Run, store: CountStore) -> None:
         run.note(f"Left out of {arguments.store}, as --without asks: {', '.join(store.left_out)}.")
     of = partial(FrequentDirections.from_block, size=arguments.sketch_size, shrink=arguments.shrink)
     with run.measure("sketch") as used:
-        summary = summarize(store, of=of, name="sketch")
+        summary = summarize(store, summarize_block=of, name="sketch")
     with run.measure("true error"):
         error = true_error(store, summary.sketch, arguments.seed)
     run.passes += 1 + POWER_STEPS
@@ -121,7 +121,9 @@ def true_error(store: CountStore, sketch: NDArray[np.floating], seed: int) -> fl
     vectors = np.random.default_rng(seed).standard_normal((sketch.shape[1], 8)).astype(sketch.dtype)
     for _ in range(POWER_STEPS):
         vectors, _ = np.linalg.qr(vectors)
-        product = summarize(store, of=partial(GramProduct.from_block, factor=vectors), name="product").product
+        product = summarize(
+            store, summarize_block=partial(GramProduct.from_block, factor=vectors), name="product"
+        ).product
         product -= sketch.T @ (sketch @ vectors)
         largest = float(np.linalg.eigvalsh(vectors.T @ product)[-1])
         vectors = product
@@ -135,8 +137,8 @@ def sketch(rows: NDArray[np.float64], batches: int, arguments: argparse.Namespac
     of = partial(FrequentDirections.from_block, size=arguments.sketch_size, shrink=arguments.shrink)
     if arguments.workers is None and arguments.scheduler is None and batches == 1:
         with dask.config.set(scheduler="sync"):
-            return summarize(blocks, of=of, name="sketch")
-    return summarize(blocks, of=of, name="sketch")
+            return summarize(blocks, summarize_block=of, name="sketch")
+    return summarize(blocks, summarize_block=of, name="sketch")
 
 
 def gaussian(arguments: argparse.Namespace) -> str:

@@ -1,6 +1,6 @@
 """Compress rows of counts to about two bytes per entry, and sum them over blocks of sentences.
 
-A piece holds some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the
+Packed rows hold some rows of one block: ``[n_entries, n_gap_bytes, n_rare]`` as int64, the rare values as float64, the
 gaps between the columns of each row, one byte per value, and the size of each row, padded to a multiple of 8 bytes.
 Gaps and sizes are variable-length integers (LEB128). The byte of a value is its index among the 255 smallest sums of
 weights; 0 marks a rare value.
@@ -19,7 +19,7 @@ from dspectral.types import Doubles, Int32s, Int64s
 N_CODES = 256
 """Number of codes; 0 marks a value without a code."""
 N_HEADER_NUMBERS = 3
-"""Number of integers in the header of a piece."""
+"""Number of integers in the header of packed rows."""
 
 
 class ByteCoding(NamedTuple):
@@ -57,36 +57,42 @@ def _build_coding(weights: bytes) -> ByteCoding:
 
 
 def pack_rows(rows: CSRParts, coding: ByteCoding) -> NDArray[np.uint8]:
-    """Return rows of counts as a piece, of at most 14 bytes per entry, typically about two."""
+    """Pack rows of counts into integers: at most 14 bytes per entry, typically about two."""
     data, indices, indptr = read_only(rows[0]), read_only(rows[1]), read_only(rows[2])
     sizes = _measure_rows(data, indices, indptr, coding)
     n_entries, n_gap_bytes, n_rare, n_size_bytes = (int(number) for number in sizes)
     length = 8 * (N_HEADER_NUMBERS + n_rare) + n_size_bytes + n_gap_bytes + n_entries
-    piece = np.zeros(-(-length // 8), dtype=np.int64)
-    piece[:N_HEADER_NUMBERS] = sizes[:N_HEADER_NUMBERS]
+    packed = np.zeros(-(-length // 8), dtype=np.int64)
+    packed[:N_HEADER_NUMBERS] = sizes[:N_HEADER_NUMBERS]
     _pack(
-        data, indices, indptr, coding, piece.view(np.uint8), piece.view(np.float64), _section_starts(piece, 0)
-    )
-    return piece.view(np.uint8)
-
-
-def sum_packed_rows(
-    before: CSRParts, pieces: Int64s, starts: Int64s, coding: ByteCoding, capacity: int, row: RowSums
-) -> CSRParts:
-    """Add pieces of the same rows to sums, exactly in any order. Memory: 12 bytes per entry of the result."""
-    data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
-    section_starts = np.concatenate(
-        [np.empty((0, 4), dtype=np.int64), *(_section_starts(pieces, int(start)) for start in starts)]
-    )
-    flat = read_only(pieces)
-    n_new = int(pieces[starts].sum())
-    capacity = min(max(capacity, 1), len(data) + n_new)
-    totals: CSRParts = _add_pieces(
         data,
         indices,
         indptr,
-        flat.view(np.uint8),
-        flat.view(np.float64),
+        coding,
+        packed.view(np.uint8),
+        packed.view(np.float64),
+        _section_starts(packed, 0),
+    )
+    return packed.view(np.uint8)
+
+
+def sum_packed_rows(
+    before: CSRParts, packed_rows: Int64s, starts: Int64s, coding: ByteCoding, capacity: int, row: RowSums
+) -> CSRParts:
+    """Add the packed counts of the same rows to `before`, exactly. Memory: 12 bytes per entry of the result."""
+    data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
+    section_starts = np.concatenate(
+        [np.empty((0, 4), dtype=np.int64), *(_section_starts(packed_rows, int(start)) for start in starts)]
+    )
+    packed = read_only(packed_rows)
+    n_new = int(packed_rows[starts].sum())
+    capacity = min(max(capacity, 1), len(data) + n_new)
+    totals: CSRParts = _add_packed_rows(
+        data,
+        indices,
+        indptr,
+        packed.view(np.uint8),
+        packed.view(np.float64),
         section_starts,
         coding,
         capacity,
@@ -95,9 +101,9 @@ def sum_packed_rows(
     return totals
 
 
-def _section_starts(pieces: Int64s, start: int) -> Int64s:
-    """Return the byte offsets of the sizes, gaps and codes of a piece, and the index of its rare values."""
-    n_entries, n_gap_bytes, n_rare = (int(number) for number in pieces[start : start + N_HEADER_NUMBERS])
+def _section_starts(packed_rows: Int64s, start: int) -> Int64s:
+    """Return the byte offsets of the sizes, gaps and codes of packed rows, and the index of its rare values."""
+    n_entries, n_gap_bytes, n_rare = (int(number) for number in packed_rows[start : start + N_HEADER_NUMBERS])
     gaps = 8 * (start + N_HEADER_NUMBERS + n_rare)
     codes = gaps + n_gap_bytes
     return np.array([[codes + n_entries, gaps, codes, start + N_HEADER_NUMBERS]])
@@ -198,10 +204,10 @@ def _pack(
 
 
 # Row by row: total[i] = before[i] + sum over p of pieces[p][i], summed in a dense array that fits the cache of a core.
-# Cost: one read per entry, whereas adding matrices one by one would read the total for each piece.
-# Invariant: the positions of each piece follow its data of rows 0, ..., i - 1, and `row` is zero.
+# Cost: one read per entry, whereas adding matrices one by one would read the total for each array of packed rows.
+# Invariant: the positions of each array of packed rows follow its data of rows 0, ..., i - 1, and `row` is zero.
 @compiled
-def _add_pieces(
+def _add_packed_rows(
     data: Doubles,
     indices: Int32s,
     indptr: Int64s,

@@ -56,15 +56,15 @@ class ContextScaling(NamedTuple):
         if smoothing != 1:
             smoothed = np.where(smoothed > 0, np.power(smoothed, smoothing), 0.0)
             smoothed *= total / smoothed.sum() if total else 1.0
-        chosen = cls(transform, scaling, smoothed, total)
+        scaling_without_norm = cls(transform, scaling, smoothed, total)
         with np.errstate(over="ignore"):
-            largest = float(chosen.transform_counts(np.array([total]))[0])
+            largest = float(scaling_without_norm.transform_counts(np.array([total]))[0])
         if largest > LARGEST:
             raise ValueError(
                 f"count_transform={transform!r} maps the sum of counts {total:g} to {largest:.3g}, but the result must "
                 f"be at most {LARGEST:g}: use a smaller exponent"
             )
-        return chosen
+        return scaling_without_norm
 
     @property
     def dtype(self) -> type[np.float32] | type[np.float64]:

@@ -200,16 +200,22 @@ class Card:
             self._decades.start = min(bound for _at, bound in bounds) / 10
             self._decades.end = max(bound for _at, bound in bounds) * 10
         self._seconds.end = max(until, 1.0)
-        held = [(at, size / 1e6, memory_bound / 1e6) for at, size, memory_bound in root.held.points]
+        held = [(seconds, size / 1e6, memory_bound / 1e6) for seconds, size, memory_bound in root.held.points]
         for name, points in (("rates", root.rates.points), ("bounds", bounds), ("held", held)):
-            _update_source(self._sources[name], [(at - root.since, *values) for at, *values in points])
+            _update_source(
+                self._sources[name], [(seconds - root.since, *values) for seconds, *values in points]
+            )
             self._plots[name].visible = bool(points)
 
     def _plot_rates(self) -> Any:
         plot, source = self._plot("Blocks a second"), self._sources["rates"]
         plot.line("x", "rate", source=source, color=BLUE, width=2, legend_label="recent rate")
-        plan = {"color": GRAY, "line_dash": "dashed", "legend_label": "rate of earlier passes, or median"}
-        plot.line("x", "plan", source=source, **plan)
+        rate_style = {
+            "color": GRAY,
+            "line_dash": "dashed",
+            "legend_label": "rate of earlier passes, or median",
+        }
+        plot.line("x", "plan", source=source, **rate_style)
         plot.y_range.start = 0
         return _style_plot(plot)
 
@@ -303,15 +309,15 @@ class Page:
     def update(self) -> None:
         """Show the current state."""
         now = time.time()
-        shown = select_fits(self._record)
-        self._empty.visible = not any(root.is_running for root in shown)
-        _set_text(self._empty, str(MACROS.last() if shown else MACROS.nothing()))
-        if len(self._cards) < len(shown):
-            self._cards += [Card() for _ in range(len(shown) - len(self._cards))]
+        shown_fits = select_fits(self._record)
+        self._empty.visible = not any(root.is_running for root in shown_fits)
+        _set_text(self._empty, str(MACROS.last() if shown_fits else MACROS.nothing()))
+        if len(self._cards) < len(shown_fits):
+            self._cards += [Card() for _ in range(len(shown_fits) - len(self._cards))]
             self._column.children = [fit_card.root for fit_card in self._cards]
-        for fit_card, root in zip(self._cards, shown, strict=False):
+        for fit_card, root in zip(self._cards, shown_fits, strict=False):
             fit_card.update(self._record, root, now)
-        for fit_card in self._cards[len(shown) :]:
+        for fit_card in self._cards[len(shown_fits) :]:
             fit_card.root.visible = False
         _set_text(self._over, render_finished(self._record))
 

@@ -30,8 +30,8 @@ class SpectralPlugin(SchedulerPlugin):
         self.record = FitHistory()
         self._scheduler = scheduler
         self._interpreters: dict[str, int] = {}
-        for at, message in scheduler.get_events(TOPIC):
-            self.record.on_message(message, at)
+        for received, message in scheduler.get_events(TOPIC):
+            self.record.on_message(message, received)
 
     def log_event(self, topic: str, msg: object) -> None:
         """Process a message of the event log."""
@@ -50,14 +50,18 @@ class SpectralPlugin(SchedulerPlugin):
 
     def update_counts(self) -> None:
         """Count the tasks of running passes, and measure the memory of the workers."""
-        at = time.time()
-        for root, one in self.record.get_running_passes():
-            groups = (one.started.block_group, *one.started.merge_groups) if one.started else ()
-            one.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], at)
-            root.record_rate(one, at)
-            self._measure_workers(root, one, at)
+        now = time.time()
+        for root, pass_state in self.record.get_running_passes():
+            groups = (
+                (pass_state.started.block_group, *pass_state.started.merge_groups)
+                if pass_state.started
+                else ()
+            )
+            pass_state.count([_count_done(self._scheduler.task_groups.get(name)) for name in groups], now)
+            root.record_rate(pass_state, now)
+            self._measure_workers(root, pass_state, now)
 
-    def _measure_workers(self, root: FitState, one: PassState, at: float) -> None:
+    def _measure_workers(self, root: FitState, pass_state: PassState, now: float) -> None:
         workers = self._scheduler.workers
         memory = {address: int(state.memory.process) for address, state in workers.items()}
         # The bound excludes interpreters with their packages. A worker has imported them after its first merge; its
@@ -70,11 +74,11 @@ class SpectralPlugin(SchedulerPlugin):
         interpreters = sum(self._interpreters.values()) if all_measured else None
         n_threads = self._scheduler.total_nthreads
         root.memory = WorkerMemory(
-            sum(memory.values()), interpreters, one.memory_bound(n_threads, with_blocks=True)
+            sum(memory.values()), interpreters, pass_state.memory_bound(n_threads, with_blocks=True)
         )
-        memory_bound = one.memory_bound(n_threads, with_blocks=False)
+        memory_bound = pass_state.memory_bound(n_threads, with_blocks=False)
         held = sum(int(state.nbytes) for state in workers.values())
-        root.held.add(at, held, math.nan if memory_bound is None else memory_bound)
+        root.held.add(now, held, math.nan if memory_bound is None else memory_bound)
 
 
 def _count_done(group: TaskGroup | None) -> int | None:

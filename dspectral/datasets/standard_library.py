@@ -136,15 +136,15 @@ def standard_library_intents(
         raise ValueError(f"test_share={test_share} must be between 0 and 1")
     labels_by_key, texts_by_key = _unique_texts(documents or standard_library_documents())
     counts = Counter(label for label in labels_by_key.values() if label is not None)
-    kept = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
-    if n_labels < 2 or len(kept) < n_labels or counts[kept[-1]] < 2:
+    frequent_labels = sorted(counts, key=lambda label: (-counts[label], label))[:n_labels]
+    if n_labels < 2 or len(frequent_labels) < n_labels or counts[frequent_labels[-1]] < 2:
         usable = sum(count > 1 for count in counts.values())
         raise ValueError(
             f"n_labels={n_labels} must be from 2 to {usable}, the number of labels with two texts"
         )
     generator = np.random.default_rng(check_seed(seed))
     intents = Intents([], [], [], [], [])
-    for label in kept:  # stratified split
+    for label in frequent_labels:  # stratified split
         keys = [key for key, text_label in labels_by_key.items() if text_label == label]
         order = generator.permutation(len(keys))
         # Each label has at least one training and one test text.
@@ -153,9 +153,9 @@ def standard_library_intents(
             side = intents[2:4] if position < n_test else intents[:2]
             side[0].append(texts_by_key[keys[i]])
             side[1].append(label)
-    chosen = set(kept)
+    label_set = set(frequent_labels)
     intents.unlabeled_texts.extend(
-        texts_by_key[key] for key, label in labels_by_key.items() if label not in chosen
+        texts_by_key[key] for key, label in labels_by_key.items() if label not in label_set
     )
     return intents
 

@@ -106,7 +106,7 @@ class CenteredGram:
         """Transposed panels of the block, a second copy that is cached on first use."""
         if not self._pieces:
             row_bytes = self.width * self.rows.dtype.itemsize
-            self._pieces = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, held=True))
+            self._pieces = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, keep=True))
         return self._pieces
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
@@ -157,8 +157,9 @@ def largest_eigenvalue_bound(
         # In an invariant space the product is 0: the floor makes the next vectors 0 instead of NaN.
         off_diagonals.append(np.maximum(column_norms(product), np.finfo(q.dtype).tiny))
         before, q = q, (product / off_diagonals[-1]).astype(q.dtype)
-    # The first off-diagonal belongs to the vector before the start. The bound lies between the largest Ritz value,
-    # above which all polynomials increase, and the point where the linear polynomial alone exceeds the limit.
+    # off_diagonals[0] couples the start vector to its predecessor, which is zero, so it is not part of the
+    # tridiagonal matrix. The bound lies between the largest Ritz value, above which all polynomials increase, and the
+    # point where the linear polynomial alone exceeds the limit.
     tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
     low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
     high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)

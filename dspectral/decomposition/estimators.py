@@ -92,7 +92,7 @@ class Decomposition(
         # Convert NumPy integers, whose sums may overflow.
         numbers: Any = (self.n_passes, self.sketch_size, self.n_components)
         n_passes, size, k = (int(x) if isinstance(x, Integral) else x for x in numbers)
-        # Only validated: each product is always orthonormalized.
+        # `power_iteration_normalizer` is only validated, because every product is orthonormalized.
         check_option("power_iteration_normalizer", self.power_iteration_normalizer, _NORMALIZERS)
         tol = 0.0 if grows else _EXACT_TOL if exact and not self.tol else self.tol
         if n_passes is None:
@@ -124,7 +124,7 @@ class Decomposition(
             Rows of real numbers. Float32 is decomposed in single precision, all other types in double. A Dask DataFrame
             is read once more to count its rows, unless ``X.to_dask_array(lengths=[...])`` declares them.
         y : None
-            Ignored, for compatibility with scikit-learn's pipelines.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -242,7 +242,7 @@ class Decomposition(
         X : as for ``fit``, shape (n_rows, n_columns)
             More rows, as many columns as the first ones.
         y : None
-            Ignored.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -271,7 +271,7 @@ class Decomposition(
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
         of = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
-        whole: Any = summary.merge(engine.summarize(X, of=of, name="sketch"))
+        whole: Any = summary.merge(engine.summarize(X, summarize_block=of, name="sketch"))
         most = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
             self._truncate_to_share(spectrum_from_summary(whole, plan._replace(n_components=most)))
@@ -720,7 +720,7 @@ class PCA(Decomposition):
         X : ndarray, shape (n_rows, n_columns)
             Rows in memory.
         y : None
-            Ignored.
+            Not used, present for API consistency.
 
         Returns
         -------

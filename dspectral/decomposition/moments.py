@@ -39,7 +39,7 @@ from dspectral.linalg.dense import (
     triangular_factor,
 )
 from dspectral.linalg.panels import iter_panels, multiply_from_left, row_gram
-from dspectral.linalg.sparse_products import iter_dense_tiles
+from dspectral.linalg.sparse_products import iter_dense_column_panels
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
@@ -440,7 +440,7 @@ class _ShorterSide:
         return values, np.linalg.qr(across / np.sqrt(values))[0], left, floor
 
     def _tiles(self) -> Iterator[tuple[slice, FloatArray]]:
-        return iter_dense_tiles(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
+        return iter_dense_column_panels(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
 
     def _gram(self) -> Doubles:
         if not is_dense(self.rows):

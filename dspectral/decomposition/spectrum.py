@@ -292,12 +292,15 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
         engine.expect_passes(n_reads)
     if solver == "in_memory":
         return pad_components(
-            in_memory_spectrum(engine.summarize(X, of=AllRows.from_block, name="read").rows, plan), plan
+            in_memory_spectrum(
+                engine.summarize(X, summarize_block=AllRows.from_block, name="read").rows, plan
+            ),
+            plan,
         )
     if solver in ("krylov", "nystrom"):
 
         def multiply(Z: FloatArray) -> GramProduct:
-            return engine.summarize(X, of=product_summarizer(Z), name="product")
+            return engine.summarize(X, summarize_block=product_summarizer(Z), name="product")
 
         n_groups = n_reads // n_solver_passes(plan, solver)
         products = plan._replace(dtype=product_dtype(X, plan))
@@ -305,7 +308,7 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
         found = found._replace(axes=found.axes.astype(plan.dtype, copy=False))
     else:
         of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
-        found = spectrum_from_summary(engine.summarize(X, of=of, name="sketch"), plan)
+        found = spectrum_from_summary(engine.summarize(X, summarize_block=of, name="sketch"), plan)
     return pad_components(found, plan)
 
 
@@ -456,7 +459,7 @@ def krylov_spectrum(
         product = product.astype(plan.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
         if to_tol or not is_last:
-            space = space.extend(product, graded=to_tol)
+            space = space.extend(product, keep_short=to_tol)
         if to_tol or is_last:
             best, most = (
                 space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)

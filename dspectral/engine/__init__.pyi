@@ -1,4 +1,4 @@
-from .around.cluster import query_or_none as query_or_none
+from .around.cluster import try_query as try_query
 from .around.context import count_as_pass as count_as_pass
 from .around.context import event_listener as event_listener
 from .around.context import expect_passes as expect_passes

@@ -275,7 +275,7 @@ def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]
     target = min(target, get_max_group_bytes())
     if any(nbytes is None for nbytes in nbytes_by_stream):
         return [range(i, i + 1) for i in range(n_blocks)]
-    sizes = [sum(of_block) for of_block in zip(*filter(None, nbytes_by_stream), strict=True)]
+    sizes = [sum(block_nbytes) for block_nbytes in zip(*filter(None, nbytes_by_stream), strict=True)]
     # Invariant: the blocks before starts[-1] are in complete groups; the current group has `filled` bytes.
     starts, filled = [0], 0
     for i, size in enumerate(sizes):
@@ -295,7 +295,7 @@ def join_blocks(first: int, shapes: Sequence[DeclaredBlock], *blocks: Any) -> CS
         except ValueError as error:
             raise ValueError(f"row block {number}: {error}") from error
     joined = sparse.csr_array(sparse.vstack([sparse.csr_array(block) for block in checked], format="csr"))
-    joined.has_canonical_format = True  # each block has, and no row is in two blocks
+    joined.has_canonical_format = True  # each block has canonical format, and no row is in two blocks
     return joined
 
 
@@ -349,7 +349,7 @@ def block_tasks(
     function: Callable[..., Any],
     arrays: list[da.Array],
     name: str,
-    spans: Sequence[range] | None = None,
+    block_groups: Sequence[range] | None = None,
 ) -> tuple[Graph, Tree]:
     """Return a graph with one task a block group, which reads it and calls the function, and its tree."""
     graph: Graph = {}
@@ -361,26 +361,30 @@ def block_tasks(
     tree: Tree = {}
     # Each task compares its blocks with the declared shapes and dtypes.
     n_blocks = arrays[0].numblocks[0]
-    spans = [range(i, i + 1) for i in range(n_blocks)] if spans is None else spans
+    block_groups = [range(i, i + 1) for i in range(n_blocks)] if block_groups is None else block_groups
     keys = [[row[0] for row in array.__dask_keys__()] for array in arrays]
-    for i, span in enumerate(spans):
-        key, first = (name, i, 0), span[0]
-        of_blocks = [key_of[number] for number in span for key_of in keys]
+    for i, block_group in enumerate(block_groups):
+        key, first = (name, i, 0), block_group[0]
+        block_keys = [keys_by_stream[number] for number in block_group for keys_by_stream in keys]
         shapes: tuple[DeclaredBlock, ...] = tuple(get_declared_block(array, first) for array in arrays)
-        read, sizes = of_blocks, tuple[int, ...]()
-        if len(span) > 1:
+        read, sizes = block_keys, tuple[int, ...]()
+        if len(block_group) > 1:
             # A separate task inside the fused one, so that blocks are freed after they are concatenated.
             read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
-            for to, array, key_of in zip(read, arrays, keys, strict=True):
-                shapes = tuple(get_declared_block(array, number) for number in span)
+            for to, array, keys_by_stream in zip(read, arrays, keys, strict=True):
+                shapes = tuple(get_declared_block(array, number) for number in block_group)
                 graph[to] = make_task(
-                    to, join_blocks, first, shapes, *(task_ref(key_of[number]) for number in span)
+                    to,
+                    join_blocks,
+                    first,
+                    shapes,
+                    *(task_ref(keys_by_stream[number]) for number in block_group),
                 )
-            sizes = tuple(arrays[0].chunks[0][number] for number in span)
+            sizes = tuple(arrays[0].chunks[0][number] for number in block_group)
         graph[key] = make_task(
             key, call_on_blocks, task_ref(shared), first, shapes, sizes, *map(task_ref, read)
         )
-        tree[key] = of_blocks
+        tree[key] = block_keys
     return graph, tree
 
 
@@ -396,7 +400,7 @@ def call_on_blocks(
         if not sizes:
             raise ValueError(f"row block {first}: {error}") from error
         # Call it on each block, to find the number of the block with the error.
-        blocks_of_streams = (iterate_slices(joined, sizes) for joined in rows)
-        for number, blocks_of_row in enumerate(zip(*blocks_of_streams, strict=True), first):
-            call_on_blocks(shared, number, (None,) * len(blocks_of_row), (), *blocks_of_row)
+        stream_blocks = (iterate_slices(joined, sizes) for joined in rows)
+        for number, row_blocks in enumerate(zip(*stream_blocks, strict=True), first):
+            call_on_blocks(shared, number, (None,) * len(row_blocks), (), *row_blocks)
         raise ValueError(f"row blocks {first} to {first + len(sizes) - 1}: {error}") from error

@@ -223,6 +223,6 @@ class GraphTokenizer:
             return subgraph.tokenize(result)
         # Tuples, lists and dicts in a graph are tasks that collect their elements.
         function = type(node).__name__ if isinstance(node, NestedContainer) else func
-        named = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
-        parts = [self._tokenize_node(value) for value in (*node.args, *(value for _, value in named))]
-        return self._digest((function, *parts, *(name for name, _ in named)))
+        keyword_items = () if isinstance(node, NestedContainer) else sorted(node.kwargs.items())
+        parts = [self._tokenize_node(value) for value in (*node.args, *(value for _, value in keyword_items))]
+        return self._digest((function, *parts, *(name for name, _ in keyword_items)))

@@ -91,7 +91,7 @@ if hasattr(os, "register_at_fork"):
 
 def summarize(
     *streams: Stream,
-    of: Callable[..., S],
+    summarize_block: Callable[..., S],
     fan_in: int | None = None,
     name: str = "summary",
     checkpoints: str | Path | None = None,
@@ -101,8 +101,8 @@ def summarize(
     Parameters
     ----------
     *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
-        Data of shape ``(n_rows, n_columns)`` in the same row blocks; ``of`` gets one block of each stream.
-    of : callable
+        Data of shape ``(n_rows, n_columns)`` in the same row blocks; ``summarize_block`` gets one block of each stream.
+    summarize_block : callable
         ``of(block, ...) -> Summary``. A block is a ``csr_array``, an ndarray, or a result of ``Blocks.read``.
     fan_in : int, optional
         Number of neighboring summaries that one merge takes; by default ``dspectral.fan-in`` of Dask's configuration,
@@ -110,7 +110,8 @@ def summarize(
     name : str, default="summary"
         Name of the pass: its task groups are ``{name}-block`` and ``merge-level-1``, ``merge-level-2``, ...
     checkpoints : str or Path, optional
-        Folder or URL for checkpoints, as for :func:`dspectral.checkpoints`. ``of`` must be a function of dspectral.
+        Folder or URL for checkpoints, as for :func:`dspectral.checkpoints`. ``summarize_block`` must be a function of
+        dspectral.
 
     Returns
     -------
@@ -120,7 +121,8 @@ def summarize(
     Raises
     ------
     ValueError
-        If streams do not have the same row blocks of known sizes, or ``of`` raises it; the message names the block.
+        If streams do not have the same row blocks of known sizes, or ``summarize_block`` raises it; the message names
+        the block.
 
     Notes
     -----
@@ -149,7 +151,7 @@ def summarize(
     cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
         result, pass_info, need = _build_pass_graph(
-            context, arrays, of, fan_in, name, is_local, cache, damaged
+            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged
         )
         try:
             with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as compute_options:
@@ -167,7 +169,7 @@ def summarize(
 def _build_pass_graph(
     context: RunContext,
     arrays: list[da.Array],
-    of: Callable[..., S],
+    summarize_block: Callable[..., S],
     fan_in: int,
     name: str,
     is_local: bool,
@@ -176,9 +178,9 @@ def _build_pass_graph(
 ) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, its description and its memory estimate."""
     # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
-    label, spans = new_block_layer(name), group_blocks(of, arrays)
+    label, block_groups = new_block_layer(name), group_blocks(summarize_block, arrays)
     run = label.rpartition("-")[2]
-    graph, tree = block_tasks(of, arrays, label, spans)
+    graph, tree = block_tasks(summarize_block, arrays, label, block_groups)
     leaves = list(tree)
     merges, n_blocks = count_merges(len(leaves), fan_in), arrays[0].numblocks[0]
     pass_info = PassStarted(
@@ -199,8 +201,10 @@ def _build_pass_graph(
     merge = partial(merge_and_emit, fit, run) if emit_from_workers else merge_on_level
     root = add_merge_tree(graph, tree, fan_in, run, merge)
     if cache is not None:
-        cache_of_pass = Checkpoints(CheckpointFolder(*cache), of, get_machine_kinds(client), damaged)
-        graph, root = cache_of_pass.rewrite(graph, tree, root)
+        checkpoints = Checkpoints(
+            CheckpointFolder(*cache), summarize_block, get_machine_kinds(client), damaged
+        )
+        graph, root = checkpoints.rewrite(graph, tree, root)
         n_blocks, n_merges = (
             sum(key in graph for key in keys) for keys in (leaves, list(tree)[len(leaves) :])
         )
@@ -209,7 +213,7 @@ def _build_pass_graph(
         )
     label, graph = f"merge-{run}", _add_guards(leaves, graph)
     result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
-    return result, pass_info, estimate_pass_memory(of, arrays, spans, fan_in)
+    return result, pass_info, estimate_pass_memory(summarize_block, arrays, block_groups, fan_in)
 
 
 def _add_guards(leaves: Iterable[Key], graph: Graph) -> Graph:

@@ -40,9 +40,12 @@ def min_block_bytes(summary: int) -> int:
     return min(2 * summary, max(1 << 24, summary // 4))
 
 
-def get_memory_estimate(of: Callable[..., Any], block: BlockSize) -> MemoryEstimate:
+def get_memory_estimate(summarize_block: Callable[..., Any], block: BlockSize) -> MemoryEstimate:
     """Return the memory estimate of a summary function, zeros if its class has none."""
-    inner, keywords = getattr(of, "func", of), dict(getattr(of, "keywords", {}))
+    inner, keywords = (
+        getattr(summarize_block, "func", summarize_block),
+        dict(getattr(summarize_block, "keywords", {})),
+    )
     kind: Any = getattr(inner, "__self__", None)
     if not hasattr(kind, "estimate_block_memory") or inner != kind.from_block:
         return MemoryEstimate(0, 0)
@@ -76,7 +79,7 @@ def get_nbytes(content: Any) -> int:
     return content.nbytes if isinstance(content, np.ndarray) else 0
 
 
-def add_fields(*parts: T) -> T:
+def add_fields(*summaries: T) -> T:
     """Merge summaries by adding each field.
 
     >>> from typing import NamedTuple
@@ -86,7 +89,7 @@ def add_fields(*parts: T) -> T:
     >>> add_fields(Totals(1, np.ones(2)), Totals(2, np.ones(2)))
     Totals(n_rows=3, total=array([2., 2.]))
     """
-    return type(parts[0])(*map(_add_values, zip(*parts, strict=True)))
+    return type(summaries[0])(*map(_add_values, zip(*summaries, strict=True)))
 
 
 def _add_values(values: tuple[Any, ...]) -> Any:

@@ -102,7 +102,7 @@ EXCERPT_CHARS = 260
 def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> list[tuple[str, str]]:
     """Return file name and beginning of selected documents, in one pass over their files. Shapes: `rows` (n,)."""
     n_documents = np.zeros(len(text.ranges), dtype=np.int64)
-    for block in corpus.blocks:  # the name of a block holds the number of its span
+    for block in corpus.blocks:  # the name of a block starts with the number of its byte range
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
     items: list[tuple[FileRange, NDArray[np.int64]]] = []
@@ -120,7 +120,7 @@ def _read_from_span(
     span, rows = item
     source = "" if span.also else span.url.rpartition("/")[2]
     documents: list[tuple[str, str]] = []
-    first = 0  # documents before this block
+    first = 0  # the number of documents before this block
     for block in read_file_range(span, read_options):
         for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
             begin, end = block.offsets[i - first], block.offsets[i - first + 1]

@@ -162,7 +162,7 @@ def explore(  # noqa: PLR0913  options of the reader
         limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
-        text = open_text(paths, read_options, sentences=True)
+        text = open_text(paths, read_options, as_sentences=True)
         corpus = _build_corpus(paths, folder, read_options, stages, tokens, rules)
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)

@@ -79,7 +79,7 @@ def score_function_words(words: FrequentWords) -> NDArray[np.float64]:
     n_words = 1 + int(np.sum(words.counts[1 : MAX_WORDS + 1] >= MIN_COUNT))
     if n_words > 1 and words.n_types >= MIN_TYPES:
         of = partial(NeighborSets.from_block, n_words=n_words)
-        sets = summarize(words.get_sentences().sentences, of=of, name="neighbors")
+        sets = summarize(words.get_sentences().sentences, summarize_block=of, name="neighbors")
         buckets = np.zeros(N_BUCKETS)
         np.add.at(buckets, np.arange(len(share)) % N_BUCKETS, share)
         left = _compute_diversity(sets.left, sets.n_left, buckets)

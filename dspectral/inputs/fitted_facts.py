@@ -83,8 +83,8 @@ def render_fitted_card(model: object) -> str:
     facts += _describe_certificate(learned)
     facts += [(what, names(list(learned[key]))) for key, what in _LISTS.items() if _is_list(learned.get(key))]
     facts += [(key, _describe_curve(learned[key])) for key in _CURVES if len(learned.get(key, ()))]
-    shown = {*_COUNTS, *_LISTS, *_CURVES, "certificate_"}
-    rest = {key: value for key, value in learned.items() if key not in shown}
+    shown_keys = {*_COUNTS, *_LISTS, *_CURVES, "certificate_"}
+    rest = {key: value for key, value in learned.items() if key not in shown_keys}
     facts += [(key, value) for key, value in rest.items() if isinstance(value, _SCALARS)]
     arrays = {key: part for key, value in rest.items() if (part := _describe_array(value))}
     facts += list(arrays.items())[:_MAX_ARRAYS]
@@ -98,13 +98,13 @@ def count_bytes(value: object) -> int:
     >>> count_bytes({"a": (one := np.zeros(3)), "b": [one, "word", 7]})
     28
     """
-    total, stack, seen = 0, [value], set()
-    # `seen` holds visited objects: shared ones count once, and reference cycles terminate.
+    total, stack, visited = 0, [value], set()
+    # `visited` holds visited objects: shared ones count once, and reference cycles terminate.
     while stack:
         part: Any = stack.pop()
         if isinstance(part, str):
             total += len(part)
-        elif isinstance(part, (_SCALARS, type)) or id(part) in seen:
+        elif isinstance(part, (_SCALARS, type)) or id(part) in visited:
             continue
         elif isinstance(part, np.ndarray):
             total += part.nbytes
@@ -114,7 +114,7 @@ def count_bytes(value: object) -> int:
             stack.extend(part)
         else:  # such as a sparse matrix
             stack.extend(getattr(part, "__dict__", {}).values())
-        seen.add(id(part))
+        visited.add(id(part))
     return total
 
 

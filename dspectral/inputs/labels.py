@@ -134,31 +134,32 @@ def encode_label_lists(
 
 def encode_classes(y: Classes, n_rows: int) -> ClassRows:
     """Return classes, (n,) labels or an (n, n_classes) indicator, as an indicator matrix."""
-    lazy, given = is_lazy(y), as_label_array(y)
-    if given.shape[:1] != (n_rows,):
+    lazy, label_array = is_lazy(y), as_label_array(y)
+    if label_array.shape[:1] != (n_rows,):
         raise ValueError(
-            f"y has classes of {given.shape[0] if given.shape else 0} documents, but X has {n_rows}: they must be equal"
+            f"y has classes of {label_array.shape[0] if label_array.shape else 0} documents, but X has {n_rows}: "
+            "they must be equal"
         )
-    if len(given.shape) == 1 and not lazy:
-        return _encode_labels(given)
-    if len(given.shape) != 2:
+    if len(label_array.shape) == 1 and not lazy:
+        return _encode_labels(label_array)
+    if len(label_array.shape) != 2:
         raise ValueError(
-            f"y has {len(given.shape)} dimensions, but must be one label per document, or an indicator matrix"
+            f"y has {len(label_array.shape)} dimensions, but must be one label per document, or an indicator matrix"
         )
-    if not given.shape[1]:
+    if not label_array.shape[1]:
         raise ValueError("y is an indicator matrix without columns, but must have one for each class")
-    if given.dtype.kind not in "biuf":
-        raise TypeError(f"y is a matrix of {given.dtype}, but an indicator matrix must have numbers")
+    if label_array.dtype.kind not in "biuf":
+        raise TypeError(f"y is a matrix of {label_array.dtype}, but an indicator matrix must have numbers")
     if lazy:
-        n_classes, given = given.shape[1], as_dask_rows(given)
-        if n_classes == 1 and not is_sparse(given._meta):  # noqa: SLF001
+        n_classes, label_array = label_array.shape[1], as_dask_rows(label_array)
+        if n_classes == 1 and not is_sparse(label_array._meta):  # noqa: SLF001
             raise ValueError(
                 "y is a lazy column: call compute() on labels, or pass a sparse indicator matrix"
             )
-        indicator = map_rows(given, _indicator, n_columns=n_classes, sparse_output=True, name="classes")
+        indicator = map_rows(label_array, _indicator, n_columns=n_classes, sparse_output=True, name="classes")
     else:
-        indicator = _indicator(given)
-    return ClassRows(indicator, np.arange(given.shape[1]), exclusive=False)
+        indicator = _indicator(label_array)
+    return ClassRows(indicator, np.arange(label_array.shape[1]), exclusive=False)
 
 
 def check_label_memory(n_labels: int, n_each: int, n_copies: int) -> None:
@@ -240,37 +241,39 @@ class LabeledStreams(NamedTuple):
 
 def pair_with_labels(X: "CheckedRows | HoldsRows", y: "RowsLike | None" = None) -> LabeledStreams:
     """Return aligned streams of documents `X` (n, d) and labels `y` (n, L)."""
-    given: Any = getattr(X, "labels", None) if y is None else y
-    if given is None:
+    label_matrix: Any = getattr(X, "labels", None) if y is None else y
+    if label_matrix is None:
         raise ValueError(
             "labels are required: fit requires y to be passed, but the target y is None, and X is not a store with "
             "labels"
         )
-    given = as_label_matrix(given)
-    if given.dtype.kind not in "biuf":
+    label_matrix = as_label_matrix(label_matrix)
+    if label_matrix.dtype.kind not in "biuf":
         raise ValueError(
-            f"Unknown label type: y has {given.dtype}, but must be a matrix of numbers or lists of labels: split a "
+            f"Unknown label type: y has {label_matrix.dtype}, but must be a matrix of numbers or lists of labels: "
+            "split a "
             'column by y.str.split(";")'
         )
-    if len(given.shape) != 2:
+    if len(label_matrix.shape) != 2:
         raise ValueError(
-            f"Unknown label type: y has {len(given.shape)} dimension(s), but must have shape (n_documents, n_labels), "
+            f"Unknown label type: y has {len(label_matrix.shape)} dimension(s), but must have shape (n_documents, "
+            "n_labels), "
             'or be lists of labels: split a column by y.str.split(";")'
         )
-    (n_rows, n_words), (n_labeled, n_labels) = X.shape, given.shape
+    (n_rows, n_words), (n_labeled, n_labels) = X.shape, label_matrix.shape
     if n_rows != n_labeled:
         raise ValueError(f"y has {n_labeled} rows, but must have {n_rows}, the number of documents of X")
     if n_labels < 1:
         raise ValueError("y has no columns, but must have at least one label")
     words = as_dask_rows(X)
-    if is_lazy(X) or is_lazy(given):
-        labels = as_dask_rows(given)
+    if is_lazy(X) or is_lazy(label_matrix):
+        labels = as_dask_rows(label_matrix)
         # Labels are rechunked like the words, whose blocks are larger.
         labels = labels if labels.chunks[0] == words.chunks[0] else labels.rechunk({0: words.chunks[0]})
         return LabeledStreams(words, labels, n_rows, n_words, n_labels, get_row_dtype(X.dtype))
     split = partial(_split_rows, sizes=words.chunks[0])
     return LabeledStreams(
-        split(cast("Rows", X)), split(given), n_rows, n_words, n_labels, get_row_dtype(X.dtype)
+        split(cast("Rows", X)), split(label_matrix), n_rows, n_words, n_labels, get_row_dtype(X.dtype)
     )
 
 

@@ -69,8 +69,8 @@ def check_real(
     number = math.inf if isinstance(value, Integral) and abs(int(value)) > MAX_INTEGER else float(value)
     too_small = at_least is not None and number < at_least
     if not math.isfinite(number) or too_small or (at_most is not None and number > at_most):
-        shown = format_value(value if isinstance(value, Integral) else number)
-        raise ValueError(f"{name}={shown} must be {expected}")
+        formatted_value = format_value(value if isinstance(value, Integral) else number)
+        raise ValueError(f"{name}={formatted_value} must be {expected}")
     return number
 
 
@@ -91,7 +91,7 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
 
 
 def reject_foreign_arguments(
-    kind: str, given: Mapping[str, Any], known: Mapping[str, tuple[Any, str]]
+    kind: str, arguments: Mapping[str, Any], foreign_arguments: Mapping[str, tuple[Any, str]]
 ) -> None:
     """Raise a TypeError for arguments of another library, unless their value has no effect; name the replacement.
 
@@ -100,10 +100,10 @@ def reject_foreign_arguments(
     ...
     TypeError: sides=4 is not an argument of Shape: use Square()
     """
-    for name, value in given.items():
-        if name not in known:
+    for name, value in arguments.items():
+        if name not in foreign_arguments:
             raise TypeError(f"{kind} got an unexpected keyword argument {name!r}")
-        neutral, replacement = known[name]
+        neutral, replacement = foreign_arguments[name]
         if not (type(value) is type(neutral) and value == neutral):
             raise TypeError(f"{name}={value!r:.60} is not an argument of {kind}: use {replacement}")
 

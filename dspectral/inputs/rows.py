@@ -180,8 +180,8 @@ def _check_weighting(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> N
         if digest is not None:
             estimator.weighting_ = digest
         return
-    known = getattr(estimator, "weighting_", None)
-    if known is None or digest == known:
+    fitted_digest = getattr(estimator, "weighting_", None)
+    if fitted_digest is None or digest == fitted_digest:
         return
     if digest is not None:
         raise ValueError(f"X has another weighting than the rows in the fit of {name}: use {_WEIGHTING_HINT}")
@@ -208,11 +208,11 @@ def project(
         # Subtracting before multiplying avoids cancellation; `correction` restores the rounding error of the mean.
         wide = np.result_type(rows.dtype, dtype)
         shift, axes = mean.astype(wide), axes.astype(dtype, copy=False)
-        pieces = [
-            piece.astype(dtype, copy=False) @ axes for piece in iter_dense_panels(rows, shift, dtype=wide)
+        panels = [
+            panel.astype(dtype, copy=False) @ axes for panel in iter_dense_panels(rows, shift, dtype=wide)
         ]
         correction = ((mean - shift) @ axes).astype(dtype)
-        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *pieces]) - correction)
+        return np.asarray(np.concatenate([np.zeros((0, axes.shape[1]), dtype=dtype), *panels]) - correction)
     projected = (
         sparse_products.times(rows, axes) if is_sparse(rows) else np.asarray(rows, dtype=axes.dtype) @ axes
     )

@@ -21,10 +21,15 @@ TokenLists: TypeAlias = Iterable[Sequence[Hashable] | NDArray[Any]]
 """Sequences of tokens or labels: an iterable or column of lists, tuples or arrays."""
 
 
-def as_token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> list[Sequence[Any]]:
+def as_token_lists(X: TokenLists, name: str = "X", *, require_strings: bool = True) -> list[Sequence[Any]]:
     """Return a collection of token lists as a list; raise an error for other input."""
     scalar = not (isinstance(X, Iterable) or hasattr(X, "__getitem__")) or getattr(X, "shape", None) == ()
-    if scalar or isinstance(X, str | bytes | Mapping) or hasattr(X, "columns") or _is_numeric(X, strings):
+    if (
+        scalar
+        or isinstance(X, str | bytes | Mapping)
+        or hasattr(X, "columns")
+        or _is_numeric(X, require_strings)
+    ):
         raise TypeError(
             f"{name} has type {type(X).__name__}, but must be a list of token lists, a column of them, or a corpus"
         )
@@ -32,18 +37,18 @@ def as_token_lists(X: TokenLists, name: str = "X", *, strings: bool = True) -> l
     to_list = getattr(X, "to_pylist", None) or getattr(X, "to_list", None)  # Arrow's; pandas's and Polars's
     collection: Iterable[Any] = X if to_list is None else to_list()
     sentences = [list(sentence) if isinstance(sentence, Iterator) else sentence for sentence in collection]
-    check_lists(sentences, strings=strings)
+    check_lists(sentences, require_strings=require_strings)
     return sentences
 
 
-def check_lists(sentences: Sequence[Any], *, strings: bool = True) -> None:
+def check_lists(sentences: Sequence[Any], *, require_strings: bool = True) -> None:
     """Raise a ValueError if a sentence is not a list of tokens."""
-    tokens = "strings, one for each token" if strings else "tokens"
+    tokens = "strings, one for each token" if require_strings else "tokens"
     for number, sentence in enumerate(sentences):
         is_list = isinstance(sentence, Sized) and not isinstance(
             sentence, str | bytes | Mapping | AbstractSet
         )
-        if not is_list or (strings and not all(isinstance(word, str) for word in sentence)):
+        if not is_list or (require_strings and not all(isinstance(word, str) for word in sentence)):
             raise ValueError(f"sentence {number} is {sentence!r:.60}, but must be a list of {tokens}")
 
 
@@ -65,10 +70,10 @@ def split_sequences(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
     return parts
 
 
-def _is_numeric(X: object, strings: bool) -> bool:
+def _is_numeric(X: object, require_strings: bool) -> bool:
     """Return whether X is a numeric matrix; unless tokens must be strings, integers are tokens."""
     # A matrix of strings holds sentences of equal length.
-    rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if strings else "OUSbiu")
+    rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if require_strings else "OUSbiu")
     return rows or is_sparse(X) or is_lazy(X)
 
 
@@ -164,15 +169,15 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
     if y is None:
         raise ValueError("y=None must be a sequence of labels for each sequence of tokens")
     sequences, tags = (
-        as_token_lists(cast("TokenLists", X), strings=False),
-        as_token_lists(y, "y", strings=False),
+        as_token_lists(cast("TokenLists", X), require_strings=False),
+        as_token_lists(y, "y", require_strings=False),
     )
     if len(sequences) != len(tags):
         raise ValueError(f"y has {len(tags)} sequences, but must have {len(sequences)}, as many as X")
-    for i, (own, labels) in enumerate(zip(sequences, tags, strict=True)):
-        if len(own) != len(labels):
+    for i, (token_list, labels) in enumerate(zip(sequences, tags, strict=True)):
+        if len(token_list) != len(labels):
             raise ValueError(
-                f"sequence {i} has {len(labels)} labels, but must have {len(own)}, one for each token"
+                f"sequence {i} has {len(labels)} labels, but must have {len(token_list)}, one for each token"
             )
     words, names = _assign_ids(sequences, "token", {RARE: 0}), _assign_ids(tags, "label", {})
     if not names:
@@ -183,15 +188,18 @@ def as_labeled_corpus(X: HoldsLabeledSentences | TokenLists, y: TokenLists | Non
         strict=True,
     )
     packed = [(_encode_values(tokens, words), _encode_values(labels, names).ids) for tokens, labels in parts]
-    blocks = [LabeledSentences(own.ids, labels, own.offsets) for own, labels in packed]
+    blocks = [LabeledSentences(token_list.ids, labels, token_list.offsets) for token_list, labels in packed]
     return LabeledCorpus(list(words), list(names), as_memory_blocks(blocks))
 
 
 def encode_sentences(sentences: TokenLists, words: Sequence[Hashable]) -> Sentences:
     """Return sentences as token ids: indices in ``words``, 0 for out-of-vocabulary tokens."""
-    own, numbers = as_token_lists(sentences, strings=False), {word: i for i, word in enumerate(words)}
+    token_lists, numbers = (
+        as_token_lists(sentences, require_strings=False),
+        {word: i for i, word in enumerate(words)},
+    )
     try:
-        return _encode_values(own, numbers)
+        return _encode_values(token_lists, numbers)
     except TypeError:
         raise TypeError(f"a token must be hashable, but one is not: {HINT}") from None
 
@@ -235,15 +243,15 @@ def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
         counted.update(as_python_values(sentence))
     if not counted:
         raise ValueError(f"X has no words in its {len(sentences)} sentence(s), but must have at least one")
-    kept = [word for word, count in counted.items() if count >= min_count and word != RARE]
+    frequent_words = [word for word, count in counted.items() if count >= min_count and word != RARE]
     # Ties are sorted by bytes, as in stores, so that the order of sentences has no effect. A literal "<?>" in the text
     # becomes type 0.
     try:
-        kept.sort(key=lambda word: (-counted[word], word.encode()))
+        frequent_words.sort(key=lambda word: (-counted[word], word.encode()))
     except UnicodeEncodeError as error:
         raise ValueError(f"the token {error.object!r:.60} must be valid UTF-8: {error.reason}") from error
-    counts = [counted[word] for word in kept]
-    words = [RARE, *kept]
+    counts = [counted[word] for word in frequent_words]
+    words = [RARE, *frequent_words]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
     blocks = [_encode_values(part, numbers) for part in split_sequences(sentences, BLOCK_TOKENS)]
     return TokenCorpus(

@@ -73,15 +73,15 @@ class TopTermsMixin:
         if hasattr(terms, "tfidf"):  # a store, or rows chosen from one
             check_columns(self, get_columns(terms), "terms")
         columns, n_columns = self._term_columns()
-        known = resolve_column_names(self._term_names() if terms is None else terms, n_columns)
+        column_names = resolve_column_names(self._term_names() if terms is None else terms, n_columns)
         if columns is not None:
-            known = _restrict_names(known, columns)
+            column_names = _restrict_names(column_names, columns)
         if component is None:
-            return TermLists(_largest_terms(row, known, n) for row in weights)
+            return TermLists(_largest_terms(row, column_names, n) for row in weights)
         number = check_integer("component", component, at_least=0)
         if number >= len(weights):
             raise ValueError(f"component={number} must be below {len(weights)}, the number of components")
-        return _largest_terms(weights[number], known, n)
+        return _largest_terms(weights[number], column_names, n)
 
     def _term_weights(self) -> FloatArray:
         """Return the weights, shape (n_components, n_columns)."""
@@ -94,8 +94,8 @@ class TopTermsMixin:
 
     def _term_names(self) -> "Terms | None":
         """Return the column names of the model, or None."""
-        known = vars(self)
-        return known.get("words_", known.get("feature_names_in_"))
+        attributes = vars(self)
+        return attributes.get("words_", attributes.get("feature_names_in_"))
 
 
 def top_terms(
@@ -156,20 +156,20 @@ def resolve_column_names(terms: "Terms | None", n_columns: int) -> ColumnNames:
             "the columns have no names: pass terms=, such as a store with a vocabulary or keep_terms, "
             "NgramHashing(...).kept_terms(texts), or a list of names"
         )
-    known = _extract_names(terms)
-    if isinstance(known, KeptTerms):
-        _check_width(known.n_columns, n_columns)
-        by_column, signs = known.names(), known.column_signs()
+    extracted_names = _extract_names(terms)
+    if isinstance(extracted_names, KeptTerms):
+        _check_width(extracted_names.n_columns, n_columns)
+        by_column, signs = extracted_names.names(), extracted_names.column_signs()
         columns = np.fromiter(by_column, dtype=np.int64, count=len(by_column))
         return ColumnNames(columns, list(by_column.values()), np.array([float(signs[c]) for c in by_column]))
-    if isinstance(known, Mapping):
-        columns = np.array(list(known), dtype=np.int64)
+    if isinstance(extracted_names, Mapping):
+        columns = np.array(list(extracted_names), dtype=np.int64)
         if len(columns) and not 0 <= columns.min() <= columns.max() < n_columns:
             raise ValueError(
                 f"terms has a name for column {columns.max()}, but the model has {n_columns} columns, from 0"
             )
-        return ColumnNames(columns, [str(name) for name in known.values()], np.ones(len(columns)))
-    names = [str(name) for name in known]
+        return ColumnNames(columns, [str(name) for name in extracted_names.values()], np.ones(len(columns)))
+    names = [str(name) for name in extracted_names]
     _check_width(len(names), n_columns)
     return ColumnNames(np.arange(n_columns), names, np.ones(n_columns))
 
@@ -192,8 +192,8 @@ def _extract_names(terms: Terms) -> KeptTerms | Mapping[int, str] | Sequence[str
     if isinstance(terms, KeptTerms | Mapping):
         return terms
     if hasattr(terms, "get_feature_names_out"):
-        found: NDArray[Any] = terms.get_feature_names_out()
-        return found
+        feature_names: NDArray[Any] = terms.get_feature_names_out()
+        return feature_names
     if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | np.ndarray):
         raise TypeError(f"terms={terms!r:.60} must name columns: pass a store, KeptTerms, a list or a dict")
     return terms
@@ -217,30 +217,34 @@ def _keeps_columns(step: object) -> bool:
     return step is None or step == "passthrough" or isinstance(step, OneToOneFeatureMixin)
 
 
-def _check_width(found: int, n_columns: int) -> None:
-    if found != n_columns:
+def _check_width(n_named_columns: int, n_columns: int) -> None:
+    if n_named_columns != n_columns:
         raise ValueError(
-            f"terms names {found} columns, but must name {n_columns}, the number of columns of the model"
+            f"terms names {n_named_columns} columns, but must name {n_columns}, the number of columns of the model"
         )
 
 
-def _restrict_names(known: ColumnNames, columns: Int64s) -> ColumnNames:
+def _restrict_names(column_names: ColumnNames, columns: Int64s) -> ColumnNames:
     """Return the names of the selected columns, renumbered by their index in the sorted ``columns``."""
     # searchsorted may return len(columns): it is clipped, and the comparison below removes mismatches.
-    places = np.minimum(np.searchsorted(columns, known.columns), max(0, len(columns) - 1))
-    is_named = np.flatnonzero(columns[places] == known.columns)
-    return ColumnNames(places[is_named], [known.names[i] for i in is_named], known.signs[is_named])
+    places = np.minimum(np.searchsorted(columns, column_names.columns), max(0, len(columns) - 1))
+    is_named = np.flatnonzero(columns[places] == column_names.columns)
+    return ColumnNames(
+        places[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named]
+    )
 
 
-def _largest_terms(row: FloatArray, known: ColumnNames, n: int) -> list[tuple[str, float]]:
+def _largest_terms(row: FloatArray, column_names: ColumnNames, n: int) -> list[tuple[str, float]]:
     """Return the named columns of largest magnitude, ties by name, without weights that round to zero."""
-    weights = np.asarray(row, dtype=np.float64)[known.columns] * known.signs
+    weights = np.asarray(row, dtype=np.float64)[column_names.columns] * column_names.signs
     largest = np.abs(weights).max(initial=0.0)
     # Weights are rounded relative to the largest one.
     magnitudes = np.round(np.abs(weights) / (largest or 1.0), 5)
     # Only candidates are sorted by name; n + 1 of them, since rare words are excluded.
     candidates = np.flatnonzero(magnitudes >= np.sort(magnitudes)[-(n + 1) :].min(initial=1.0))
     answers = sorted(
-        (-magnitudes[i], known.names[i], float(weights[i])) for i in candidates.tolist() if magnitudes[i]
+        (-magnitudes[i], column_names.names[i], float(weights[i]))
+        for i in candidates.tolist()
+        if magnitudes[i]
     )
     return [(name, weight) for _, name, weight in answers if name != _RARE][:n]

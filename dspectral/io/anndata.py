@@ -88,8 +88,8 @@ def write_anndata(
     >>> open_store("memory://identity.zarr").shape
     (3, 3)
     """
-    where = Location.from_url(path, storage_options)
-    write_anndata_file(where, store.to_anndata(weighting=weighting))
+    location = Location.from_url(path, storage_options)
+    write_anndata_file(location, store.to_anndata(weighting=weighting))
 
 
 def write_embedding(

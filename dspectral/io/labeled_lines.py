@@ -17,43 +17,48 @@ Text: TypeAlias = NDArray[np.uint8]
 
 
 @compiled
-def read_integer(text: Text, at: int) -> tuple[int, int]:
+def read_integer(text: Text, position: int) -> tuple[int, int]:
     """Read a nonnegative integer; return it, capped above 2**40, and the next position."""
     number = 0
-    while is_digit(text[at]):
+    while is_digit(text[position]):
         if number < 1 << 40:
-            number = number * 10 + int(text[at]) - 48
-        at += 1
-    return number, at
+            number = number * 10 + int(text[position]) - 48
+        position += 1
+    return number, position
 
 
 @compiled
-def read_decimal(text: Text, at: int) -> tuple[float, int]:
+def read_decimal(text: Text, position: int) -> tuple[float, int]:
     """Read a decimal number to 1 ulp of float32; return it, or NaN if there is none, and the next position."""
-    sign = -1.0 if text[at] == MINUS else 1.0
-    at += int(text[at] == MINUS or text[at] == PLUS)
+    sign = -1.0 if text[position] == MINUS else 1.0
+    position += int(text[position] == MINUS or text[position] == PLUS)
     # float64 accumulates the digits, since a long number would overflow an integer. Powers of ten beyond 400 are
     # infinite anyway.
     number, scale, digits = 0.0, 0, 0
-    while is_digit(text[at]):
-        number, digits, at = number * 10.0 + (text[at] - 48.0), digits + 1, at + 1
-    if text[at] == POINT:
-        at += 1
-        while is_digit(text[at]):
-            number, scale, digits, at = number * 10.0 + (text[at] - 48.0), scale - 1, digits + 1, at + 1
+    while is_digit(text[position]):
+        number, digits, position = number * 10.0 + (text[position] - 48.0), digits + 1, position + 1
+    if text[position] == POINT:
+        position += 1
+        while is_digit(text[position]):
+            number, scale, digits, position = (
+                number * 10.0 + (text[position] - 48.0),
+                scale - 1,
+                digits + 1,
+                position + 1,
+            )
     if digits == 0:
-        return np.nan, at
-    if text[at] == SMALL_E or text[at] == CAPITAL_E:
-        negative = text[at + 1] == MINUS
-        at += 1 + int(text[at + 1] == MINUS or text[at + 1] == PLUS)
-        if not is_digit(text[at]):
-            return np.nan, at
-        exponent, at = read_integer(text, at)
+        return np.nan, position
+    if text[position] == SMALL_E or text[position] == CAPITAL_E:
+        negative = text[position + 1] == MINUS
+        position += 1 + int(text[position + 1] == MINUS or text[position + 1] == PLUS)
+        if not is_digit(text[position]):
+            return np.nan, position
+        exponent, position = read_integer(text, position)
         scale += -exponent if negative else exponent
     if scale < 0:
-        return sign * (number / 10.0 ** min(-scale, 400)), at
+        return sign * (number / 10.0 ** min(-scale, 400)), position
     # Keep 0: 0 * inf is NaN.
-    return sign * number * (10.0 ** min(scale, 400) if number else 1.0), at
+    return sign * number * (10.0 ** min(scale, 400) if number else 1.0), position
 
 
 @compiled
@@ -95,7 +100,7 @@ class ParsedLines(NamedTuple):
 
 
 def parse_lines(
-    piece: LineChunk,
+    chunk: LineChunk,
     *,
     n_columns: int = 0,
     n_labels: int = 0,
@@ -113,7 +118,7 @@ def parse_lines(
            [0., 0., 0.]], dtype=float32))
     """
     # The kernels read one byte ahead without bounds checks, so the text must end with a line break.
-    data = piece.data
+    data = chunk.data
     text = np.frombuffer(data if data.endswith(b"\n") or not data else data + b"\n", dtype=np.uint8)
     # Each pair has a colon, and each label is followed by a comma or a line break: this bounds the arrays.
     n_lines, n_pairs = int(np.sum(text == NEWLINE)), int(np.sum(text == COLON))
@@ -126,14 +131,14 @@ def parse_lines(
         text, columns, values, indptr, names, label_indptr, lines, first_column, skip_empty
     )
     if code:
-        raise ValueError(f"{piece.describe_line(line)}: {ERRORS[code]}")
+        raise ValueError(f"{chunk.describe_line(line)}: {ERRORS[code]}")
     indptr, label_indptr = indptr[: n_rows + 1], label_indptr[: n_rows + 1]
     columns, values, names = columns[: indptr[-1]], values[: indptr[-1]], names[: label_indptr[-1]]
-    _map_classes(piece, names, lines, label_indptr, allowed=skip_empty)
-    _check_width(piece, columns, lines, indptr, n_columns, "column", first_column)
-    _check_width(piece, names, lines, label_indptr, n_labels, "label", 0)
+    _map_classes(chunk, names, lines, label_indptr, allow_signed_classes=skip_empty)
+    _check_width(chunk, columns, lines, indptr, n_columns, "column", first_column)
+    _check_width(chunk, names, lines, label_indptr, n_labels, "label", 0)
     rows = _build_csr(values, columns, indptr, n_columns)
-    rows.data = to_stored_dtype(rows.data, piece.describe_position(0))
+    rows.data = to_stored_dtype(rows.data, chunk.describe_position(0))
     rows.eliminate_zeros()  # a zero entry only marks a document without entries
     labels = _build_csr(np.ones(len(names), dtype=np.float32), names, label_indptr, n_labels)
     # Duplicate labels were summed; the indicator is 1.
@@ -141,27 +146,29 @@ def parse_lines(
     return ParsedLines(rows, labels)
 
 
-def _map_classes(piece: LineChunk, names: Numbers, lines: Numbers, indptr: Numbers, *, allowed: bool) -> None:
+def _map_classes(
+    chunk: LineChunk, names: Numbers, lines: Numbers, indptr: Numbers, *, allow_signed_classes: bool
+) -> None:
     """Map the classes -1 and +1 to the labels 0 and 1; raise a ValueError for -1 with other labels."""
     if names.min(initial=0) == 0:
         return
-    wrong = np.flatnonzero(np.abs(names) != 1 if allowed else names < 0)
+    wrong = np.flatnonzero(np.abs(names) != 1 if allow_signed_classes else names < 0)
     if len(wrong):
         line = int(lines[np.searchsorted(indptr, wrong[0], side="right") - 1])
-        detail = f": label {names[wrong[0]]} in a file with labels of -1" if allowed else ""
-        raise ValueError(f"{piece.describe_line(line)}: {ERRORS[1]}{detail}")
+        detail = f": label {names[wrong[0]]} in a file with labels of -1" if allow_signed_classes else ""
+        raise ValueError(f"{chunk.describe_line(line)}: {ERRORS[1]}{detail}")
     names[names < 0] = 0
 
 
 def _check_width(
-    piece: LineChunk, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
+    chunk: LineChunk, columns: Numbers, lines: Numbers, indptr: Numbers, width: int, kind: str, first: int
 ) -> None:
     if not width or columns.max(initial=-1) < width:
         return
     entry = int(np.argmax(columns >= width))
     line = int(lines[np.searchsorted(indptr, entry, side="right") - 1])
     raise ValueError(
-        f"{piece.describe_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
+        f"{chunk.describe_line(line)}: {kind} {columns[entry] + first} must be at most {width - 1 + first}"
     )
 
 
@@ -186,15 +193,15 @@ def _parse(
 ) -> tuple[int, int, int]:
     """Write rows and labels in CSR layout; return an error code, its line, and the number of rows.
 
-    Invariant: ``at`` is the start of line ``line``, and rows before ``row`` are complete. Cost: one read per byte, two
-    for a column at the start of a line without labels.
+    Invariant: ``position`` is the start of line ``line``, and rows before ``row`` are complete. Cost: one read per
+    byte, two for a column at the start of a line without labels.
     """
-    at, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
-    while at < text.size:
+    position, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
+    while position < text.size:
         before = n_pairs + n_names
-        code, at, n_names = _labels(text, at, names, n_names)
+        code, position, n_names = _labels(text, position, names, n_names)
         if code == 0:
-            code, at, n_pairs = _pairs(text, at, columns, values, n_pairs, first_column)
+            code, position, n_pairs = _pairs(text, position, columns, values, n_pairs, first_column)
         if code:
             return code, line, row
         if n_pairs + n_names > before or not skip_empty:
@@ -206,77 +213,77 @@ def _parse(
 
 
 @compiled
-def _labels(text: Text, at: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
+def _labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
     """Read comma-separated labels; return an error code, the next position, and the total number of labels.
 
     A line that starts with a ``column:value`` or ``qid:`` pair has no labels.
     """
-    # Invariant: names[first:n_names] are the labels of this line before `at`. Returning `start` and `first` discards
-    # them, and the line is parsed as pairs.
-    start = at
-    if ends_word(text[at]) or text[at] == HASH:
-        return 0, at, n_names
+    # Invariant: names[first:n_names] are the labels of this line before `position`. Returning `start` and `first`
+    # discards them, and the line is parsed as pairs.
+    start = position
+    if ends_word(text[position]) or text[position] == HASH:
+        return 0, position, n_names
     first = n_names
     while True:
-        negative = text[at] == MINUS
-        at += int(negative or text[at] == PLUS)
-        if not is_digit(text[at]):
+        negative = text[position] == MINUS
+        position += int(negative or text[position] == PLUS)
+        if not is_digit(text[position]):
             return (0, start, first) if text[start] == SMALL_Q else (1, start, first)
-        number, at = read_integer(text, at)
+        number, position = read_integer(text, position)
         if negative and number != 1:
             return 1, start, first
-        if text[at] == COLON:
+        if text[position] == COLON:
             return (0, start, first) if n_names == first else (1, start, first)
-        if text[at] == POINT:  # 1.0 is accepted as an integer
-            at += 1
-            while text[at] == 48:
-                at += 1
+        if text[position] == POINT:  # 1.0 is accepted as an integer
+            position += 1
+            while text[position] == 48:
+                position += 1
         if number >= MAX_COLUMNS:
             return 6, start, first
         names[n_names] = -1 if negative else number
         n_names += 1
-        if text[at] != COMMA:
+        if text[position] != COMMA:
             break
-        at += 1
-    return (0 if ends_word(text[at]) else 1), at, n_names
+        position += 1
+    return (0 if ends_word(text[position]) else 1), position, n_names
 
 
 @compiled
 def _pairs(
-    text: Text, at: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
+    text: Text, position: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
 ) -> tuple[int, int, int]:
     """Read the pairs of a line; return an error code, the start of the next line, and the total number of pairs."""
-    # Invariant: columns[:n_pairs] and values[:n_pairs] are the valid pairs before `at`. Cost: one read per byte.
+    # Invariant: columns[:n_pairs] and values[:n_pairs] are the valid pairs before `position`. Cost: one read per byte.
     while True:
-        at = _next_word(text, at)
-        if text[at] == NEWLINE:
-            return 0, at + 1, n_pairs
-        if not is_digit(text[at]):
-            return 2, at, n_pairs
-        number, at = read_integer(text, at)
-        if text[at] != COLON:
-            return (3 if ends_word(text[at]) else 2), at, n_pairs
-        value, at = read_decimal(text, at + 1)
-        if np.isnan(value) or not (ends_word(text[at]) or text[at] == HASH):
-            return 4, at, n_pairs
+        position = _next_word(text, position)
+        if text[position] == NEWLINE:
+            return 0, position + 1, n_pairs
+        if not is_digit(text[position]):
+            return 2, position, n_pairs
+        number, position = read_integer(text, position)
+        if text[position] != COLON:
+            return (3 if ends_word(text[position]) else 2), position, n_pairs
+        value, position = read_decimal(text, position + 1)
+        if np.isnan(value) or not (ends_word(text[position]) or text[position] == HASH):
+            return 4, position, n_pairs
         number -= first_column
         if number < 0 or number >= MAX_COLUMNS or abs(value) >= INFINITE:
-            return (5 if number < 0 else 7 if number >= MAX_COLUMNS else 8), at, n_pairs
+            return (5 if number < 0 else 7 if number >= MAX_COLUMNS else 8), position, n_pairs
         columns[n_pairs], values[n_pairs] = number, value
         n_pairs += 1
 
 
 @compiled
-def _next_word(text: Text, at: int) -> int:
+def _next_word(text: Text, position: int) -> int:
     """Return the position after spaces, ``qid:`` pairs and a comment."""
     while True:
-        while text[at] != NEWLINE and ends_word(text[at]):
-            at += 1
-        if text[at] == HASH:
-            while text[at] != NEWLINE:
-                at += 1
-        elif text[at] == SMALL_Q:
-            while not ends_word(text[at]):
-                at += 1
+        while text[position] != NEWLINE and ends_word(text[position]):
+            position += 1
+        if text[position] == HASH:
+            while text[position] != NEWLINE:
+                position += 1
+        elif text[position] == SMALL_Q:
+            while not ends_word(text[position]):
+                position += 1
             continue
-        return at
+        return position

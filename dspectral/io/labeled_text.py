@@ -56,13 +56,14 @@ def find_width(
     ranges: list[FileRange],
     read: Callable[[FileRange], Iterator[LineChunk]],
     parse: Callable[[LineChunk], ParsedLines],
-    wanted: tuple[int | None, int | None],
+    declared_width: tuple[int | None, int | None],
 ) -> tuple[int, int]:
     """Return the numbers of columns and labels: requested ones, else those of the headers, else those of the text."""
     # Requested widths take precedence over headers, since files may be parts of a wider matrix.
     check = partial(check_integer, at_least=1, at_most=MAX_COLUMNS)
     checked_widths = [
-        width if width is None else check(name, width) for name, width in zip(WIDTHS, wanted, strict=True)
+        width if width is None else check(name, width)
+        for name, width in zip(WIDTHS, declared_width, strict=True)
     ]
     widths = {(head.n_columns, head.n_labels) for head in heads}
     if len(widths) > 1 and None in checked_widths:
@@ -92,36 +93,36 @@ def _measure_widths(
     read: Callable[[FileRange], Iterator[LineChunk]],
     parse: Callable[[LineChunk], ParsedLines],
 ) -> tuple[int, int]:
-    """Return the numbers of columns and labels in a span."""
-    shapes = [(part.rows.shape[1], part.labels.shape[1]) for part in map(parse, read(file_range))]
+    """Return the numbers of columns and labels in a byte range."""
+    shapes = [(parsed.rows.shape[1], parsed.labels.shape[1]) for parsed in map(parse, read(file_range))]
     return max((a for a, _ in shapes), default=0), max((b for _, b in shapes), default=0)
 
 
 def read_labeled_chunks(
-    file_range: FileRange, *, headed: bool, block_bytes: int, options: dict[str, Any]
+    file_range: FileRange, *, has_header: bool, block_bytes: int, options: dict[str, Any]
 ) -> Iterator[LineChunk]:
-    """Yield the lines of a span in chunks of about ``block_bytes``."""
-    for whole in file_range.files():
-        with open_decompressed(whole.url, whole.compression, options) as file:
-            # `pending` are pieces of one file since the last yield; line numbers and offsets count from the first.
+    """Yield the lines of a byte range in chunks of about ``block_bytes``."""
+    for file_part in file_range.files():
+        with open_decompressed(file_part.url, file_part.compression, options) as file:
+            # `pending` are the chunks of one file since the last yield; line numbers and offsets count from the first.
             pending: list[LineChunk] = []
-            for piece in read_line_chunks(file, whole.url, start=whole.start, stop=whole.stop):
-                first = headed and not pending and not whole.start and piece.line == 1
-                pending.append(_drop_header(piece) if first else piece)
-                if sum(len(part.data) for part in pending) >= block_bytes + LINE_CHUNK_BYTES:
+            for chunk in read_line_chunks(file, file_part.url, start=file_part.start, stop=file_part.stop):
+                first = has_header and not pending and not file_part.start and chunk.line == 1
+                pending.append(_drop_header(chunk) if first else chunk)
+                if sum(len(parsed.data) for parsed in pending) >= block_bytes + LINE_CHUNK_BYTES:
                     yield _join_chunks(pending)
                     pending = []
-            if any(part.data for part in pending):
+            if any(parsed.data for parsed in pending):
                 yield _join_chunks(pending)
 
 
-def _drop_header(piece: LineChunk) -> LineChunk:
-    head, _, rest = piece.data.partition(b"\n")
-    return piece._replace(data=rest, byte=piece.byte + len(head) + 1, line=2)
+def _drop_header(chunk: LineChunk) -> LineChunk:
+    head, _, rest = chunk.data.partition(b"\n")
+    return chunk._replace(data=rest, byte=chunk.byte + len(head) + 1, line=2)
 
 
-def _join_chunks(pieces: list[LineChunk]) -> LineChunk:
-    return pieces[0]._replace(data=b"".join(piece.data for piece in pieces))
+def _join_chunks(chunks: list[LineChunk]) -> LineChunk:
+    return chunks[0]._replace(data=b"".join(chunk.data for chunk in chunks))
 
 
 Format: TypeAlias = Literal["extreme", "svmlight"]
@@ -194,13 +195,15 @@ def build_labeled_store(
     check_option("format", format, get_args(Format))
     block_bytes, options = check_size("block_bytes", block_bytes), source_options or {}
     ranges = split_files(sources, ReadOptions("line", block_bytes=block_bytes, storage_options=options))
-    read = partial(read_labeled_chunks, headed=format == "extreme", block_bytes=block_bytes, options=options)
+    read = partial(
+        read_labeled_chunks, has_header=format == "extreme", block_bytes=block_bytes, options=options
+    )
     # Without widths `parse` accepts any column, to measure the text; with widths it checks them.
     parse = partial(parse_lines, first_column=0 if zero_based else 1, skip_empty=format == "svmlight")
     first_spans = [
         file_range
-        for whole in ranges
-        for file_range in whole.files()
+        for whole_range in ranges
+        for file_range in whole_range.files()
         if not file_range.start and format == "extreme"
     ]
     heads = [_read_head(file_range, options) for file_range in first_spans]
@@ -328,12 +331,12 @@ def _format_lines(rows: CSRRows, labels: CSRRows, first: int, empty: str) -> Ite
 
 
 def _write_parsed(
-    where: Location,
+    location: Location,
     name: str,
-    piece: LineChunk,
+    chunk: LineChunk,
     *,
-    last: bool,
+    is_last: bool,
     parse: Callable[[LineChunk], ParsedLines],
 ) -> BlockInfo:
-    parsed = parse(piece)
-    return write_block(where, name, parsed.rows, labels=parsed.labels, last=last)
+    parsed = parse(chunk)
+    return write_block(location, name, parsed.rows, labels=parsed.labels, last=is_last)

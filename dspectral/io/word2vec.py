@@ -170,13 +170,13 @@ def write_word2vec(
             f"vectors has shape {vectors.shape}, but must have {len(words)} rows, as many as words"
         )
     # A word with a space would be read as a word and a number.
-    seen = set()
+    written_words = set()
     for word in words:
-        if word in seen or len(word.split()) != 1 or word != word.strip():
+        if word in written_words or len(word.split()) != 1 or word != word.strip():
             raise ValueError(
                 f"word {word!r} cannot be written: words must be distinct and without white space"
             )
-        seen.add(word)
+        written_words.add(word)
     binary = _is_binary(path) if binary is None else binary
     with open_atomic(path, "wb", **(storage_options or {})) as file:
         file.write(f"{vectors.shape[0]} {vectors.shape[1]}\n".encode())
@@ -224,8 +224,8 @@ def _parse_numbers(fields: list[bytes]) -> list[float] | None:
 
 def _read_lines(file: IO[bytes], path: str) -> Iterator[bytes]:
     """Yield the lines of a file as bytes, with their line breaks."""
-    for piece in read_line_chunks(file, path):
-        yield from piece.data.splitlines(keepends=True)
+    for chunk in read_line_chunks(file, path):
+        yield from chunk.data.splitlines(keepends=True)
 
 
 def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensions: int) -> Iterator[Entry]:
@@ -260,22 +260,22 @@ def _read_text(lines: Iterator[bytes], path: str, n_words: int | None, n_dimensi
 def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) -> Iterator[Entry]:
     """Yield each word and its vector: the word, a space, and the bytes of the numbers."""
     # `data[at:]` is the unprocessed part of the buffer: at most 1 MiB and one entry.
-    data, at, n_bytes = b"", 0, 4 * n_dimensions
+    data, position, n_bytes = b"", 0, 4 * n_dimensions
     for i in range(n_words):
-        while (blank := data.find(b" ", at)) < 0 or len(data) <= blank + n_bytes:
+        while (blank := data.find(b" ", position)) < 0 or len(data) <= blank + n_bytes:
             chunk = file.read(READ_BYTES)
-            if blank < 0 and len(data) - at > MAX_WORD_BYTES:
+            if blank < 0 and len(data) - position > MAX_WORD_BYTES:
                 raise ValueError(
                     f"{path}: word {i + 1} must have at most {MAX_WORD_BYTES:,} bytes: check binary="
                 )
             if not chunk:
                 missing_part = "word" if blank < 0 else "the vector of word"
                 raise ValueError(f"{path} ends in {missing_part} {i + 1} of {n_words}")
-            data, at = data[at:] + chunk, 0
+            data, position = data[position:] + chunk, 0
         # Some programs write a line break after each vector.
-        yield data[at:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
-        at = blank + 1 + n_bytes
-    _refuse_more(file, data[at:], path, n_words)
+        yield data[position:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)
+        position = blank + 1 + n_bytes
+    _refuse_more(file, data[position:], path, n_words)
 
 
 def _refuse_more(file: IO[bytes], rest: bytes, path: str, n_words: int) -> None:

@@ -35,12 +35,12 @@ def blas_in_one_thread() -> AbstractContextManager[None]:
 
 def blas_libraries() -> str:
     """Return the BLAS libraries of this process with their versions and the processor architecture of their kernels."""
-    found = {
-        " ".join(str(one.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
-        for one in _controller().info()
-        if one["user_api"] == "blas"
+    libraries = {
+        " ".join(str(library.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
+        for library in _controller().info()
+        if library["user_api"] == "blas"
     }
-    return ", ".join(sorted(found))
+    return ", ".join(sorted(libraries))
 
 
 class _BlasGate(AbstractContextManager[None]):
@@ -91,10 +91,10 @@ if hasattr(os, "register_at_fork"):
 def source_hash() -> str:
     """Return a hash of all source files of dspectral; it tells checkouts of one version apart."""
     root = Path(__file__).parents[1]
-    seen = blake2b(digest_size=16)
+    source_digest = blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):
-        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return seen.hexdigest()
+        source_digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return source_digest.hexdigest()
 
 
 @cache
@@ -102,13 +102,13 @@ def numeric_environment() -> dict[str, str]:
     """Return the versions, BLAS, processor and source hash on which the last bits of results depend."""
     from dspectral._machine_code import get_loop_cpu  # noqa: PLC0415  Numba is imported with it
 
-    found = {"Python": platform.python_version(), "machine": platform.machine()}
+    versions = {"Python": platform.python_version(), "machine": platform.machine()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:  # importable, but not installed
-            found[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
-    return found | {
+            versions[package] = str(getattr(sys.modules.get(package), "__version__", "absent"))
+    return versions | {
         "BLAS": blas_libraries(),
         "Numba": get_loop_cpu(),
         "source of dspectral": source_hash()[:12],
@@ -139,9 +139,9 @@ def copy_unaligned(content: Any) -> Any:
             content.__dict__.update(copy_unaligned(parts))
     elif isinstance(content, partial):
         bound = content.func, content.args, content.keywords
-        function, given, named = map(copy_unaligned, bound)
-        if not _is_same((function, given, named), bound):
-            content = partial(function, *given, **named)
+        function, arguments, keywords = map(copy_unaligned, bound)
+        if not _is_same((function, arguments, keywords), bound):
+            content = partial(function, *arguments, **keywords)
     elif isinstance(content, dict | tuple | list):
         content = _align_container(content)
     return content

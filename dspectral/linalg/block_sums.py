@@ -37,10 +37,10 @@ def iter_dense_panels(
     step = max(n_rows, PANEL_ENTRIES // max(1, rows.shape[1]), 1)
     for start in range(0, rows.shape[0], step):
         stop = min(start + step, rows.shape[0])
-        piece = (
+        panel = (
             sparse_products.slice_rows(rows, start, stop).toarray() if is_sparse(rows) else rows[start:stop]
         )
-        yield np.asarray(np.subtract(piece, shift, dtype=dtype))
+        yield np.asarray(np.subtract(panel, shift, dtype=dtype))
 
 
 def mean_row(rows: Rows) -> Doubles:
@@ -55,17 +55,17 @@ def mean_row(rows: Rows) -> Doubles:
         return np.asarray(sum_rows(rows) / max(1, rows.shape[0]))
     # Sum differences from the first row: sums of rows far from the origin would lose their last digits.
     first = next(iter_dense_panels(rows[:1]))[0]
-    total = sum((piece.sum(axis=0) for piece in iter_dense_panels(rows, first)), np.zeros(rows.shape[1]))
+    total = sum((panel.sum(axis=0) for panel in iter_dense_panels(rows, first)), np.zeros(rows.shape[1]))
     return np.asarray(first + total / rows.shape[0])
 
 
-def mean_scatter(parts: Sequence[Any], of: str = "total") -> Doubles:
+def mean_scatter(summaries: Sequence[Any], field: str = "total") -> Doubles:
     """Return ``sqrt(n_i) (mean_i - mean)`` of b blocks.
 
-    Adding its Gram matrix turns scatter about the block means into scatter about the common mean. `parts`: summaries
-    with ``n_rows`` and a sum (d,) of rows; returns (b, d).
+    Adding its Gram matrix turns scatter about the block means into scatter about the common mean. `summaries`:
+    summaries with ``n_rows`` and a sum (d,) of rows; returns (b, d).
     """
-    sizes, totals = [part.n_rows for part in parts], [getattr(part, of) for part in parts]
+    sizes, totals = [part.n_rows for part in summaries], [getattr(part, field) for part in summaries]
     mean = np.add.reduce(totals) / sum(sizes)
     return np.stack([math.sqrt(n) * (total / n - mean) for n, total in zip(sizes, totals, strict=True)])
 
@@ -85,24 +85,25 @@ def compute_energy(rows: Rows) -> float:
 def compute_centered_energy(rows: Rows, mean: Doubles) -> float:
     """Return the squared Frobenius norm of the centered rows in double precision. Shapes: `rows` (n, d)."""
     if is_dense(rows):
-        return math.fsum(float(np.vdot(piece, piece)) for piece in iter_dense_panels(rows, mean))
+        return math.fsum(float(np.vdot(panel, panel)) for panel in iter_dense_panels(rows, mean))
     return float(max(0.0, compute_energy(rows) - rows.shape[0] * float(mean @ mean)))
 
 
 def is_in_range(energy: float, dtype: DTypeLike) -> bool:
     """Return whether products of type `dtype` can represent rows of this squared Frobenius norm, or of norm 0."""
-    known = np.finfo(np.dtype(dtype))
-    return bool(not energy or 100.0 * float(known.tiny) <= energy <= float(known.max) / 100.0)
+    float_info = np.finfo(np.dtype(dtype))
+    return bool(not energy or 100.0 * float(float_info.tiny) <= energy <= float(float_info.max) / 100.0)
 
 
 def check_range(energy: float, dtype: DTypeLike) -> None:
     """Raise ValueError if products of type `dtype` cannot represent rows of this squared Frobenius norm."""
-    known = np.finfo(np.dtype(dtype))
-    least, most = 100.0 * float(known.tiny), float(known.max) / 100.0
+    float_info = np.finfo(np.dtype(dtype))
+    min_value, max_value = 100.0 * float(float_info.tiny), float(float_info.max) / 100.0
     if not is_in_range(energy, dtype):
         raise ValueError(
-            f"the squares of X sum to {energy:.3g}, outside the range of {known.dtype} products, {least:.0e} to "
-            f"{most:.0e}: convert X to float64, or scale it"
+            f"the squares of X sum to {energy:.3g}, outside the range of {float_info.dtype} products, "
+            f"{min_value:.0e} to "
+            f"{max_value:.0e}: convert X to float64, or scale it"
         )
 
 
@@ -144,8 +145,8 @@ def _name_entry(rows: Rows, entry: int) -> str:
 def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
     """Return ``A'A`` of rows minus a mean (d,), converted to dense panel by panel. Shapes: returns (d, d)."""
     gram = np.zeros((rows.shape[1],) * 2)
-    for piece in iter_dense_panels(rows, 0.0 if mean is None else mean):
-        gram += piece.T @ piece
+    for panel in iter_dense_panels(rows, 0.0 if mean is None else mean):
+        gram += panel.T @ panel
     return gram
 
 

@@ -99,8 +99,8 @@ def graded_eigenpairs(
         return values[:rank], vectors[:, :rank]
     scales = lengths[above]
     inner, rotation = eigh_descending(gram[np.ix_(above, above)] / np.outer(scales, scales))
-    kept = inner > share * inner[0]
-    sizes, axes = jacobi_svd((rotation[:, kept] * np.sqrt(inner[kept])).T * scales)
+    is_significant = inner > share * inner[0]
+    sizes, axes = jacobi_svd((rotation[:, is_significant] * np.sqrt(inner[is_significant])).T * scales)
     vectors = np.zeros((len(gram), min(k, len(sizes))))
     vectors[above] = axes[:k].T
     return sizes[:k] ** 2, vectors
@@ -128,19 +128,19 @@ def product_rounding_bound(n_terms: int, energy: float, dtype: DTypeLike) -> flo
     return (MARGIN + n_terms / 4.0) * float(np.finfo(np.dtype(dtype)).eps) * energy
 
 
-def mean_rounding_bound(energy: float, of_mean: float, n_terms: int = 0) -> float:
+def mean_rounding_bound(energy: float, mean_energy: float, n_terms: int = 0) -> float:
     """Bound the error of a centered Gram matrix due to rounded differences: ``|E| <= 2 |Y| |R| + |R|^2``.
 
-    `energy`: squared norm of the centered rows Y; `of_mean`: squared norm of the n copies of the mean, of which R is
-    the rounding; `n_terms`: number of terms if the mean is a sum of sparse rows.
+    `energy`: squared norm of the centered rows Y; `mean_energy`: squared norm of the n copies of the mean, of which R
+    is the rounding; `n_terms`: number of terms if the mean is a sum of sparse rows.
     """
-    off = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(of_mean)
+    off = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(mean_energy)
     return 2.0 * math.sqrt(energy) * off + off * off
 
 
-def mean_noise_floor(n_rows: int, of_mean: float) -> float:
+def mean_noise_floor(n_rows: int, mean_energy: float) -> float:
     """Return the largest scatter about the mean that rounding can produce from equal rows."""
-    return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * of_mean)
+    return float((max(MARGIN, n_rows) * np.finfo(np.float64).eps) ** 2 * mean_energy)
 
 
 def orthonormalize_columns(Z: FloatArray, *, overwrite: bool = False) -> FloatArray:
@@ -200,11 +200,11 @@ def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -
     return Z if rank == Z.shape[1] else select_columns(Z, np.arange(Z.shape[1]) < rank), gram
 
 
-def select_columns(Z: FloatArray, chosen: NDArray[np.bool_]) -> FloatArray:
+def select_columns(Z: FloatArray, is_selected: NDArray[np.bool_]) -> FloatArray:
     """Return a copy of the chosen columns of a tall matrix (d, r), in a file if the matrix is in one."""
-    out = tall_zeros_like(Z, int(np.sum(chosen)))
+    out = tall_zeros_like(Z, int(np.sum(is_selected)))
     for panel in iter_panels(len(Z), Z, out):
-        out[panel] = Z[panel] if chosen.all() else Z[panel][:, chosen]
+        out[panel] = Z[panel] if is_selected.all() else Z[panel][:, is_selected]
     return out
 
 
@@ -334,8 +334,8 @@ def leading_right_vectors(rows: Rows, k: int, *, seed: int = 0) -> Doubles:
     _, sizes, axes = svds(rows, k=k, v0=start, solver="arpack")
     order = np.argsort(-sizes, kind="stable")
     squares: Doubles = sizes[order].astype(np.float64) ** 2
-    kept = order[squares > rounding_floor(squares, np.float64)]
-    return np.asarray(fix_signs(np.ascontiguousarray(axes[kept])), dtype=np.float64)
+    significant = order[squares > rounding_floor(squares, np.float64)]
+    return np.asarray(fix_signs(np.ascontiguousarray(axes[significant])), dtype=np.float64)
 
 
 def _right_vectors_by_gram(rows: Rows, k: int) -> Doubles:

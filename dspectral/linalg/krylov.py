@@ -75,17 +75,17 @@ class KrylovSpace(NamedTuple):
         """Block to multiply by C next, shape (d, r_j); r_j = 0 if the space is invariant."""
         return self.basis[-1]
 
-    def extend(self, product: FloatArray, *, graded: bool = False) -> "KrylovSpace":
+    def extend(self, product: FloatArray, *, keep_short: bool = False) -> "KrylovSpace":
         """Return the space extended by one block, which overwrites `product` (d, r_j).
 
         Block Gram-Schmidt, against the last two blocks and then all: ``product - sum_i K_i K_i' product``. ``4 d r_j``
-        flops for each column of the basis, twice in the last two, in three sweeps over the long side. `graded` adds a
-        sweep that keeps directions far shorter than others.
+        flops for each column of the basis, twice in the last two, in three sweeps over the long side. `keep_short`
+        adds a sweep that keeps directions far shorter than others.
         """
         coefficients = orthogonalize_against(product, self.basis)
         # Rotate to nearly orthogonal columns, so that short directions are resolved beside long ones.
-        rotation = eigh_descending(column_gram(product))[1] if graded else np.eye(product.shape[1])
-        if graded:
+        rotation = eigh_descending(column_gram(product))[1] if keep_short else np.eye(product.shape[1])
+        if keep_short:
             product = multiply_inplace(product, rotation)[0]
         norms = column_norms(product)
         # Squares of orthogonal parts add up, so the original lengths need no sweep of their own.
@@ -96,10 +96,10 @@ class KrylovSpace(NamedTuple):
         if not outside.all():
             product = select_columns(product, outside)
         # In terms of the old blocks and the new one: C K_j = sum_i K_i coefficients_i + K_(j+1) rest.
-        block, of_outside = gram_qr_inplace(product, norms[outside])
-        rest = np.zeros((len(of_outside), len(norms)))
-        rest[:, outside] = of_outside
-        column = (*coefficients, rest @ rotation.T if graded else rest)
+        block, outside_factor = gram_qr_inplace(product, norms[outside])
+        rest = np.zeros((len(outside_factor), len(norms)))
+        rest[:, outside] = outside_factor
+        column = (*coefficients, rest @ rotation.T if keep_short else rest)
         return KrylovSpace((*self.basis, block), (*self.columns, column), self.start_coefficients)
 
     def close(self, product: FloatArray) -> "Approximation":
@@ -172,7 +172,7 @@ class KrylovSpace(NamedTuple):
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
         complement, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
-        least = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
+        min_norm = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
 
         def norm(f: FloatArray, times: int) -> float:
             """Bound ``|P f(C)|``, or ``|P C P f(C)|`` if `times` is 1, for C divided by its size."""
@@ -180,7 +180,7 @@ class KrylovSpace(NamedTuple):
             for _ in range(times):
                 Y = H @ Y / size
                 Y -= V @ (V.T @ Y)
-            return float(np.linalg.norm(Y, 2) + _rounding(f, probes)) / least
+            return float(np.linalg.norm(Y, 2) + _rounding(f, probes)) / min_norm
 
         bound = min(norm(scaled ** (n - i), i) ** (1 / n) for n in range(1, q + 1) for i in range(min(n, 2)))
         for b, i in ((b, i) for b in _interval_ends(bound) for i in range(min(2, q - 1))):
@@ -206,12 +206,14 @@ class KrylovSpace(NamedTuple):
             values / size,
         )
         n = 2 ** np.arange(k.bit_length())
-        least = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
+        min_energy = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
 
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
             squares = np.cumsum(np.linalg.eigvalsh(Y.T @ Y)[::-1])[np.minimum(n, Y.shape[1]) - 1]
-            return np.asarray(peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(least))
+            return np.asarray(
+                peak * (np.sqrt(squares) + np.sqrt(n) * _rounding(Y, probes)) / np.sqrt(min_energy)
+            )
 
         bounds = norms(scaled**q) ** (1 / q)
         last = math.floor(math.log(bounds[-1], GRID_RATIO))
@@ -219,7 +221,7 @@ class KrylovSpace(NamedTuple):
             before, b = math.inf, GRID_RATIO**last
             while True:  # while a shorter interval improves the bound by more than a thousandth
                 new_bounds = [
-                    _invert_chebyshev(a * b, b, q, at) for at in norms(_chebyshev(scaled, a * b, b, q))
+                    _invert_chebyshev(a * b, b, q, value) for value in norms(_chebyshev(scaled, a * b, b, q))
                 ]
                 bounds = np.minimum(bounds, new_bounds)
                 if new_bounds[-1] > 0.999 * before:
@@ -245,9 +247,9 @@ class KrylovSpace(NamedTuple):
         T = _assemble((*self.columns, tuple(np.split(last, ends))), self.basis)
         # T is symmetric up to rounding; average both triangles.
         values, small = leading_eigenpairs((T + T.T) / 2, product.dtype)
-        of_blocks = np.split(small.astype(product.dtype), ends)
-        vectors = self.basis[0] @ of_blocks[0]
-        for block, weights in zip(self.basis[1:], of_blocks[1:], strict=True):
+        block_vectors = np.split(small.astype(product.dtype), ends)
+        vectors = self.basis[0] @ block_vectors[0]
+        for block, weights in zip(self.basis[1:], block_vectors[1:], strict=True):
             vectors += block @ weights
         return values, vectors
 
@@ -278,12 +280,12 @@ class Approximation(NamedTuple):
         # Tall, so that a panel is contiguous, and its memory is touched only when it is written.
         in_file = any(map(is_in_file, self.parts))
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
-        of_parts = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
+        part_weights = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
         room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
         for panel in iter_panels(height, out, *self.parts):
             # One part at a time: concatenating the parts would copy them.
-            rows = np.matmul(self.parts[0][panel], of_parts[0], out=panel_buffer(panel, room))
-            for part, weight in zip(self.parts[1:], of_parts[1:], strict=True):
+            rows = np.matmul(self.parts[0][panel], part_weights[0], out=panel_buffer(panel, room))
+            for part, weight in zip(self.parts[1:], part_weights[1:], strict=True):
                 rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
             out[panel if columns is None else columns[panel]] = rows
             for part in self.parts if consume else ():
@@ -320,10 +322,10 @@ def _best_approximation(
         for panel in iter_panels(len(parts[0]), *parts):
             for start in range(panel.start, panel.stop, PANEL // 4):
                 stop = min(start + PANEL // 4, panel.stop)
-                piece = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)
-                rows = piece @ exact
+                row_panel = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)
+                rows = row_panel @ exact
                 among += rows.T @ rows
-                beside += piece.T @ rows
+                beside += row_panel.T @ rows
         squares[:, small] = root.T @ beside
         squares[small] = squares[:, small].T
         squares[np.ix_(small, small)] = among
@@ -359,9 +361,9 @@ def _chebyshev(t: FloatArray, a: float, b: float, degree: int) -> FloatArray:
     return np.asarray(np.polynomial.chebyshev.chebval((2.0 * t - a - b) / (b - a), [0.0] * degree + [1.0]))
 
 
-def _invert_chebyshev(a: float, b: float, degree: int, at: float) -> float:
-    """Return the argument beyond b at which the Chebyshev polynomial of ``[a, b]`` has the value `at`."""
-    return a + (b - a) * (1.0 + math.cosh(math.acosh(max(at, MIN_POLYNOMIAL)) / degree)) / 2.0
+def _invert_chebyshev(a: float, b: float, degree: int, value: float) -> float:
+    """Return the argument beyond b at which the Chebyshev polynomial of ``[a, b]`` has the value `value`."""
+    return a + (b - a) * (1.0 + math.cosh(math.acosh(max(value, MIN_POLYNOMIAL)) / degree)) / 2.0
 
 
 def _rounding(f: FloatArray, probes: FloatArray) -> float:

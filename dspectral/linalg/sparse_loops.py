@@ -151,22 +151,22 @@ def transpose(
 
 
 @compiled
-def fill_tile(
+def fill_panel(
     data: NDArray[np.generic],
     indices: IntArray,
     positions: Int64s,
     ends: Int64s,
     first: int,
-    tile: FloatArray,
+    panel: FloatArray,
 ) -> None:
     """Write the columns from ``first`` on as a dense tile."""
-    number = tile.dtype.type
-    tile[:] = 0
-    last = first + tile.shape[1]
+    number = panel.dtype.type
+    panel[:] = 0
+    last = first + panel.shape[1]
     for i in range(positions.size):
         position = positions[i]
         while position < ends[i] and indices[position] < last:
-            tile[i, indices[position] - first] = number(data[position])
+            panel[i, indices[position] - first] = number(data[position])
             position += 1
         positions[i] = position
 

@@ -48,19 +48,19 @@ def times(A: CSRRows, Z: FloatArray) -> FloatArray:
         sparse_loops.gather(*_arrays(A), read_only(Z), out)
         return out
     # Same bits as above: the terms of each row are added in the order of its columns.
-    for rows, piece in iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
-        sparse_loops.scatter(*piece, read_only(Z), out[rows])
+    for rows, panel in iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
+        sparse_loops.scatter(*panel, read_only(Z), out[rows])
     return out
 
 
-def transpose_times(A: CSRRows, Y: FloatArray, pieces: TransposedPanels | None = None) -> FloatArray:
+def transpose_times(A: CSRRows, Y: FloatArray, panels: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' Y``. Shapes: `A` (n, d), `Y` (n, r); returns (d, r)."""
     out = np.zeros((A.shape[1], Y.shape[1]), dtype=Y.dtype)
     if Y.shape[1] < MIN_WIDE_COLUMNS:
         sparse_loops.scatter(*_arrays(A), read_only(Y), out)
         return out
-    for rows, piece in pieces or iter_transposed_panels(A, Y.shape[1] * Y.itemsize):
-        sparse_loops.gather(*piece, read_only(Y[rows]), out)
+    for rows, panel in panels or iter_transposed_panels(A, Y.shape[1] * Y.itemsize):
+        sparse_loops.gather(*panel, read_only(Y[rows]), out)
     return out
 
 
@@ -78,10 +78,10 @@ def add_transpose_times(A: CSRRows, Y: FloatArray, out: FloatArray) -> None:
     sparse_loops.scatter_rounded(*_arrays(A), read_only(Y), out)
 
 
-def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None) -> FloatArray:
+def gram_times(A: CSRRows, Z: FloatArray, panels: TransposedPanels | None = None) -> FloatArray:
     """Return ``A' (A Z)``.
 
-    ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, unless `pieces` are given, a transposed copy of as many
+    ``4 nnz r`` flops. Working memory: 4 MiB of ``A Z`` and, unless `panels` are given, a transposed copy of as many
     rows. Narrow Z need one row of ``A Z`` and read A once. Nearly dense blocks use BLAS. Shapes: `A` (n, d), `Z`
     (d, r); returns (d, r).
     """
@@ -95,11 +95,11 @@ def gram_times(A: CSRRows, Z: FloatArray, pieces: TransposedPanels | None = None
     # By panels: A Z is still in cache when it is read. Reuse one buffer: the system maps and clears new memory page by
     # page.
     product = np.empty((min(_step(Z.shape[1] * Z.itemsize), A.shape[0]), Z.shape[1]), dtype=Z.dtype)
-    for rows, piece in pieces or iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
-        of_piece = product[: rows.stop - rows.start]
-        of_piece[:] = 0
-        sparse_loops.scatter(*piece, read_only(Z), of_piece)
-        sparse_loops.gather(*piece, read_only(of_piece), out)
+    for rows, panel in panels or iter_transposed_panels(A, Z.shape[1] * Z.itemsize):
+        panel_product = product[: rows.stop - rows.start]
+        panel_product[:] = 0
+        sparse_loops.scatter(*panel, read_only(Z), panel_product)
+        sparse_loops.gather(*panel, read_only(panel_product), out)
     return out
 
 
@@ -111,9 +111,9 @@ def gram(A: CSRRows) -> Doubles:
     """
     out = np.zeros((A.shape[1], A.shape[1]))
     for start, stop in split_by_size(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
-        piece = slice_rows(A, start, stop)
-        arrays, piece.data = _arrays(piece), np.arange(piece.nnz, dtype=piece.indices.dtype)
-        positions, rows, starts = TransposeBuffer.allocate(piece, piece.nnz).transpose(piece)
+        panel = slice_rows(A, start, stop)
+        arrays, panel.data = _arrays(panel), np.arange(panel.nnz, dtype=panel.indices.dtype)
+        positions, rows, starts = TransposeBuffer.allocate(panel, panel.nnz).transpose(panel)
         sparse_loops.add_gram(*arrays, positions, rows, starts, out)
     # Each pair was added once, in the row of the entry that comes first. Add the transpose.
     diagonal = out.diagonal().copy()
@@ -158,7 +158,7 @@ def to_canonical_csr(A: "CSRRows | sparse.csr_matrix") -> CSRRows:
     return rows
 
 
-def gram_times_eight(A: CSRRows, pieces: TransposedPanels, Z: FloatArray) -> Doubles:
+def gram_times_eight(A: CSRRows, panels: TransposedPanels, Z: FloatArray) -> Doubles:
     """Return ``A'(A Z)`` for Z of eight columns, with ``A Z`` rounded to Z's precision and summed in double.
 
     Both products only gather rows, with eight sums in registers. ``32 nnz`` flops. Shapes: `A` (n, d), `Z` (d, 8);
@@ -166,8 +166,8 @@ def gram_times_eight(A: CSRRows, pieces: TransposedPanels, Z: FloatArray) -> Dou
     """
     Y, out = np.zeros((A.shape[0], EIGHT), dtype=Z.dtype), np.zeros((A.shape[1], EIGHT))
     sparse_loops.gather_eight(*_arrays(A), read_only(Z), Y)
-    for rows, piece in pieces:
-        sparse_loops.gather_eight(*piece, read_only(Y[rows]), out)
+    for rows, panel in panels:
+        sparse_loops.gather_eight(*panel, read_only(Y[rows]), out)
     return out
 
 
@@ -185,14 +185,14 @@ def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> Flo
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
         product = np.zeros((stop - start, Z.shape[1]), dtype=Z.dtype)
-        for columns, tile in iter_dense_tiles(A, start, stop, Z.dtype, mean):
-            product += tile @ Z[columns]
-        for columns, tile in iter_dense_tiles(A, start, stop, Z.dtype, mean):
-            out[columns] += tile.T @ product
+        for columns, panel in iter_dense_column_panels(A, start, stop, Z.dtype, mean):
+            product += panel @ Z[columns]
+        for columns, panel in iter_dense_column_panels(A, start, stop, Z.dtype, mean):
+            out[columns] += panel.T @ product
     return out
 
 
-def iter_dense_tiles(
+def iter_dense_column_panels(
     A: Rows, start: int, stop: int, dtype: DTypeLike, mean: Doubles | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield rows as dense tiles from the first column to the last; each tile overwrites the previous one.
@@ -211,16 +211,19 @@ def iter_dense_tiles(
     room = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
         columns = slice(first, min(first + n_columns, A.shape[1]))
-        tile = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
+        panel = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
         if is_sparse(A):
-            sparse_loops.fill_tile(data, indices, positions, ends, first, tile)
+            sparse_loops.fill_panel(data, indices, positions, ends, first, panel)
         else:
-            tile[:] = A[start:stop, columns]
+            panel[:] = A[start:stop, columns]
         if mean is not None:
             np.subtract(
-                tile if is_sparse(A) else A[start:stop, columns], mean[columns], out=tile, casting="same_kind"
+                panel if is_sparse(A) else A[start:stop, columns],
+                mean[columns],
+                out=panel,
+                casting="same_kind",
             )
-        yield columns, tile
+        yield columns, panel
 
 
 def slice_rows(A: CSRRows, start: int, stop: int) -> CSRRows:
@@ -238,13 +241,13 @@ def _step(row_bytes: int) -> int:
     return max(1, CACHE_BYTES // row_bytes)
 
 
-def iter_transposed_panels(A: CSRRows, row_bytes: int, *, held: bool = False) -> Iterator[TransposedPanel]:
-    """Yield consecutive rows and their transpose; unless `held`, each transpose overwrites the previous one."""
+def iter_transposed_panels(A: CSRRows, row_bytes: int, *, keep: bool = False) -> Iterator[TransposedPanel]:
+    """Yield consecutive rows and their transpose; unless `keep`, each transpose overwrites the previous one."""
     cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
-    room = TransposeBuffer.allocate(A, 0 if held else int(np.diff(A.indptr[cuts]).max(initial=0)))
+    room = TransposeBuffer.allocate(A, 0 if keep else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
         rows = slice_rows(A, start, stop)
-        room = TransposeBuffer.allocate(rows, rows.nnz) if held else room
+        room = TransposeBuffer.allocate(rows, rows.nnz) if keep else room
         yield slice(start, stop), room.transpose(rows)
 
 
@@ -271,10 +274,10 @@ class TransposeBuffer(NamedTuple):
             np.empty(A.shape[1] + 2, dtype=index),
         )
 
-    def transpose(self, piece: CSRRows) -> ByColumns:
+    def transpose(self, panel: CSRRows) -> ByColumns:
         """Return data, indices and indptr of a panel in CSC layout, overwriting the previous ones."""
-        data, indices = self.data[: piece.nnz], self.indices[: piece.nnz]
-        sparse_loops.transpose(piece.data, piece.indices, piece.indptr, data, indices, self.starts)
+        data, indices = self.data[: panel.nnz], self.indices[: panel.nnz]
+        sparse_loops.transpose(panel.data, panel.indices, panel.indptr, data, indices, self.starts)
         return read_only(data), read_only(indices), read_only(self.starts[:-1])
 
 

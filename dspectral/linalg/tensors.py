@@ -284,11 +284,11 @@ def batched_power_method(
 
 def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:
     """Return indices of rows by falling weight, without rows too close to an earlier one."""
-    taken: list[int] = []
+    selected: list[int] = []
     for number in np.argsort(-weights, kind="stable"):
-        if len(taken) < max_rows and not np.any(np.abs(U[taken] @ U[number]) >= MAX_OVERLAP):
-            taken.append(int(number))
-    return taken
+        if len(selected) < max_rows and not np.any(np.abs(U[selected] @ U[number]) >= MAX_OVERLAP):
+            selected.append(int(number))
+    return selected
 
 
 def _iterate_to_convergence(

@@ -54,26 +54,27 @@ def check_finite(name: str, values: NDArray[Any]) -> Doubles:
 
 
 def check_same_lengths(
-    true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]
+    y_true: Sequence[Sequence[Hashable]], y_pred: Sequence[Sequence[Hashable]]
 ) -> tuple[list[list[Hashable]], list[list[Hashable]]]:
     """Return sequences as lists, or raise ValueError if their lengths differ."""
-    true, found = (
+    y_true, y_pred = (
         [
-            check_hashable(name, check_list(f"{name}[{i}]", one, "labels"))
-            for i, one in enumerate(check_list(name, every, "sequences"))
+            check_hashable(name, check_list(f"{name}[{i}]", label_list, "labels"))
+            for i, label_list in enumerate(check_list(name, sequences, "sequences"))
         ]
-        for name, every in (("true", true), ("found", found))
+        for name, sequences in (("y_true", y_true), ("y_pred", y_pred))
     )
-    if len(true) != len(found):
+    if len(y_true) != len(y_pred):
         raise ValueError(
-            f"true has {len(true)} sequences, but found has {len(found)}: both must have the same number"
+            f"y_true has {len(y_true)} sequences, but y_pred has {len(y_pred)}: both must have the same number"
         )
-    for i, (true_labels, found_labels) in enumerate(zip(true, found, strict=True)):
+    for i, (true_labels, found_labels) in enumerate(zip(y_true, y_pred, strict=True)):
         if len(true_labels) != len(found_labels):
             raise ValueError(
-                f"sequence {i} has {len(true_labels)} labels in true, but {len(found_labels)} in found: both must have "
+                f"sequence {i} has {len(true_labels)} labels in y_true, but {len(found_labels)} in y_pred: both must "
+                "have "
                 "one label per frame"
             )
-    if not any(len(sequence) for sequence in true):
+    if not any(len(sequence) for sequence in y_true):
         raise ValueError("all sequences are empty, but at least one must have a label")
-    return true, found
+    return y_true, y_pred

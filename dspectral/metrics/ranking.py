@@ -242,10 +242,10 @@ def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, In
     best, predicted = _top_labels(scores, k)
     # Encode entries (i, j) as i L + j and search the true ones: n k log(nnz) comparisons, and no array of size n L.
     flat = np.sort(rows * n_labels + columns)
-    wanted = np.arange(n)[:, None] * n_labels + best
+    best_cells = np.arange(n)[:, None] * n_labels + best
     # A position beyond the last entry is clipped to the last one, which differs.
-    position = np.minimum(np.searchsorted(flat, wanted), max(0, len(flat) - 1))
-    is_true = (flat[position] == wanted) if len(flat) else np.zeros_like(wanted, dtype=bool)
+    position = np.minimum(np.searchsorted(flat, best_cells), max(0, len(flat) - 1))
+    is_true = (flat[position] == best_cells) if len(flat) else np.zeros_like(best_cells, dtype=bool)
     return (is_true & predicted).astype(np.float64), n_true, best
 
 

@@ -16,7 +16,7 @@ Counts: TypeAlias = "ArrayLike | CSRRows"
 """Counts of pairs: an array, lists of lists or a SciPy sparse matrix."""
 
 
-def contingency_table(true: Iterable[Hashable], found: Iterable[Hashable]) -> Int64s:
+def contingency_table(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> Int64s:
     """Return the contingency table of two lists, values in order of first appearance.
 
     Shape (n_true_values, n_found_values).
@@ -27,14 +27,14 @@ def contingency_table(true: Iterable[Hashable], found: Iterable[Hashable]) -> In
     """
     rows, columns = (
         _numbers(check_hashable(name, check_list(name, values)))
-        for name, values in (("true", true), ("found", found))
+        for name, values in (("y_true", y_true), ("y_pred", y_pred))
     )
     if len(rows) != len(columns):
         raise ValueError(
-            f"true has {len(rows)} values, but found has {len(columns)}: both must have the same number"
+            f"y_true has {len(rows)} values, but y_pred has {len(columns)}: both must have the same number"
         )
     if not len(rows):
-        raise ValueError("true and found are empty, but must have at least one value")
+        raise ValueError("y_true and y_pred are empty, but must have at least one value")
     table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
     # `table[rows, columns] += 1` would count repeated pairs once.
     np.add.at(table, (rows, columns), 1)
@@ -47,15 +47,15 @@ def _numbers(values: list[Hashable]) -> Int64s:
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
 
 
-def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
+def many_to_one(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> float:
     """Return the accuracy when each state is mapped to its most frequent tag.
 
     Parameters
     ----------
-    true : iterable of hashable
+    y_true : iterable of hashable
         True tag of each token.
-    found : iterable of hashable
-        State found for each token.
+    y_pred : iterable of hashable
+        Predicted state of each token.
 
     Returns
     -------
@@ -65,26 +65,26 @@ def many_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Raises
     ------
     ValueError, TypeError
-        If both lists are empty, the lengths differ, or an argument is no list of values.
+        If both lists are empty, the lengths differ, or an argument is not a list of values.
 
     Examples
     --------
     >>> many_to_one("NNVV", [0, 1, 2, 1])
     0.75
     """
-    table = contingency_table(true, found)
+    table = contingency_table(y_true, y_pred)
     return float(table.max(axis=0).sum() / table.sum())
 
 
-def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
+def one_to_one(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> float:
     """Return the accuracy under the best one-to-one mapping of states to tags.
 
     Parameters
     ----------
-    true : iterable of hashable
+    y_true : iterable of hashable
         True tag of each token.
-    found : iterable of hashable
-        State found for each token.
+    y_pred : iterable of hashable
+        Predicted state of each token.
 
     Returns
     -------
@@ -94,26 +94,26 @@ def one_to_one(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Raises
     ------
     ValueError, TypeError
-        If both lists are empty, the lengths differ, or an argument is no list of values.
+        If both lists are empty, the lengths differ, or an argument is not a list of values.
 
     Examples
     --------
     >>> one_to_one("NNVV", [0, 1, 2, 2])
     0.75
     """
-    table = contingency_table(true, found)
+    table = contingency_table(y_true, y_pred)
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / table.sum())
 
 
-def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
+def v_measure(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) -> float:
     """Return the harmonic mean of homogeneity and completeness.
 
     Parameters
     ----------
-    true : iterable of hashable
+    y_true : iterable of hashable
         True tag of each token.
-    found : iterable of hashable
-        State found for each token.
+    y_pred : iterable of hashable
+        Predicted state of each token.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     Raises
     ------
     ValueError, TypeError
-        If both lists are empty, the lengths differ, or an argument is no list of values.
+        If both lists are empty, the lengths differ, or an argument is not a list of values.
 
     References
     ----------
@@ -134,26 +134,26 @@ def v_measure(true: Iterable[Hashable], found: Iterable[Hashable]) -> float:
     >>> v_measure("NNVV", [1, 1, 0, 0]), v_measure("NVNV", [1, 1, 0, 0])
     (1.0, 0.0)
     """
-    table = contingency_table(true, found) / 1.0
+    table = contingency_table(y_true, y_pred) / 1.0
     joint = table / table.sum()
     parts = [part[part > 0] for part in (joint.sum(axis=1), joint.sum(axis=0), joint.ravel())]
     true_entropy, found_entropy, joint_entropy = (
         float(-np.sum(part * np.log(part))) for part in parts
     )  # in nats
-    # V = 2 I / (H(true) + H(found)); rounding may make the mutual information negative.
+    # V = 2 I / (H(y_true) + H(y_pred)); rounding may make the mutual information negative.
     information = max(0.0, true_entropy + found_entropy - joint_entropy)
     total = true_entropy + found_entropy
     return 1.0 if total == 0 else 2.0 * information / total
 
 
-def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
+def frame_accuracy(y_true: Sequence[Sequence[Hashable]], y_pred: Sequence[Sequence[Hashable]]) -> float:
     """Return the share of frames, over all sequences, whose label is correct.
 
     Parameters
     ----------
-    true : sequence of sequences
+    y_true : sequence of sequences
         True labels of the frames of each sequence.
-    found : sequence of sequences
+    y_pred : sequence of sequences
         Predicted labels, as many for each sequence.
 
     Returns
@@ -164,28 +164,28 @@ def frame_accuracy(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[
     Raises
     ------
     ValueError, TypeError
-        If the lengths differ, there is no frame, or an argument is no list of lists.
+        If the lengths differ, there is no frame, or an argument is not a list of lists.
 
     Examples
     --------
     >>> frame_accuracy([["a", "a"], ["b", "b"]], [["a", "b"], ["b", "b"]])
     0.75
     """
-    true, found = check_same_lengths(true, found)
-    pairs = zip(chain.from_iterable(true), chain.from_iterable(found), strict=True)
+    y_true, y_pred = check_same_lengths(y_true, y_pred)
+    pairs = zip(chain.from_iterable(y_true), chain.from_iterable(y_pred), strict=True)
     return float(np.mean([true_label == found_label for true_label, found_label in pairs]))
 
 
-def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequence[Hashable]]) -> float:
+def label_error_rate(y_true: Sequence[Sequence[Hashable]], y_pred: Sequence[Sequence[Hashable]]) -> float:
     """Return the edit distance between predicted and true runs of labels, divided by the number of true runs.
 
     A run is a maximal sequence of equal labels.
 
     Parameters
     ----------
-    true : sequence of sequences
+    y_true : sequence of sequences
         True labels of the frames of each sequence.
-    found : sequence of sequences
+    y_pred : sequence of sequences
         Predicted labels, as many for each sequence.
 
     Returns
@@ -196,17 +196,17 @@ def label_error_rate(true: Sequence[Sequence[Hashable]], found: Sequence[Sequenc
     Raises
     ------
     ValueError, TypeError
-        If the lengths differ, there is no frame, or an argument is no list of lists.
+        If the lengths differ, there is no frame, or an argument is not a list of lists.
 
     Examples
     --------
     >>> label_error_rate(["aaabbb", "cc"], ["aabcbb", "cc"])
     0.6666666666666666
     """
-    true, found = check_same_lengths(true, found)
+    y_true, y_pred = check_same_lengths(y_true, y_pred)
     # The rate of all sequences together, not a mean of rates.
     edits = n_runs = 0
-    for true_labels, found_labels in zip(true, found, strict=True):
+    for true_labels, found_labels in zip(y_true, y_pred, strict=True):
         true_runs = run_labels(true_labels)
         edits += edit_distance(true_runs, run_labels(found_labels))
         n_runs += len(true_runs)

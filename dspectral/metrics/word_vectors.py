@@ -59,46 +59,50 @@ def word_similarity(
     >>> round(found.spearman, 3), found.n_pairs, round(found.coverage, 3)
     (1.0, 2, 0.667)
     """
-    row_of = index_words(words, vectors)
+    row_by_word = index_words(words, vectors)
     pairs = check_entries("pairs", pairs, 2, 1)
     if not pairs:
         raise ValueError("pairs is empty, but must have at least one (word, word, number)")
-    known = [(row_of[a], row_of[b], score) for a, b, score in pairs if a in row_of and b in row_of]
-    share = len(known) / len(pairs)
-    if len(known) < 2:
-        return Similarity(float("nan"), len(known), share)
-    first, second, judged = (np.array(column) for column in zip(*known, strict=True))
+    scored_pairs = [
+        (row_by_word[a], row_by_word[b], score)
+        for a, b, score in pairs
+        if a in row_by_word and b in row_by_word
+    ]
+    share = len(scored_pairs) / len(pairs)
+    if len(scored_pairs) < 2:
+        return Similarity(float("nan"), len(scored_pairs), share)
+    first, second, judged = (np.array(column) for column in zip(*scored_pairs, strict=True))
     # Normalize only the vectors of the pairs.
     cosines = np.einsum("ij,ij->i", *(normalize_vectors(np.asarray(vectors)[ids]) for ids in (first, second)))
     # The correlation with a constant is undefined; SciPy would warn and return NaN.
     if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
-        return Similarity(float("nan"), len(known), share)
-    return Similarity(float(spearmanr(cosines, judged).statistic), len(known), share)
+        return Similarity(float("nan"), len(scored_pairs), share)
+    return Similarity(float(spearmanr(cosines, judged).statistic), len(scored_pairs), share)
 
 
 def index_words(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:
     """Return the row of the vector of each word, after validation."""
-    known: list[Any] = check_hashable("words", check_list("words", words, "words"))
+    word_list: list[Any] = check_hashable("words", check_list("words", words, "words"))
     if is_sparse(vectors):
         raise TypeError("vectors is sparse, but must be a dense array: use vectors.toarray()")
     n_vectors = len(check_finite("vectors", check_matrix("vectors", vectors)))
-    if len(known) != n_vectors:
+    if len(word_list) != n_vectors:
         raise ValueError(
-            f"words has {len(known)} entries, but vectors has {n_vectors} rows: both must be equal"
+            f"words has {len(word_list)} entries, but vectors has {n_vectors} rows: both must be equal"
         )
-    return {word: i for i, word in enumerate(known)}
+    return {word: i for i, word in enumerate(word_list)}
 
 
 def check_entries(name: str, entries: object, n_words: int, n_numbers: int = 0) -> list[tuple[Any, ...]]:
     """Return a list of tuples of words followed by numbers, or raise ValueError naming the invalid entry."""
-    found = check_list(name, entries, "tuples")
-    for i, entry in enumerate(found):
+    entry_list = check_list(name, entries, "tuples")
+    for i, entry in enumerate(entry_list):
         fits = isinstance(entry, list | tuple) and len(entry) == n_words + n_numbers
         fits = fits and all(isinstance(word, Hashable) for word in entry[:n_words])
         if not fits or not all(isinstance(x, REAL) and np.isfinite(x) for x in entry[n_words:]):
-            wanted = ", ".join(["a word"] * n_words + ["a number"] * n_numbers)
-            raise ValueError(f"{name}[{i}]={entry!r:.60} must be ({wanted})")
-    return found
+            expected = ", ".join(["a word"] * n_words + ["a number"] * n_numbers)
+            raise ValueError(f"{name}[{i}]={entry!r:.60} must be ({expected})")
+    return entry_list
 
 
 def normalize_vectors(vectors: FloatArray) -> Doubles:
@@ -116,7 +120,7 @@ EPSILON = 1e-3
 def update_best_answers(
     cosines: NDArray[np.float32],
     rows: Int64s,
-    given: Int64s,
+    question_words: Int64s,
     first: int,
     multiply: bool,
     best: NDArray[np.float32],
@@ -137,7 +141,11 @@ def update_best_answers(
             # Strict comparison: ties go to the first word, whatever the panels.
             if score > top:
                 word = first + j
-                if word != given[q, 0] and word != given[q, 1] and word != given[q, 2]:
+                if (
+                    word != question_words[q, 0]
+                    and word != question_words[q, 1]
+                    and word != question_words[q, 2]
+                ):
                     top, answer = score, word
         best[q], answers[q] = top, answer
 
@@ -199,31 +207,35 @@ def analogy_accuracy(
     >>> analogy_accuracy(["man", "woman", "king", "queen"], vectors, [("man", "woman", "king", "queen")])
     Analogies(accuracy=1.0, n_questions=1, coverage=1.0)
     """
-    row_of = index_words(words, vectors)
+    row_by_word = index_words(words, vectors)
     questions = check_entries("questions", questions, 4)
     if not questions:
         raise ValueError("questions is empty, but must have at least one (a, b, c, d)")
     if method not in ("add", "mul"):
         raise ValueError(f"method={method!r} must be 'add' or 'mul'")
-    known = [[row_of[word] for word in q] for q in questions if all(word in row_of for word in q)]
-    share = len(known) / len(questions)
-    if not known:
+    question_rows = [
+        [row_by_word[word] for word in q] for q in questions if all(word in row_by_word for word in q)
+    ]
+    share = len(question_rows) / len(questions)
+    if not question_rows:
         return Analogies(float("nan"), 0, share)
-    rows = np.array(known)
+    rows = np.array(question_rows)
     answers = _find_answers(
         normalize_vectors(vectors).astype(np.float32), rows[:, :3], multiply=method == "mul"
     )
     return Analogies(float(np.mean(answers == rows[:, 3])), len(rows), share)
 
 
-def _find_answers(vectors: NDArray[np.float32], given: Int64s, *, multiply: bool) -> Int64s:
+def _find_answers(vectors: NDArray[np.float32], question_words: Int64s, *, multiply: bool) -> Int64s:
     """Return the best word for each question, by panels of words."""
     # Cost: one product of the distinct given words with each panel, and PANEL_WORDS numbers for each in memory.
-    distinct, rows = np.unique(given, return_inverse=True)
-    best = np.full(len(given), -np.inf, dtype=np.float32)
-    answers = np.full(len(given), -1)
+    distinct, rows = np.unique(question_words, return_inverse=True)
+    best = np.full(len(question_words), -np.inf, dtype=np.float32)
+    answers = np.full(len(question_words), -1)
     for first in range(0, len(vectors), PANEL_WORDS):
         # One matrix product per panel instead of three cosines for each question and word.
         cosines = np.ascontiguousarray(vectors[distinct] @ vectors[first : first + PANEL_WORDS].T)
-        update_best_answers(cosines, rows.reshape(given.shape), given, first, multiply, best, answers)
+        update_best_answers(
+            cosines, rows.reshape(question_words.shape), question_words, first, multiply, best, answers
+        )
     return answers

@@ -23,8 +23,8 @@ def check_arrays(model: Any, *, fitted: bool = True) -> None:
         values: Any = model
         for name in path.split("."):
             values = getattr(values, name, None)
-        each = values if array.each and isinstance(values, list) else [values]
-        for i, value in enumerate(each):
+        checked_values = values if array.each and isinstance(values, list) else [values]
+        for i, value in enumerate(checked_values):
             name = f"{type(model).__name__}.{path}" + (f"[{i}]" if array.each else "")
             if isinstance(value, list) and not array.kind:  # of words
                 value = np.empty(len(value), dtype=bool)  # noqa: PLW2901
@@ -63,18 +63,18 @@ def _matches_shape(value: Any, array: Array, model: Any, sizes: dict[str, int]) 
     for shape in array.shape.split(";"):
         terms = shape.split()
         if len(terms) == value.ndim:
-            alone = {
+            declared_sizes = {
                 term: _get_length(model, term) if hasattr(model, term) else size
                 for term, size in zip(terms, value.shape, strict=True)
                 if term.isidentifier()
             }
-            known = {**alone, **sizes}
-            wanted = tuple(
-                size if term == "*" else _evaluate_size(term, model, known)
+            sizes_here = {**declared_sizes, **sizes}
+            expected_shape = tuple(
+                size if term == "*" else _evaluate_size(term, model, sizes_here)
                 for term, size in zip(terms, value.shape, strict=True)
             )
-            if wanted == value.shape:
-                sizes.update(known)
+            if expected_shape == value.shape:
+                sizes.update(sizes_here)
                 return True
     return False
 
@@ -94,6 +94,6 @@ def _evaluate_size(term: str, model: Any, sizes: dict[str, int]) -> int:
     total = 0
     for part in term.split("+"):
         *factor, name = part.split("*")
-        known = int(name) if name.isdigit() else sizes[name] if name in sizes else _get_length(model, name)
-        total += known * int(factor[0] if factor else 1)
+        size = int(name) if name.isdigit() else sizes[name] if name in sizes else _get_length(model, name)
+        total += size * int(factor[0] if factor else 1)
     return total

@@ -81,7 +81,7 @@ def save(
     """
     import_all()
     if get_class_name(type(model)) is None:
-        raise TypeError(f"a {type(model).__name__} cannot be saved: give one of {', '.join(ESTIMATORS)}")
+        raise TypeError(f"a {type(model).__name__} cannot be saved: pass one of {', '.join(ESTIMATORS)}")
     if not _is_fitted(model):
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before save")
     location = Location.from_url(path, storage_options)
@@ -152,7 +152,7 @@ def load(
     """
     import_all()
     location, classes = Location.from_url(path, storage_options), list(classes)
-    given = [item for item in classes if isinstance(item, type)]
+    extra_classes = [item for item in classes if isinstance(item, type)]
     for function in (item for item in classes if not isinstance(item, type)):
         register_tokenizer(function, "classes")
     for _ in range(MAX_READS):
@@ -160,7 +160,7 @@ def load(
         if record is None or KEY not in record.attributes:
             raise ValueError(f"there is no model at {path}: write one with save")
         try:
-            return _decode(record, location.url, given)
+            return _decode(record, location.url, extra_classes)
         except StoreError:
             # save(overwrite=True) removes the old arrays; then the new ones are read.
             if (newer := read_stored_group(location)) is None or newer.attributes == record.attributes:
@@ -170,7 +170,7 @@ def load(
     )
 
 
-def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
+def _decode(record: StoredGroup, path: str, extra_classes: Sequence[type]) -> Any:
     """Decode the model of a stored group."""
     head = record.attributes[KEY]
     try:
@@ -179,7 +179,7 @@ def _decode(record: StoredGroup, path: str, given: Sequence[type]) -> Any:
                 f"the model at {path} has format {head['format']!r:.60} of dspectral {head['version']!r:.60}, but "
                 f"this version reads up to format {FORMAT}: install a newer dspectral"
             )
-        return Decoder(record, lambda name: find_class(name, given, record.location.url)).value(head)
+        return Decoder(record, lambda name: find_class(name, extra_classes, record.location.url)).value(head)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         if isinstance(error, StoreError) or record.location.url in str(error):
             raise
@@ -211,25 +211,29 @@ def get_class_name(kind: type) -> str | None:
     >>> get_class_name(ESTIMATORS["TruncatedSVD"]), get_class_name(dict)
     ('TruncatedSVD', None)
     """
-    for name, known in ESTIMATORS.items():
-        if known is kind:
+    for name, estimator_class in ESTIMATORS.items():
+        if estimator_class is kind:
             return name
     return (
-        _get_qualified_name(kind) if any(issubclass(kind, known) for known in _get_own_estimators()) else None
+        _get_qualified_name(kind)
+        if any(issubclass(kind, estimator_class) for estimator_class in _get_own_estimators())
+        else None
     )
 
 
-def find_class(name: str, given: Sequence[type], url: str) -> Any:
+def find_class(name: str, extra_classes: Sequence[type], url: str) -> Any:
     """Return the class with a name from a file; raise ValueError if it is not registered or imported."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     short = name.rsplit(".", 1)[-1]
     if short == name:
-        known = ", ".join(ESTIMATORS)
-        raise ValueError(f"the model at {url} names the class {name!r}, but only these are loaded: {known}")
+        class_names = ", ".join(ESTIMATORS)
+        raise ValueError(
+            f"the model at {url} names the class {name!r}, but only these are loaded: {class_names}"
+        )
     # The last one is used, because a notebook cell may have defined the class again.
     candidates = [kind for kind in _iter_subclasses() if _get_qualified_name(kind) == name]
-    candidates += [kind for kind in given if kind.__name__ == short]
+    candidates += [kind for kind in extra_classes if kind.__name__ == short]
     if not candidates:
         raise ValueError(
             f"the model at {url} names the class {name!r}, which is not imported: import its module, or give "
@@ -268,7 +272,7 @@ def encode(value: Any, name: str, arrays: list[Any]) -> JSON:
     if type(value) in (list, tuple, dict, slice, set, frozenset):
         return _encode_container(value, name, arrays)
     if type(value) in (np.random.RandomState, np.random.Generator):
-        return _encode_random(value, name, arrays)
+        return _encode_random_state(value, name, arrays)
     return _encode_object(value, name, arrays)
 
 
@@ -284,8 +288,8 @@ def _encode_container(
     if isinstance(value, slice):
         parts = [value.start, value.stop, value.step]
         return {"kind": "slice", "items": _encode_container(parts, name, arrays)}
-    listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-    items = [encode(item, f"{name}[{i}]", arrays) for i, item in enumerate(listed)]
+    sorted_values = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+    items = [encode(item, f"{name}[{i}]", arrays) for i, item in enumerate(sorted_values)]
     return items if isinstance(value, list) else {"kind": type(value).__name__, "items": items}
 
 
@@ -307,7 +311,9 @@ def _encode_array(value: "NDArray[Any] | np.generic | CSRRows", name: str, array
     raise TypeError(f"{name} has dtype {value.dtype}, but only numbers and strings can be saved")
 
 
-def _encode_random(value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]) -> JSON:
+def _encode_random_state(
+    value: np.random.RandomState | np.random.Generator, name: str, arrays: list[Any]
+) -> JSON:
     """Encode the state of a random number generator."""
     if legacy := isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=False)
@@ -317,13 +323,16 @@ def _encode_random(value: np.random.RandomState | np.random.Generator, name: str
 
 
 def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
-    record = next((known for known, kind in RECORDS.items() if kind is type(value)), None)
+    record = next((tokenizer for tokenizer, kind in RECORDS.items() if kind is type(value)), None)
     if isinstance(value, Tokenizer) or (name.endswith(".tokenizer") and callable(value)):
-        known = as_tokenizer(value, name)
-        return None if known is None else known.name
+        tokenizer = as_tokenizer(value, name)
+        return None if tokenizer is None else tokenizer.name
     if record is not None:
         check_arrays(value)
-        fields = {field: encode(of, f"{name}.{field}", arrays) for field, of in value._asdict().items()}
+        fields = {
+            field: encode(field_value, f"{name}.{field}", arrays)
+            for field, field_value in value._asdict().items()
+        }
         return {"kind": "record", "class": record, "fields": fields}
     class_name = get_class_name(type(value))
     if class_name is None:
@@ -335,7 +344,7 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     ours = not type(value).__module__.startswith("sklearn.")
     state = vars(value) if ours else value.__getstate__()
     # `load` passes parameters to the constructor and sets attributes afterwards.
-    fitted = {key: of for key, of in state.items() if key not in parameters}
+    fitted = {key: field_value for key, field_value in state.items() if key not in parameters}
     if wrong := find_unset_names(type(value), fitted, parameters):
         raise TypeError(
             f"{name} has {wrong[0]!r}, which no method of {class_name} sets: remove it, or keep it elsewhere"
@@ -344,8 +353,12 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
     return {
         "kind": "estimator",
         "class": class_name,
-        "parameters": {key: encode(of, f"{name}.{key}", arrays) for key, of in parameters.items()},
-        "attributes": {key: encode(of, f"{name}.{key}", arrays) for key, of in fitted.items()},
+        "parameters": {
+            key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in parameters.items()
+        },
+        "attributes": {
+            key: encode(field_value, f"{name}.{key}", arrays) for key, field_value in fitted.items()
+        },
     }
 
 
@@ -372,15 +385,15 @@ class Decoder(NamedTuple):
         """Return the values of the items of a node."""
         return [self.value(item) for item in node["items"]]
 
-    def check(self, made: Any, *, fitted: bool = True) -> Any:
+    def check(self, instance: Any, *, fitted: bool = True) -> Any:
         """Return an object after checking its arrays; raise ValueError if one violates its declaration."""
         try:
-            check_arrays(made, fitted=fitted)
+            check_arrays(instance, fitted=fitted)
         except ValueError as error:
             raise ValueError(
                 f"the model at {self.record.location.url} is inconsistent: {error}; save it again"
             ) from error
-        return made
+        return instance
 
     def values(self, nodes: dict[str, JSON]) -> dict[str, Any]:
         """Return the values of named nodes."""
@@ -413,7 +426,9 @@ def _decode_sparse(decoder: Decoder, node: dict[str, Any]) -> sparse.csr_array:
     return rows
 
 
-def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
+def _decode_random_state(
+    decoder: Decoder, node: dict[str, Any]
+) -> np.random.RandomState | np.random.Generator:
     state = decoder.items(node)[0]
     kind = state["bit_generator"]
     if kind not in _BIT_GENERATORS:
@@ -429,9 +444,9 @@ def _decode_random(decoder: Decoder, node: dict[str, Any]) -> np.random.RandomSt
             "outside of its key: save the model again"
         )
     if node["legacy"]:
-        made = np.random.RandomState(bits)
-        made.set_state(state)
-        return made
+        generator = np.random.RandomState(bits)
+        generator.set_state(state)
+        return generator
     bits.state = state
     return np.random.Generator(bits)
 
@@ -449,26 +464,26 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
     kind, parameters = decoder.class_named(node["class"]), decoder.values(node["parameters"])
     if isinstance(parameters.get("memory"), str):
         parameters["memory"] = None  # the cache folder of a Pipeline, whose pickles the next fit would load
-    made, attributes = kind(**parameters), decoder.values(node["attributes"])
-    if wrong := find_unset_names(kind, attributes, made.get_params(deep=False)):
+    estimator, attributes = kind(**parameters), decoder.values(node["attributes"])
+    if wrong := find_unset_names(kind, attributes, estimator.get_params(deep=False)):
         raise ValueError(
             f"the model at {decoder.record.location.url} has the attribute {wrong[0]!r}, which no fit sets: "
             "save it again"
         )
     if "_sklearn_version" in attributes:  # scikit-learn warns about models of another version
-        made.__setstate__({**vars(made), **attributes})
+        estimator.__setstate__({**vars(estimator), **attributes})
     else:
-        vars(made).update(attributes)
-    columns, n_columns = get_fitted_columns(made), attributes.get("n_features_in_")
+        vars(estimator).update(attributes)
+    columns, n_columns = get_fitted_columns(estimator), attributes.get("n_features_in_")
     if columns is not None and n_columns is not None and columns.n_columns != n_columns:
         raise ValueError(
             f"the model at {decoder.record.location.url} has feature_names_in_ or column_identity_ of "
             f"{columns.n_columns} columns, but n_features_in_ is {n_columns}: save the model again"
         )
-    made.set_params(**parameters)
+    estimator.set_params(**parameters)
     if hasattr(kind, "_parameter_constraints"):
-        made._validate_params()  # noqa: SLF001  it has no public name
-    return decoder.check(made, fitted=bool(attributes))
+        estimator._validate_params()  # noqa: SLF001  it has no public name
+    return decoder.check(estimator, fitted=bool(attributes))
 
 
 def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
@@ -484,26 +499,26 @@ def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable
 @cache
 def _find_set_attributes(kind: type) -> frozenset[str]:
     """Return the attributes of self that methods of a class and of its bases set, found in their bytecode."""
-    found, waiting = (
+    attributes, members = (
         set(_SET_BY_FUNCTIONS),
         [member for base in kind.__mro__ for member in vars(base).values()],
     )
-    while waiting:
-        member = waiting.pop()
+    while members:
+        member = members.pop()
         if isinstance(member, CodeType):
-            waiting += member.co_consts
+            members += member.co_consts
             if opmap["STORE_ATTR"] in member.co_code[::2]:  # skips most code objects
                 steps = [step for step in get_instructions(member) if step.opname != "EXTENDED_ARG"]
                 # Newer versions of Python load two variables in one instruction; the second one is the object.
-                found |= {
+                attributes |= {
                     step.argval
                     for before, step in pairwise(steps)
                     if step.opname == "STORE_ATTR" and before.argrepr.split(", ")[-1] == "self"
                 }
         else:
             names = ("__wrapped__", "__func__", "__code__", "fget", "fset", "func", "fn")
-            waiting += [getattr(member, name) for name in names if hasattr(member, name)]
-    return frozenset(found)
+            members += [getattr(member, name) for name in names if hasattr(member, name)]
+    return frozenset(attributes)
 
 
 _SET_BY_FUNCTIONS = frozenset(
@@ -525,7 +540,7 @@ _DECODERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "small array": _decode_small_array,
     "small scalar": _decode_small_array,
     "sparse": _decode_sparse,
-    "random": _decode_random,
+    "random": _decode_random_state,
     "record": _decode_record,
     "estimator": _decode_estimator,
 }

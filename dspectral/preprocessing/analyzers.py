@@ -94,11 +94,11 @@ class Analyzer:
     @property
     def cut_block(self) -> Callable[[Documents], Tokens] | None:
         """Compiled function for a block of documents: there is one for character n-grams within words."""
-        given = dict(self.arguments)
-        if given.get("analyzer") != "char_wb" or given.keys() - {"analyzer", "ngram_range", "lowercase"}:
+        options = dict(self.arguments)
+        if options.get("analyzer") != "char_wb" or options.keys() - {"analyzer", "ngram_range", "lowercase"}:
             return None
-        lowercase = bool(given.get("lowercase", True))
-        return partial(cut_character_ngrams, ngram_range=given["ngram_range"], lowercase=lowercase)
+        lowercase = bool(options.get("lowercase", True))
+        return partial(cut_character_ngrams, ngram_range=options["ngram_range"], lowercase=lowercase)
 
     def __call__(self, text: str) -> Sequence[str]:
         """Return the n-grams of a text."""
@@ -119,9 +119,9 @@ def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], S
     return analyzer
 
 
-def _as_function(named: Tokenizer) -> Callable[[str], Any]:
+def _as_function(tokenizer: Tokenizer) -> Callable[[str], Any]:
     """Return the function of a named analyzer or preprocessor."""
-    function: Any = named.resolve().function
+    function: Any = tokenizer.resolve().function
     make = getattr(function, "make_doc", None)
     return function if make is None else lambda text: [token.text for token in make(text)]
 

@@ -180,9 +180,9 @@ class NgramHashing(
         Parameters
         ----------
         X : ignored
-            Accepted as scikit-learn passes it.
+            Not used, present for API consistency.
         y : ignored
-            Accepted as scikit-learn passes it.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class NgramHashing(
         """
         settings = self.settings
         if isinstance(X, TextFiles):
-            return X.hashed(settings)
+            return X.hash_ngrams(settings)
         if isinstance(X, CountMatrix):
             _check_hashing(X, settings)
             return X
@@ -268,10 +268,10 @@ class NgramHashing(
             return X.kept_terms(settings, n_terms=n_terms)
         if isinstance(X, CountMatrix):
             _check_hashing(X, settings)
-            kept: KeptTerms | None = getattr(X, "kept_terms", None)
-            if kept is None:
+            terms: KeptTerms | None = getattr(X, "kept_terms", None)
+            if terms is None:
                 raise ValueError("the store has no terms: build it with keep_terms=100_000")
-            return kept
+            return terms
         samples = [TermSample.from_block(documents, settings, n_terms) for documents in pack_texts(X)]
         if not samples:
             raise ValueError("X has no texts, but must have at least one")

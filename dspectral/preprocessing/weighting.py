@@ -148,7 +148,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
             Counts. A store has its document frequencies, and is not read.
         y : ignored
-            Accepted as scikit-learn passes it.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -175,7 +175,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         X : ndarray, SciPy sparse, Dask array of dense or CSR blocks, or store, shape (n_rows, n_columns)
             Counts, with the same number of columns.
         y : ignored
-            Accepted as scikit-learn passes it.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -232,7 +232,7 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         tf = check_option("tf", self.tf, get_args(TermFrequency))
         check_option("unseen", self.unseen, get_args(Unseen))
         use, smooth, sublinear = (
-            default if (given := getattr(self, name)) is None else check_flag(name, given)
+            default if (value := getattr(self, name)) is None else check_flag(name, value)
             for name, default in (
                 ("use_idf", idf is not None), ("smooth_idf", idf != "plain"), ("sublinear_tf", tf == "sublinear")
             )
@@ -264,7 +264,10 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
                 frequencies, n_passes = DocumentFrequencies(X.n_rows, X.document_frequency), 0
             else:
                 expect_passes(1)
-                frequencies, n_passes = summarize(rows, of=count_document_frequencies, name="count"), 1
+                frequencies, n_passes = (
+                    summarize(rows, summarize_block=count_document_frequencies, name="count"),
+                    1,
+                )
             if not reset:
                 frequencies = DocumentFrequencies(self.n_documents_, self.document_frequency_).merge(
                     frequencies
@@ -283,10 +286,10 @@ class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, Trans
         return tags
 
 
-def _resolve_alias(name: str, given: Any, default: Any, alias_value: Any) -> Any:
+def _resolve_alias(name: str, value: Any, default: Any, alias_value: Any) -> Any:
     """Return the value of scikit-learn's argument; raise a ValueError if it contradicts ours."""
-    if given not in (default, alias_value):
+    if value not in (default, alias_value):
         raise ValueError(
-            f"{name}={given!r} must be {alias_value!r} to agree with scikit-learn's arguments: remove one of them"
+            f"{name}={value!r} must be {alias_value!r} to agree with scikit-learn's arguments: remove one of them"
         )
     return alias_value

@@ -81,16 +81,16 @@ def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) ->
 
 def align_columns(store: Any, like: Any) -> CountMatrix:
     """Select the columns of a store by the names of a model's columns, or by a list of names."""
-    wanted, stored, url = get_fitted_columns(like), store.column_identity, store.location.url
-    if wanted is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
-        wanted = columns_from_names("names", list(like))
-    if wanted is None or wanted.names is None or isinstance(like, str):
+    requested_columns, stored, url = get_fitted_columns(like), store.column_identity, store.location.url
+    if requested_columns is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
+        requested_columns = columns_from_names("names", list(like))
+    if requested_columns is None or requested_columns.names is None or isinstance(like, str):
         raise ValueError(
-            f"align={like!r:.60} has no column names: give a model fitted on columns with names, or a list of names"
+            f"align={like!r:.60} has no column names: pass a model fitted on columns with names, or a list of names"
         )
     if stored is None or stored.names is None:
         raise ValueError(f"align needs column names, but {url} has none: leave align out")
-    available, requested = Counter(stored.names), Counter(wanted.names)
+    available, requested = Counter(stored.names), Counter(requested_columns.names)
     missing = [name for name in requested if name not in available]
     if missing:
         raise ValueError(
@@ -103,7 +103,7 @@ def align_columns(store: Any, like: Any) -> CountMatrix:
             "with adata.var_names_make_unique()"
         )
     positions = {name: number for number, name in enumerate(stored.names)}
-    order = np.array([positions[name] for name in wanted.names], dtype=np.int64)
+    order = np.array([positions[name] for name in requested_columns.names], dtype=np.int64)
     if np.array_equal(order, np.arange(len(stored.names))):
         return store  # type: ignore[no-any-return]
     return AlignedCounts(store, order, Columns(stored.kind, stored.names[order]))

@@ -82,14 +82,14 @@ class AnnDataCounts(LazyTotalsMixin):
     @property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        n_bytes = [ENTRY_BYTES * (piece.last - piece.first) for piece in self.slices]
+        n_bytes = [ENTRY_BYTES * (row_slice.last - row_slice.first) for row_slice in self.slices]
         read = read_slice_by_columns if self.by_column else read_slice
         return BlockReader(partial(read, self.location, path=self.path), self.slices, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
-        return [piece.stop - piece.start for piece in self.slices]
+        return [row_slice.stop - row_slice.start for row_slice in self.slices]
 
     @cached_property
     def column_identity(self) -> Columns | None:
@@ -155,30 +155,33 @@ def _count_row_pointers(indices: Any, nnz: int, n_rows: int, name: str) -> Int64
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def read_slice_by_columns(location: Location, piece: RowSlice, path: str = "X") -> CSRRows:
+def read_slice_by_columns(location: Location, row_slice: RowSlice, path: str = "X") -> CSRRows:
     """Read rows of a CSC matrix like `read_slice`; reads all entries of the matrix."""
-    rows_of = f"{_get_matrix_label(location, path)}, rows {piece.start} to {piece.stop}"
-    n_entries, filled = piece.last - piece.first, 0
+    slice_name = f"{_get_matrix_label(location, path)}, rows {row_slice.start} to {row_slice.stop}"
+    n_entries, filled = row_slice.last - row_slice.first, 0
     rows, columns = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.int32)
     data = np.empty(n_entries, dtype=np.float32)
-    with _annotate_read_errors(rows_of), open_anndata_root(location) as root:
-        indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[:])
-        numbers, values = _get_array(root, path, "indices", rows_of), _get_array(root, path, "data", rows_of)
+    with _annotate_read_errors(slice_name), open_anndata_root(location) as root:
+        indptr = np.asarray(_get_array(root, path, "indptr", slice_name)[:])
+        numbers, values = (
+            _get_array(root, path, "indices", slice_name),
+            _get_array(root, path, "data", slice_name),
+        )
         # Invariant: arrays hold, up to `filled`, the entries of this block among the first `first` of the matrix.
         for first in range(0, int(indptr[-1]), CSC_READ_ENTRIES):
             run = slice(first, min(first + CSC_READ_ENTRIES, int(indptr[-1])))
-            of_run = np.asarray(numbers[run])
-            chosen = np.flatnonzero((of_run >= piece.start) & (of_run < piece.stop))
-            to = slice(filled, filled + len(chosen))
-            if to.stop > n_entries or piece.n_columns + 1 != len(indptr):
-                raise StoreError(f"{rows_of}: the file has changed since it was opened; open it again")
-            rows[to] = of_run[chosen] - piece.start
-            data[to] = _to_float32(np.asarray(values[run])[chosen], rows_of)
-            columns[to] = np.searchsorted(indptr, first + chosen, side="right") - 1
+            run_rows = np.asarray(numbers[run])
+            selected = np.flatnonzero((run_rows >= row_slice.start) & (run_rows < row_slice.stop))
+            to = slice(filled, filled + len(selected))
+            if to.stop > n_entries or row_slice.n_columns + 1 != len(indptr):
+                raise StoreError(f"{slice_name}: the file has changed since it was opened; open it again")
+            rows[to] = run_rows[selected] - row_slice.start
+            data[to] = _to_float32(np.asarray(values[run])[selected], slice_name)
+            columns[to] = np.searchsorted(indptr, first + selected, side="right") - 1
             filled = to.stop
     if filled != n_entries:
-        raise StoreError(f"{rows_of}: the file has changed since it was opened; open it again")
-    shape = (piece.stop - piece.start, piece.n_columns)
+        raise StoreError(f"{slice_name}: the file has changed since it was opened; open it again")
+    shape = (row_slice.stop - row_slice.start, row_slice.n_columns)
     block = sparse.csr_array((data, (rows, columns)), shape=shape)  # sums duplicates
     block.eliminate_zeros()
     return block
@@ -191,23 +194,25 @@ def open_backed(X: Any) -> Any:
     return open_anndata(Location.from_url(X.group.file.filename), path=X.group.name.strip("/"))
 
 
-def read_slice(location: Location, piece: RowSlice, path: str = "X") -> CSRRows:
+def read_slice(location: Location, row_slice: RowSlice, path: str = "X") -> CSRRows:
     """Read rows as float32 with sorted columns, summed duplicates and no stored zeros."""
-    rows_of = f"{_get_matrix_label(location, path)}, rows {piece.start} to {piece.stop}"
-    entries = slice(piece.first, piece.last)
+    slice_name = f"{_get_matrix_label(location, path)}, rows {row_slice.start} to {row_slice.stop}"
+    entries = slice(row_slice.first, row_slice.last)
     # Only the chunks of these entries are read; a chunk shared by two blocks is read twice.
-    with _annotate_read_errors(rows_of), open_anndata_root(location) as root:
-        indptr = np.asarray(_get_array(root, path, "indptr", rows_of)[piece.start : piece.stop + 1])
-        indices = np.asarray(_get_array(root, path, "indices", rows_of)[entries])
-        data = _to_float32(np.asarray(_get_array(root, path, "data", rows_of)[entries]), rows_of)
-    # AnnData has no checksums, and an index out of range would make SciPy read out of bounds.
-    fits = len(indices) == len(data) == piece.last - piece.first
-    if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < piece.n_columns):
-        raise StoreError(
-            f"{rows_of}: indices must be below {piece.n_columns} and as many as data; write the file again"
+    with _annotate_read_errors(slice_name), open_anndata_root(location) as root:
+        indptr = np.asarray(
+            _get_array(root, path, "indptr", slice_name)[row_slice.start : row_slice.stop + 1]
         )
-    shape = (piece.stop - piece.start, piece.n_columns)
-    pointers = (indptr - piece.first).astype(np.int32)
+        indices = np.asarray(_get_array(root, path, "indices", slice_name)[entries])
+        data = _to_float32(np.asarray(_get_array(root, path, "data", slice_name)[entries]), slice_name)
+    # AnnData has no checksums, and an index out of range would make SciPy read out of bounds.
+    fits = len(indices) == len(data) == row_slice.last - row_slice.first
+    if not fits or (len(indices) and not 0 <= indices.min() <= indices.max() < row_slice.n_columns):
+        raise StoreError(
+            f"{slice_name}: indices must be below {row_slice.n_columns} and as many as data; write the file again"
+        )
+    shape = (row_slice.stop - row_slice.start, row_slice.n_columns)
+    pointers = (indptr - row_slice.first).astype(np.int32)
     rows = sparse.csr_array((data, indices.astype(np.int32), pointers), shape=shape)
     rows.sum_duplicates()  # sorts, too
     rows.eliminate_zeros()
@@ -220,7 +225,7 @@ def _to_float32(data: NDArray[Any], name: str) -> NDArray[Any]:
     if data.dtype.kind in "iu" and entries.dtype != np.float32:
         wrong = data[entries.astype(np.float32) != entries][0]
         raise StoreError(
-            f"{name}: {wrong} must be at most 16777216, as AnnData files are read as float32: give the matrix in "
+            f"{name}: {wrong} must be at most 16777216, as AnnData files are read as float32: pass the matrix in "
             "memory, or store it exactly with write_counts(matrix, store)"
         )
     return entries.astype(np.float32, copy=False)
@@ -251,15 +256,15 @@ def _get_matrix_label(location: Location, path: str) -> str:
 
 def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[int, int]]:
     """Return the encoding and the shape of a matrix; raise StoreError if it is missing or not sparse."""
-    found = get_element(root, path)
-    attributes: dict[str, Any] = {} if found is None else dict(found.attrs)
+    element = get_element(root, path)
+    attributes: dict[str, Any] = {} if element is None else dict(element.attrs)
     # AnnData 0.6 wrote h5sparse_format and h5sparse_shape.
     kind = attributes.get(
         "encoding-type", attributes.get("h5sparse_format", "of no encoding that AnnData writes")
     )
     kind = kind.decode() if isinstance(kind, bytes) else str(kind)
     kind = f"{kind}_matrix" if kind in ("csr", "csc") else kind
-    if found is None:
+    if element is None:
         raise StoreError(
             f"{name} is missing, but must be a csr_matrix, csc_matrix or dense array: {_describe_layers(root)}"
         )
@@ -276,7 +281,7 @@ def _read_kind_and_shape(root: Any, path: str, name: str) -> tuple[str, tuple[in
 
 def _get_array(root: Any, path: str, part: str, name: str) -> Any:
     """Return an open array of the matrix; raise StoreError if it is missing."""
-    found = get_element(root, f"{path}/{part}")
-    if found is None:
+    array = get_element(root, f"{path}/{part}")
+    if array is None:
         raise StoreError(f"{name}: {part} is missing; write it again")
-    return found
+    return array

@@ -65,18 +65,18 @@ def open_anndata_root(location: Location, *, write: bool = False) -> Iterator[An
 
 def get_element(root: Any, path: str) -> Any:
     """Return a group or array of a file; None if missing. Raise StoreError if HDF5 stores it in another file."""
-    found = root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
-    if isinstance(root, zarr.Group) or found is None:
-        return found
-    inside = {path: found}
-    if not hasattr(found, "dtype"):
-        found.visititems(inside.__setitem__)
+    element = root[path] if path in root else None  # noqa: SIM401  groups of Zarr have another get
+    if isinstance(root, zarr.Group) or element is None:
+        return element
+    inside = {path: element}
+    if not hasattr(element, "dtype"):
+        element.visititems(inside.__setitem__)
     for name, part in inside.items():
         if hasattr(part, "dtype") and (part.external or part.is_virtual):
             raise StoreError(
                 f"{name} of {root.file.filename} is stored in another file: write its values into this file"
             )
-    return found
+    return element
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def dense_matrix(location: Location, layer: str | None, *, path: str | None = No
     """Return a dense matrix, by default X, as a Dask array of shape (n_obs, n_vars); None if it is not dense."""
     with open_anndata_root(location) as root:
         path = path or matrix_path(root, layer)
-        found: Any = None if path is None else get_element(root, path)
-        if path is None or not hasattr(found, "dtype"):
+        element: Any = None if path is None else get_element(root, path)
+        if path is None or not hasattr(element, "dtype"):
             return None
-        matrix = DenseMatrix(location, path, found.shape, np.dtype(found.dtype))
+        matrix = DenseMatrix(location, path, element.shape, np.dtype(element.dtype))
     tall = min(matrix.shape[0], max(1, CHUNK_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize)))
     rows: da.Array = da.from_array(matrix, chunks=(max(1, tall), -1), asarray=False)
     return rows
@@ -139,7 +139,7 @@ def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
         file = h5py.File(path if local else system.open(path, "rb"), "r+" if write else "r")
     except OSError as error:
         remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
-        raise StoreError(f"{location.url} is no readable HDF5 file{remedy}: {error}") from error
+        raise StoreError(f"{location.url} is not a readable HDF5 file{remedy}: {error}") from error
     with file:
         # External links would open arbitrary files. Link types 0 and 1 are internal.
         if other := file.id.links.visit(lambda name, link: name if link.type > 1 else None, info=True):
@@ -181,7 +181,7 @@ def read_anndata_shape(location: Location) -> tuple[int, int]:
                 "dspectral.io.write_anndata(store, path)"
             )
         if not has_axes(root):
-            raise StoreError(f"{location.url} has no obs and var: give a file written by AnnData")
+            raise StoreError(f"{location.url} has no obs and var: pass a file written by AnnData")
         n_obs, n_vars = (_count_rows(root[axis]) for axis in ("obs", "var"))
         return n_obs, n_vars
 
@@ -204,8 +204,8 @@ def read_element(location: Location, path: str) -> Any:
         table = get_element(root, parent)
         if hasattr(table, "dtype"):  # AnnData 0.6: a structured array with a field for each column
             return table[:][name] if name in table.dtype.names else None
-        found = get_element(root, path)
-        return None if found is None else import_optional("anndata").io.read_elem(found)
+        element = get_element(root, path)
+        return None if element is None else import_optional("anndata").io.read_elem(element)
 
 
 def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) -> None:

@@ -217,10 +217,10 @@ def write_stored_group(
     location: Location, attributes: dict[str, Any], arrays: Sequence[NDArray[Any]]
 ) -> None:
     """Write arrays, then the attributes that refer to them; then remove the arrays of the previous generation."""
-    earlier = read_stored_group(location)
-    replaced = -1 if earlier is None else earlier.attributes.get("generation", -1)
+    existing_group = read_stored_group(location)
+    replaced = -1 if existing_group is None else existing_group.attributes.get("generation", -1)
     generation = _find_free_generation(location, replaced + 1)
-    if earlier is None:
+    if existing_group is None:
         location.write_attributes("", with_content_hash({UNFINISHED: True}))
     store, folder = location.open(read_only=False), _get_arrays_path(generation)
     location.write_attributes(folder, with_content_hash({UNFINISHED: True}))
@@ -265,8 +265,8 @@ def _get_arrays_path(generation: int) -> str:
 def _write_row_chunks(store: Store, path: str, values: NDArray[Any]) -> None:
     """Write an array of any shape in chunks of whole rows."""
     # By default Zarr skips chunks of zeros; these could not be distinguished from missing chunks.
-    of_row = max(1, values[:1].size)
-    rows = max(1, min(len(values), CHUNK_ENTRIES // of_row))
+    row_size = max(1, values[:1].size)
+    rows = max(1, min(len(values), CHUNK_ENTRIES // row_size))
     zarr.create_array(
         store,
         name=path,

@@ -87,9 +87,9 @@ def write_block(
     }
     if labels is not None:
         # Before the mark: whoever finds the mark finds rows and labels, all of them.
-        of_labels = labels.shape[1], labels.nnz, _write_labels(location, store, info, labels)
-        info = info._replace(n_labels=of_labels[0], label_nnz=of_labels[1], label_digest=of_labels[2])
-        attributes["labels"] = list(of_labels)
+        label_info = labels.shape[1], labels.nnz, _write_labels(location, store, info, labels)
+        info = info._replace(n_labels=label_info[0], label_nnz=label_info[1], label_digest=label_info[2])
+        attributes["labels"] = list(label_info)
     location.write_attributes(name, attributes)
     return info
 
@@ -101,7 +101,7 @@ def to_stored_dtype(data: NDArray[Any], name: str) -> FloatArray:
         return single
     large = np.flatnonzero(np.abs(single) >= 2**24)
     exact, rounded = data[large].astype(np.longdouble), single[large].astype(np.longdouble)
-    # Every float64 from 2^53 on is an integer, also if it is no count.
+    # Every float64 from 2^53 on is an integer, also if it is not a count.
     is_count = (np.trunc(exact) == exact) & ((data.dtype.kind in "iu") | (np.abs(exact) < 2**53))
     if not (is_count & (exact != rounded)).any():
         return single
@@ -134,23 +134,23 @@ def _get_csr_attributes(n_rows: int, n_columns: int) -> dict[str, Any]:
 
 def find_block(location: Location, name: str) -> BlockInfo | None:
     """Read the completion marker of a block; None if the block is not complete."""
-    mark = location.read_attributes(name)
-    if not mark:  # the group exists from its first array on, but the marker is written last
+    marker = location.read_attributes(name)
+    if not marker:  # the group exists from its first array on, but the marker is written last
         return None
-    n_rows, n_columns = mark["shape"]
-    sizes = mark["nnz"], mark["bytes"], mark["energy"]
-    n_labels, label_nnz, label_digest = mark.get("labels", (None, 0, None))
-    digest = mark.get("digests", [None])[0]
-    of_labels, last = (n_labels, label_nnz, digest, label_digest), mark["last"]
-    return BlockInfo(name, n_rows, n_columns, *sizes, last, *of_labels, bool(mark.get("double")))
+    n_rows, n_columns = marker["shape"]
+    sizes = marker["nnz"], marker["bytes"], marker["energy"]
+    n_labels, label_nnz, label_digest = marker.get("labels", (None, 0, None))
+    digest = marker.get("digests", [None])[0]
+    label_info, last = (n_labels, label_nnz, digest, label_digest), marker["last"]
+    return BlockInfo(name, n_rows, n_columns, *sizes, last, *label_info, bool(marker.get("double")))
 
 
 def check_sums(location: Location, info: BlockInfo) -> None:
     """Verify the column sums of a block, which are not read with its rows."""
     store = location.open()
     sums = [read_array(location, store, info.name, part) for part in ("column_sums", "document_frequency")]
-    mark = location.read_attributes(info.name) or {}
-    if compute_digest(*sums) != mark.get("digests", [None, None])[1]:
+    marker = location.read_attributes(info.name) or {}
+    if compute_digest(*sums) != marker.get("digests", [None, None])[1]:
         raise StoreError(_damage_message(location, info.name, "its column sums do not match their digest"))
 
 
@@ -219,18 +219,20 @@ def read_row_documents(
     location: Location, blocks: Sequence[BlockInfo], rows: Iterable[int], part: str
 ) -> list[str]:
     """Return the texts or ids of some rows in the given order; each block is read at most once."""
-    wanted: IntArray = np.asarray(list(rows), dtype=np.int64)
+    row_numbers: IntArray = np.asarray(list(rows), dtype=np.int64)
     starts = np.cumsum([0, *(block.n_rows for block in blocks)])
-    if len(wrong := wanted[(wanted < 0) | (wanted >= starts[-1])]):
+    if len(wrong := row_numbers[(row_numbers < 0) | (row_numbers >= starts[-1])]):
         raise IndexError(
             f"row {wrong[0]} must be one of the {starts[-1]} rows of store {location.url}, counted from 0"
         )
-    documents_of_rows = [""] * len(wanted)
-    numbers = np.searchsorted(starts, wanted, side="right") - 1
+    selected_documents = [""] * len(row_numbers)
+    numbers = np.searchsorted(starts, row_numbers, side="right") - 1
     order = np.argsort(numbers, kind="stable")
     for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
         number = numbers[positions[0]]
         documents = read_documents(location, f"{blocks[number].name}/{part}")
         for position in positions.tolist():
-            documents_of_rows[position] = documents.text(int(wanted[position] - starts[number])).decode()
-    return documents_of_rows
+            selected_documents[position] = documents.text(
+                int(row_numbers[position] - starts[number])
+            ).decode()
+    return selected_documents

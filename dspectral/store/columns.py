@@ -14,7 +14,7 @@ VARIABLES, TERMS, FRAME = "variables of an AnnData file", "terms of a vocabulary
 _REMEDIES = {
     VARIABLES: "open_store(path, align=model) reads the variables of a file in the order of the model, and in memory "
     "adata[:, model.feature_names_in_] has it",
-    TERMS: "give rows of a store with the same terms, or texts counted by store.count of the store that was fitted on",
+    TERMS: "pass rows of a store with the same terms, or texts counted by store.count of the store that was fitted on",
     FRAME: "X[list(model.feature_names_in_)] has the columns of the fit",
 }
 """Advice for each kind of columns: how to get rows with the columns of a model."""
@@ -74,14 +74,14 @@ def _get_layer_columns(graph: Any, name: str) -> Columns | None:
     ):
         return None
     inputs = [_get_layer_columns(graph, dependency) for dependency in graph.dependencies[name]]
-    known = [columns for columns in inputs if columns is not None]
-    for other in known[1:]:
-        if difference := _describe_difference(known[0], other):
+    input_columns = [columns for columns in inputs if columns is not None]
+    for other in input_columns[1:]:
+        if difference := _describe_difference(input_columns[0], other):
             raise ValueError(
                 f"X concatenates rows with different columns ({difference[0]} in some rows, {difference[1]} in "
-                "others): give rows of the same columns"
+                "others): pass rows of the same columns"
             )
-    return known[0] if inputs and len(known) == len(inputs) else None
+    return input_columns[0] if inputs and len(input_columns) == len(inputs) else None
 
 
 def _selects_whole_rows(layer: Any) -> bool:
@@ -128,15 +128,15 @@ def check_columns(owner: Any, columns: Columns | None, what: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
     if columns is None:
         return
-    known, name = get_columns(owner) or get_fitted_columns(owner), type(owner).__name__
-    if known is None or (difference := _describe_difference(columns, known)) is None:
+    owner_columns, name = get_columns(owner) or get_fitted_columns(owner), type(owner).__name__
+    if owner_columns is None or (difference := _describe_difference(columns, owner_columns)) is None:
         return
-    remedy = _REMEDIES.get(columns.kind, "give rows of the same columns")
-    if known.hashing is not None:
+    remedy = _REMEDIES.get(columns.kind, "pass rows of the same columns")
+    if owner_columns.hashing is not None:
         remedy = f"build the store with hashing=NgramHashing(...) and the settings of {name}"
-    elif columns.names is not None and known.names is not None:
+    elif columns.names is not None and owner_columns.names is not None:
         names = set(columns.names)
-        missing = [column for column in known.names if column not in names]
+        missing = [column for column in owner_columns.names if column not in names]
         if missing:
             remedy = (
                 f"{len(missing)} column(s) of {name} are not in {what}, {missing[0]!r} is the first: {remedy}"

@@ -28,12 +28,12 @@ FIELDS = 3
 """Numbers in the index for each chunk: start, decoded length and checksum; a chunk ends where the next one starts."""
 
 
-def write_spill_file(location: Location, path: str, pieces: Iterable[NDArray[np.uint8]]) -> Int64s:
+def write_spill_file(location: Location, path: str, packed_rows: Iterable[NDArray[np.uint8]]) -> Int64s:
     """Write compressed chunks into one spill file and return its index. Shapes: returns (n_pieces + 1, 3)."""
     index, bodies = [], []
-    for piece in pieces:
-        body = CODEC.encode(piece)
-        index.append((len(body), len(piece) // 8, _compute_checksum(body)))
+    for packed in packed_rows:
+        body = CODEC.encode(packed)
+        index.append((len(body), len(packed) // 8, _compute_checksum(body)))
         bodies.append(body)
     lengths = [8 * FIELDS * (len(index) + 1), *(length for length, _, _ in index)]
     table = np.zeros((len(index) + 1, FIELDS), dtype=np.int64)
@@ -47,9 +47,9 @@ def write_spill_file(location: Location, path: str, pieces: Iterable[NDArray[np.
     return table
 
 
-def read_spill_index(location: Location, path: str, n_pieces: int) -> Int64s | None:
+def read_spill_index(location: Location, path: str, n_chunks: int) -> Int64s | None:
     """Read the index of a spill file; None if it is missing or incomplete. Shapes: returns (n_pieces + 1, 3)."""
-    n_bytes = 8 * FIELDS * (n_pieces + 1)
+    n_bytes = 8 * FIELDS * (n_chunks + 1)
     try:
         head = retry(_read_bytes, location, path, 0, n_bytes, what=f"reading {path} of {location.url}")
     except FileNotFoundError:
@@ -113,8 +113,8 @@ def spill_contexts(
     if finished is not None:
         return finished
     parts = split_by_size(entries, max_entries)
-    plan: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
-    with open_writer(location.url, dict(location.options), plan, append=False) as new_writer:
+    record: dict[str, Any] = {"contexts": options, "rows": [list(part) for part in parts]}
+    with open_writer(location.url, dict(location.options), record, append=False) as new_writer:
         window = make_window(**options)
         writer = new_writer._replace(n_columns=window.n_columns)
         count = partial(
@@ -138,9 +138,14 @@ def spill_contexts(
         return finish_store(writer, blocks)
 
 
-def _get_chunk_ranges(indices: list[Int64s], part: int) -> Int64s:
+def _get_chunk_ranges(indices: list[Int64s], row_block: int) -> Int64s:
     """Return start, end, checksum and length of the chunk of a row block in each spill file."""
-    return np.array([(*index[part : part + 2, 0], index[part, 2], index[part, 1]) for index in indices])
+    return np.array(
+        [
+            (*index[row_block : row_block + 2, 0], index[row_block, 2], index[row_block, 1])
+            for index in indices
+        ]
+    )
 
 
 def _spill_block(
@@ -176,8 +181,8 @@ def _merge_row_block(
     dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
     """Sum one row block over all blocks of sentences, in their order, and write it."""
-    part, n_rows, room, chunk_ranges = item
-    name = writer.name(part)
+    row_block, n_rows, room, chunk_ranges = item
+    name = writer.name(row_block)
     if (finished := find_block(writer.location, name)) is not None:
         return finished
     # Sums are float64 and are rounded only when stored.
@@ -204,17 +209,17 @@ def _sum_chunks(
     for first, last in split_by_size(
         chunk_ranges[:, 3], max(max_entries, room) * PACKED_BYTES_PER_ENTRY // 8
     ):
-        pieces, starts = _read_block_group(writer, first, chunk_ranges[first:last])
-        total = sum_packed_rows(total, pieces, starts, coding, room, row)
-        del pieces  # before the next group is read
+        packed_rows, starts = _read_block_group(writer, first, chunk_ranges[first:last])
+        total = sum_packed_rows(total, packed_rows, starts, coding, room, row)
+        del packed_rows  # before the next group is read
     return total
 
 
 def _read_block_group(writer: StoreWriter, first: int, chunk_ranges: Int64s) -> tuple[Int64s, Int64s]:
     """Read the chunks of neighboring blocks into one array; return it and the start of each chunk."""
     starts = np.concatenate([[0], np.cumsum(chunk_ranges[:, 3])])
-    pieces = np.empty(starts[-1], dtype=np.int64)
+    packed_rows = np.empty(starts[-1], dtype=np.int64)
     for i, (start, end, checksum, _) in enumerate(chunk_ranges.tolist()):
-        out = pieces[starts[i] : starts[i + 1]].view(np.uint8)
+        out = packed_rows[starts[i] : starts[i + 1]].view(np.uint8)
         read_spill_chunk(writer.location, _get_spill_path(writer, first + i), start, end, checksum, out)
-    return pieces, starts[:-1]
+    return packed_rows, starts[:-1]

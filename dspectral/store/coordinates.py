@@ -132,7 +132,7 @@ class Coordinates:
         if not self.head["ids"]:
             return None
         places = [divmod(row, self.head["chunk_rows"]) for row in rows]
-        chunks = {chunk: self.read(chunk, ids=True) for chunk in {chunk for chunk, _ in places}}
+        chunks = {chunk: self.read(chunk, read_ids=True) for chunk in {chunk for chunk, _ in places}}
         return [str(chunks[chunk][i]) for chunk, i in places]
 
     @property
@@ -140,45 +140,47 @@ class Coordinates:
         """Whether the coordinates are in Parquet files."""
         return self.location.url.rstrip("/").endswith(".parquet")
 
-    def read(self, chunk: int, *, ids: bool = False) -> Any:
+    def read(self, chunk: int, *, read_ids: bool = False) -> Any:
         """Read the coordinates, or the ids, of a chunk. Shapes: returns (n_rows, n_coordinates), or (n_rows,)."""
         name = f"{self.location.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
         try:
-            return retry(self._read, chunk, ids, what=f"reading {name}")
+            return retry(self._read, chunk, read_ids, what=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
                 f"{name}: missing or damaged ({reason}); remove it and write it again"
             ) from error
 
-    def _read(self, chunk: int, ids: bool) -> Any:
+    def _read(self, chunk: int, read_ids: bool) -> Any:
         if self.is_parquet:
             (content,) = self.location.open().read_files(_get_file_name(chunk))
             if content is None:
                 raise FileNotFoundError(_get_file_name(chunk))
             table = import_optional("pyarrow.parquet").read_table(io.BytesIO(content.tobytes()))
             head = _verify_header(json.loads((table.schema.metadata or {})[KEY.encode()]))
-            (known,) = head.pop("digests")
+            (digests,) = head.pop("digests")
             if head != {**self.head, "chunk": chunk, "finished": False}:
                 raise ValueError("the file belongs to other coordinates")
-            column = table.column("id" if ids else "coordinates").combine_chunks()
-            values = column.to_pylist() if ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
-            return _check_digest(values, known)
+            column = table.column("id" if read_ids else "coordinates").combine_chunks()
+            values = (
+                column.to_pylist() if read_ids else column.flatten().to_numpy().reshape(-1, self.shape[1])
+            )
+            return _check_digest(values, digests)
         rows = self.rows(chunk)
-        found = zarr.open_array(
-            self.location.open(), path=IDS if ids else "coordinates", mode="r", zarr_format=3
+        coordinates = zarr.open_array(
+            self.location.open(), path=IDS if read_ids else "coordinates", mode="r", zarr_format=3
         )
-        values = np.asarray(found[rows.start : rows.stop])
-        if not ids and np.isnan(values[0]).any():  # the fill value
+        values = np.asarray(coordinates[rows.start : rows.stop])
+        if not read_ids and np.isnan(values[0]).any():  # the fill value
             raise ValueError("the chunk is missing")
-        values = list(map(str, values)) if ids else values
+        values = list(map(str, values)) if read_ids else values
         return _check_digest(values, self.digests[chunk]) if self.digests else values
 
     def read_digests(self, chunk: int) -> list[Any]:
         """Read an existing Zarr chunk and return its digests."""
         return [
             _compute_content_digest(self.read(chunk)),
-            _compute_content_digest(self.read(chunk, ids=True)) if self.head["ids"] else None,
+            _compute_content_digest(self.read(chunk, read_ids=True)) if self.head["ids"] else None,
         ]
 
     def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
@@ -234,54 +236,62 @@ def write_rows(
     rows, location = as_dask_rows(Z), Location.from_url(out, storage_options)
     saved = Coordinates(location, _make_header(rows))
     with hold_write_lock(location):
-        found = _open_if_exists(location)
-        if found is not None and {**found.head, "finished": False} != saved.head:
+        existing = _open_if_exists(location)
+        if existing is not None and {**existing.head, "finished": False} != saved.head:
             raise StoreError(
                 f"{out} has coordinates of other rows or of another model: remove them, or choose another path"
             )
-        if found is not None and found.head["finished"]:
-            return found
+        if existing is not None and existing.head["finished"]:
+            return existing
         saved.create_arrays()
         # Looking for existing chunks takes one request per chunk, so only after an interrupted call.
         numbers = range(saved.n_chunks)
-        there = run_tasks(saved.has_chunk, numbers, name="find-block") if found else [False] * len(numbers)
-        digests = _write_missing_chunks(saved, rows, [number for number in numbers if not there[number]])
-        done = replace(saved, head={**saved.head, "finished": True})
+        has_chunk = (
+            run_tasks(saved.has_chunk, numbers, name="find-block") if existing else [False] * len(numbers)
+        )
+        digests = _write_missing_chunks(saved, rows, [number for number in numbers if not has_chunk[number]])
+        coordinates = replace(saved, head={**saved.head, "finished": True})
         if saved.is_parquet:
-            return done
-        earlier = [number for number in numbers if there[number]]
-        digests.update(zip(earlier, run_tasks(saved.read_digests, earlier, name="verify"), strict=True))
-        done = replace(done, digests=[digests[number] for number in numbers])
-        location.write_attributes("", {KEY: with_content_hash({**done.head, "digests": done.digests})})
-    return done
+            return coordinates
+        existing_chunks = [number for number in numbers if has_chunk[number]]
+        digests.update(
+            zip(existing_chunks, run_tasks(saved.read_digests, existing_chunks, name="verify"), strict=True)
+        )
+        coordinates = replace(coordinates, digests=[digests[number] for number in numbers])
+        location.write_attributes(
+            "", {KEY: with_content_hash({**coordinates.head, "digests": coordinates.digests})}
+        )
+    return coordinates
 
 
 def _make_header(rows: da.Array) -> dict[str, Any]:
     """Return the header of new coordinates."""
-    (n, k), dtype, known = rows.shape, rows.dtype, get_annotation(rows, ROWS_OF)
+    (n, k), dtype, source_store = rows.shape, rows.dtype, get_annotation(rows, ROWS_OF)
     return {
         "token": _compute_token(rows),
         "shape": [n, k],
         "dtype": dtype.str,
         "chunk_rows": max(1, min(max(rows.chunks[0]), CHUNK_BYTES // (k * dtype.itemsize))),
-        "ids": known is not None and known.documents([0], IDS) is not None,
+        "ids": source_store is not None and source_store.documents([0], IDS) is not None,
         "made_by": get_pass_name(str(rows.name)),
         "store": without_secrets(coordinates.url)
-        if (coordinates := getattr(known, "location", None))
+        if (coordinates := getattr(source_store, "location", None))
         else None,
         "finished": False,
     }
 
 
-def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[int]) -> dict[int, list[Any]]:
+def _write_missing_chunks(
+    coordinates: Coordinates, rows: da.Array, missing_chunks: list[int]
+) -> dict[int, list[Any]]:
     """Write some chunks and return their digests by chunk number."""
-    if not left:
+    if not missing_chunks:
         return {}
     written = da.map_blocks(
         partial(
             _write_block,
             coordinates=coordinates,
-            of=get_annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
+            source_store=get_annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
         ),
         rows.rechunk({0: coordinates.head["chunk_rows"]}, method="tasks"),
         chunks=((1,) * coordinates.n_chunks, (1,)),
@@ -290,8 +300,10 @@ def _write_missing_chunks(coordinates: Coordinates, rows: da.Array, left: list[i
         name=f"write-coordinates-{uuid4().hex}",
     )
     with thread_pool_options() as threads, dask.config.set(threads):
-        made = collect_rows(written if len(left) == coordinates.n_chunks else written.blocks[left])
-    return dict(zip(left, made[:, 0], strict=True))
+        new_digests = collect_rows(
+            written if len(missing_chunks) == coordinates.n_chunks else written.blocks[missing_chunks]
+        )
+    return dict(zip(missing_chunks, new_digests[:, 0], strict=True))
 
 
 def open_coordinates(
@@ -323,12 +335,12 @@ def open_coordinates(
     >>> np.array_equal(open_coordinates("memory://opened-again.zarr").array.compute(), saved.array.compute())
     True
     """
-    found = _open_if_exists(Location.from_url(url, storage_options))
-    if found is None:
+    coordinates = _open_if_exists(Location.from_url(url, storage_options))
+    if coordinates is None:
         raise StoreError(f"no coordinates at {url}: write them with transform(X, out=...)")
-    if not found.head["finished"]:
+    if not coordinates.head["finished"]:
         raise StoreError(f"the coordinates at {url} are not complete: repeat the call that writes them")
-    return found
+    return coordinates
 
 
 def _open_if_exists(location: Location) -> Coordinates | None:
@@ -358,8 +370,8 @@ def _open_if_exists(location: Location) -> Coordinates | None:
     if metadata is None:
         raise StoreError(f"{location.url} does not contain coordinates: choose another path, or remove it")
     head = _verify_header(written, location)
-    found = Coordinates(location, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
-    return replace(found, head={**found.head, "finished": len(names) == found.n_chunks})
+    saved = Coordinates(location, {name: head[name] for name in head.keys() - {"chunk", "digests"}})
+    return replace(saved, head={**saved.head, "finished": len(names) == saved.n_chunks})
 
 
 def _compute_token(rows: da.Array) -> str:
@@ -385,9 +397,9 @@ def _compute_content_digest(values: FloatArray | list[str]) -> Any:
     return compute_content_hash(values) if isinstance(values, list) else compute_digest(values)
 
 
-def _check_digest(values: Any, known: list[Any]) -> Any:
+def _check_digest(values: Any, digests: list[Any]) -> Any:
     """Return the coordinates or ids of a chunk; raise ValueError if they do not match their digest."""
-    if _compute_content_digest(values) != known[isinstance(values, list)]:
+    if _compute_content_digest(values) != digests[isinstance(values, list)]:
         raise ValueError("it does not match its digest")
     return values
 
@@ -397,10 +409,14 @@ def _read_block(*, coordinates: Coordinates, block_id: tuple[int, int]) -> Float
 
 
 def _write_block(
-    block: FloatArray, *, coordinates: Coordinates, of: CountMatrix | None, block_id: tuple[int, int]
+    block: FloatArray,
+    *,
+    coordinates: Coordinates,
+    source_store: CountMatrix | None,
+    block_id: tuple[int, int],
 ) -> Any:
     rows = coordinates.rows(block_id[0])
-    ids = None if of is None else of.documents(rows, IDS)
+    ids = None if source_store is None else source_store.documents(rows, IDS)
     name = f"{coordinates.location.url}, rows {rows.start} to {rows.stop - 1}"
     digests = np.empty((1, 1), dtype=object)
     with annotate_disk_full(name):

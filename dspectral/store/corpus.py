@@ -33,8 +33,8 @@ class SentenceBlock(NamedTuple):
 
 def find_sentences(location: Location, name: str) -> SentenceBlock | None:
     """Read the completion marker of a block; None if the block is not complete."""
-    mark = location.read_attributes(name)
-    return SentenceBlock(name, **mark) if mark else None
+    marker = location.read_attributes(name)
+    return SentenceBlock(name, **marker) if marker else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

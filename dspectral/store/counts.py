@@ -232,8 +232,8 @@ class CountStore(CountMatrix):
         list of str or None
             One string per row; None if the store has none.
         """
-        kept = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
-        return read_row_documents(self.location, self.blocks, rows, part) if kept else None
+        is_stored = self.provenance.get({IDS: "id_field", TEXTS: "keep_texts"}[part])
+        return read_row_documents(self.location, self.blocks, rows, part) if is_stored else None
 
     def check(self) -> None:
         """Verify the checksums and digests of totals, vocabulary and all blocks, one task per block.
@@ -243,7 +243,7 @@ class CountStore(CountMatrix):
         StoreError
             If something is missing or damaged.
         """
-        # Small data first, so that some damage is found at once.
+        # Verify small data first, so that most damage is found quickly.
         for part in TOTALS:
             self._read_total(part)
         _ = self.vocabulary  # reading verifies it
@@ -319,7 +319,7 @@ def open_store(
         return replace(
             store, blocks=exclude_blocks(store.blocks, without, location.url), left_out=tuple(without)
         )
-    if {"obs", "var"} <= {*location.list_names()}:  # of AnnData 0.6, which named no encoding
+    if {"obs", "var"} <= {*location.list_names()}:  # a file of AnnData 0.6, which did not store the encoding
         return open_anndata(location, layer=layer)
     if CORPUS_KEY in attributes:
         raise StoreError(f"{url} is a corpus of sentences, not a store of counts: open it with open_corpus")
@@ -334,9 +334,9 @@ def _check_tokenizer(provenance: dict[str, Any], tokenizer: TokenizerLike | None
     """Register the caller's tokenizer; raise ValueError if the store was built with another one."""
     if tokenizer is not None:
         settings = provenance.get("hashing") or provenance.get("vocabulary") or {}
-        known = tokenizer_from_record(settings.get("tokenizer"))
-        if (name := register_tokenizer(tokenizer, "tokenizer")) != known:
-            raise ValueError(f"tokenizer={name!r} must be {known}, the tokenizer of {url}, or None")
+        stored_name = tokenizer_from_record(settings.get("tokenizer"))
+        if (name := register_tokenizer(tokenizer, "tokenizer")) != stored_name:
+            raise ValueError(f"tokenizer={name!r} must be {stored_name}, the tokenizer of {url}, or None")
 
 
 def open_finished(location: Location) -> CountStore | None:
@@ -379,18 +379,19 @@ def exclude_blocks(blocks: Sequence[BlockInfo], without: Sequence[str], url: str
     """Return the blocks except those with the given names."""
     if not without:
         return tuple(blocks)
-    known = [block.name for block in blocks]
+    block_names = [block.name for block in blocks]
     if not blocks:
         raise ValueError(
             f"without={without!r:.80} must be empty, because blocks of {url}, an AnnData file, have no names"
         )
-    if isinstance(without, str) or not set(without) <= set(known):
+    if isinstance(without, str) or not set(without) <= set(block_names):
         raise ValueError(
-            f"without={without!r:.80} must be a list of block names of {url}, from {known[0]!r} to {known[-1]!r}"
+            f"without={without!r:.80} must be a list of block names of {url}, from {block_names[0]!r} to "
+            f"{block_names[-1]!r}"
         )
     remaining = tuple(block for block in blocks if block.name not in without)
     if not remaining:
-        raise ValueError(f"without has all {len(known)} blocks of {url}: leave at least one out of it")
+        raise ValueError(f"without has all {len(block_names)} blocks of {url}: leave at least one out of it")
     return remaining
 
 

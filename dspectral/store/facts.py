@@ -102,10 +102,12 @@ def _describe_columns(provenance: dict[str, Any]) -> str | None:
         if settings:
             low, high = settings.get("ngram_range", (1, 1))
             length = f"{low}" if low == high else f"{low} to {high}"
-            kept = provenance.get("keep_terms") if key == "hashing" else None
-            known = tokenizer_from_record(settings.get("tokenizer"))
-            tokens = f"token(s) of {known}" if known else "word(s)"
-            return f"n-grams of {length} {tokens}, {what}" + (f", up to {kept:,} with names" if kept else "")
+            n_kept_terms = provenance.get("keep_terms") if key == "hashing" else None
+            tokenizer = tokenizer_from_record(settings.get("tokenizer"))
+            tokens = f"token(s) of {tokenizer}" if tokenizer else "word(s)"
+            return f"n-grams of {length} {tokens}, {what}" + (
+                f", up to {n_kept_terms:,} with names" if n_kept_terms else ""
+            )
     return None
 
 
@@ -116,4 +118,4 @@ def _describe_sources(provenance: dict[str, Any]) -> str | None:
         return None
     records = [source if isinstance(source, dict) else {"url": source} for source in sources]
     urls = [str(url) for record in records for url in (record.get("url"), *record.get("also", ())) if url]
-    return names(without_secrets(list(dict.fromkeys(urls))), shown=3) if urls else None
+    return names(without_secrets(list(dict.fromkeys(urls))), max_shown=3) if urls else None

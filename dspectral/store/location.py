@@ -140,7 +140,9 @@ class LocalFiles(_CheckedKeys, LocalStore):
         """Write a file for Zarr unless it exists."""
         if not self.has_key(key):
             with suppress(FileExistsError):
-                await asyncio.to_thread(_replace, Path(self.resolve_key(key)), value.to_bytes(), new=True)
+                await asyncio.to_thread(
+                    _replace, Path(self.resolve_key(key)), value.to_bytes(), exclusive=True
+                )
 
     def has_key(self, key: str) -> bool:
         """Report whether there is a file."""
@@ -250,7 +252,9 @@ class Location(NamedTuple):
         at = f"{self.url}, {path}" if path else self.url
         return retry(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
 
-    def _read_attributes(self, path: str, zarr_format: Literal[3] | None, at: str) -> dict[str, Any] | None:
+    def _read_attributes(
+        self, path: str, zarr_format: Literal[3] | None, group_name: str
+    ) -> dict[str, Any] | None:
         store = self.open()
         written = _read_local_attributes(store, f"{path}/{METADATA}" if path else METADATA)
         if written is not None:
@@ -270,7 +274,9 @@ class Location(NamedTuple):
             AttributeError,
             RecursionError,
         ) as error:  # of Zarr and of JSON
-            raise StoreError(f"{at} is not a group of Zarr with readable metadata: {error}") from error
+            raise StoreError(
+                f"{group_name} is not a group of Zarr with readable metadata: {error}"
+            ) from error
         return dict(group.attrs.asdict())
 
     def write_attributes(self, path: str, attributes: dict[str, Any]) -> None:
@@ -325,8 +331,8 @@ def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
         return None
     if not isinstance(metadata, dict) or not {"attributes", "node_type"} <= metadata.keys() <= GROUP_KEYS:
         return None
-    of_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
-    return metadata["attributes"] if of_group and isinstance(metadata["attributes"], dict) else None
+    is_group = metadata["node_type"] == "group" and metadata.get("zarr_format") == 3
+    return metadata["attributes"] if is_group and isinstance(metadata["attributes"], dict) else None
 
 
 def is_local(system: Any) -> bool:
@@ -395,18 +401,18 @@ def _uses_pickle_codec(metadata: Any) -> bool:
     return metadata == "pickle" or any(map(_uses_pickle_codec, parts))
 
 
-def _replace(file: Path, content: bytes, *, new: bool = False) -> None:
+def _replace(file: Path, content: bytes, *, exclusive: bool = False) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f"{file.name}.{uuid4().hex}.partial")
+    temporary = file.with_name(f"{file.name}.{uuid4().hex}.partial")
     try:
         # Flush to disk before the rename: after a power cut no completion marker may refer to a missing chunk.
-        with aside.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        (os.link if new else os.replace)(aside, file)
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        (os.link if exclusive else os.replace)(temporary, file)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def check_size(name: str, value: int) -> int:

@@ -97,18 +97,22 @@ def write_counts(
         raise ValueError(f"X has dtype {rows.dtype}, but counts must be real numbers: convert it")
     # The manifest stores block sizes run-length encoded.
     cuts = [[size, len(list(run))] for size, run in groupby(rows.chunks[0])]
-    made = {"matrix": {"shape": [n_rows, n_columns], "cuts": cuts}, "signed": signed, **(provenance or {})}
+    settings = {
+        "matrix": {"shape": [n_rows, n_columns], "cuts": cuts},
+        "signed": signed,
+        **(provenance or {}),
+    }
     if weightings := get_weightings(X):
-        made[KEY] = " ".join(sorted(weightings))
+        settings[KEY] = " ".join(sorted(weightings))
     parts = [rows]
     if labels is not None:
         parts.append(_align_labels(rows, labels))
-        made["labels"] = parts[1].shape[1]
+        settings["labels"] = parts[1].shape[1]
         in_memory = in_memory and not is_lazy(labels)
-    if append and (earlier := open_finished(Location.from_url(store, storage_options))) is not None:
-        check_columns(earlier, get_columns(X))
+    if append and (existing_store := open_finished(Location.from_url(store, storage_options))) is not None:
+        check_columns(existing_store, get_columns(X))
     rows_are = " ".join(map(_compute_token, (X, labels), parts))
-    with open_writer(store, storage_options, made, append=append, n_columns=n_columns) as writer:
+    with open_writer(store, storage_options, settings, append=append, n_columns=n_columns) as writer:
         # An interrupted write with the same manifest may have other rows, so a token of the rows is compared. It is not
         # in the manifest, so that other rows replace the unfinished blocks without an error.
         if writer.resumed and (writer.location.read_attributes(writer.scratch) or {}).get("rows") != rows_are:
@@ -150,10 +154,10 @@ def _write_blocks(
 ) -> list[BlockInfo]:
     """Write the incomplete blocks, in threads for rows in memory; return the infos of all blocks."""
     n_blocks = parts[0].numblocks[0]
-    there: list[BlockInfo | None] = [None] * n_blocks
+    existing_blocks: list[BlockInfo | None] = [None] * n_blocks
     if writer.resumed:  # complete blocks are not computed again
         names = [writer.name(i) for i in range(n_blocks)]
-        there = run_tasks(partial(find_block, writer.location), names, name="find-block")
+        existing_blocks = run_tasks(partial(find_block, writer.location), names, name="find-block")
     # Each task returns its BlockInfo as an object array of shape (1, 1).
     written = da.map_blocks(
         partial(_write_block, writer=writer.without_history(), signed=signed),
@@ -166,10 +170,10 @@ def _write_blocks(
     if is_dry_run():
         expect_passes(1)
         raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None, written.dask)
-    tasks = [row[0] for row, info in zip(written.to_delayed(), there, strict=True) if info is None]
-    with thread_pool_options(always=in_memory) as threads:
+    tasks = [row[0] for row, info in zip(written.to_delayed(), existing_blocks, strict=True) if info is None]
+    with thread_pool_options(force=in_memory) as threads:
         new = iter(dask.compute(*tasks, **threads))
-    return [next(new) if info is None else info for info in there]
+    return [next(new) if info is None else info for info in existing_blocks]
 
 
 def _write_block(

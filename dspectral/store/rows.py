@@ -68,12 +68,12 @@ class CountMatrix(ABC):
                 other is ... or (isinstance(other, slice) and other == slice(None)) for other in others
             ):
                 raise IndexError("a store is indexed by rows only: select columns of store.counts")
-        chosen = np.atleast_1d(np.arange(len(self))[rows])
-        if not len(chosen):
+        selected = np.atleast_1d(np.arange(len(self))[rows])
+        if not len(selected):
             raise IndexError(
                 f"the index selects none of the {len(self)} rows of {self!r}: select at least one"
             )
-        return SelectedRows(self, chosen)
+        return SelectedRows(self, selected)
 
     def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError(
@@ -136,10 +136,10 @@ class CountMatrix(ABC):
         ValueError
             If the weighting was fitted on other columns.
         """
-        known = as_weighting(weighting, self.shape[1])
+        resolved_weighting = as_weighting(weighting, self.shape[1])
         check_columns(weighting, self.column_identity, "the store")
-        width = self.shape[1] if known.columns is None else len(known.columns)
-        rows: da.Array = weigh_rows(self, known, n_columns=width, dtype=self.dtype)
+        width = self.shape[1] if resolved_weighting.columns is None else len(resolved_weighting.columns)
+        rows: da.Array = weigh_rows(self, resolved_weighting, n_columns=width, dtype=self.dtype)
         return rows
 
     def tfidf(self) -> da.Array:
@@ -184,10 +184,10 @@ class CountMatrix(ABC):
         vocabulary, settings = self.vocabulary, getattr(self, "provenance", {}).get("vocabulary")
         if vocabulary is None or not settings:
             raise ValueError(
-                f"{self!r} has neither hashing settings nor a vocabulary: give counts instead of texts"
+                f"{self!r} has neither hashing settings nor a vocabulary: pass counts instead of texts"
             )
-        known = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
-        return encode_documents(documents, vocabulary.term_index(), *known, settings.get("normalize"))
+        tokenization = tuple(settings["ngram_range"]), settings["lowercase"], settings.get("tokenizer")
+        return encode_documents(documents, vocabulary.term_index(), *tokenization, settings.get("normalize"))
 
     def to_anndata(self, *, lazy: bool = True, weighting: Weighting | HasWeighting | None = None) -> Any:
         """Return the rows as an AnnData object for scanpy and other scverse programs.
@@ -274,16 +274,16 @@ class CountMatrix(ABC):
         ('the dog', ['the dog'])
         """
         several = not isinstance(rows, Integral)
-        found = self.documents(rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
-        if found is None:
+        texts = self.documents(rows if several else [rows], TEXTS)  # type: ignore[arg-type,list-item]
+        if texts is None:
             raise ValueError(f"{self!r} has no texts: build the store with keep_texts=True")
-        return found if several else found[0]
+        return texts if several else texts[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the counts in memory."""
-        known: np.dtype[Any] = getattr(getattr(self, "of", None), "dtype", np.dtype(np.float32))
-        return known
+        data_type: np.dtype[Any] = getattr(getattr(self, "of", None), "dtype", np.dtype(np.float32))
+        return data_type
 
 
 class ColumnTotals(NamedTuple):
@@ -310,7 +310,7 @@ class LazyTotalsMixin(CountMatrix):
 
     @cached_property
     def _totals(self) -> ColumnTotals:
-        return summarize(self, of=ColumnTotals.from_block, name="total")
+        return summarize(self, summarize_block=ColumnTotals.from_block, name="total")
 
     @property
     def column_sums(self) -> Doubles:
@@ -370,8 +370,8 @@ class SelectedRows(LazyTotalsMixin):
         return f"{self.shape[0]} rows of {self.of!r}"
 
     def __getitem__(self, rows: Any) -> "SelectedRows":
-        chosen = super().__getitem__(rows)
-        return SelectedRows(self.of, self.rows[chosen.rows])
+        selected = super().__getitem__(rows)
+        return SelectedRows(self.of, self.rows[selected.rows])
 
     def __getattr__(self, name: str) -> Any:
         # These attributes of a store are also valid for its rows.
@@ -408,7 +408,7 @@ class SelectedRows(LazyTotalsMixin):
     @property
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
-        return [piece.n_rows for piece in self.block_reader.items]
+        return [selection.n_rows for selection in self.block_reader.items]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -440,11 +440,11 @@ class SelectedRows(LazyTotalsMixin):
         return self.of.documents(self.rows[numbers], part)
 
 
-def read_selected_rows(chosen: RowSelection, *, read: Callable[[Any], CSRRows]) -> CSRRows:
+def read_selected_rows(selection: RowSelection, *, read: Callable[[Any], CSRRows]) -> CSRRows:
     """Read the selected rows of some blocks. Shapes: returns (n_rows, n_columns)."""
-    parts = [read(item)[rows] for item, rows in chosen.parts]
+    parts = [read(item)[rows] for item, rows in selection.parts]
     joined = sparse.csr_array(parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr"))
-    gathered = joined if chosen.order is None else joined[chosen.order]
+    gathered = joined if selection.order is None else joined[selection.order]
     gathered.has_sorted_indices = gathered.has_canonical_format = True  # true for each block
     return gathered
 

@@ -33,26 +33,33 @@ def get_weightings(X: RowsLike) -> set[str]:
     stored = getattr(X, "provenance", {}).get(KEY)
     array = getattr(X, "counts", X)
     layers = map(str, getattr(getattr(array, "dask", None), "layers", {}))
-    passes = [one for one in map(engine.get_pass_name, layers) if one.startswith(_WEIGH_PREFIX)]
-    return {one.removeprefix(_WEIGH_PREFIX) for one in passes} | ({stored} if stored else set())
+    passes = [
+        pass_name for pass_name in map(engine.get_pass_name, layers) if pass_name.startswith(_WEIGH_PREFIX)
+    ]
+    return {pass_name.removeprefix(_WEIGH_PREFIX) for pass_name in passes} | ({stored} if stored else set())
 
 
 def as_weighting(weighting: Weighting | HasWeighting, n_columns: int) -> Weighting:
     """Return the weighting of an estimator, or the given one; raise if it does not fit ``n_columns`` columns."""
-    known = weighting if isinstance(weighting, Weighting) else weighting.weighting
-    if known.columns is None and known.column_weights is not None and len(known.column_weights) != n_columns:
+    resolved_weighting = weighting if isinstance(weighting, Weighting) else weighting.weighting
+    if (
+        resolved_weighting.columns is None
+        and resolved_weighting.column_weights is not None
+        and len(resolved_weighting.column_weights) != n_columns
+    ):
         raise ValueError(
-            f"the weighting has {len(known.column_weights)} column weights, but the rows have {n_columns} columns: "
+            f"the weighting has {len(resolved_weighting.column_weights)} column weights, but the rows have "
+            f"{n_columns} columns: "
             "fit it on rows of the same columns"
         )
-    return known
+    return resolved_weighting
 
 
 def to_csr_counts(rows: Rows) -> CSRRows:
     """Convert a block of counts to floating-point CSR rows without duplicates; raise for NaN and infinity."""
     compute_energy(rows)
-    known = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    counts: CSRRows = known if is_sparse(known) else sparse.csr_array(known)
+    float_rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    counts: CSRRows = float_rows if is_sparse(float_rows) else sparse.csr_array(float_rows)
     if counts.has_canonical_format:
         return counts
     counts = counts.copy()

@@ -63,20 +63,20 @@ class StoreWriter(NamedTuple):
     def restart(self) -> Self:
         """Remove everything that an interrupted call has written; keep the manifest."""
         path = f"plans/{self.generation:04d}"
-        plan = self.location.read_attributes(path) or {}
+        manifest = self.location.read_attributes(path) or {}
         _remove_unfinished(self.location)
-        self.location.write_attributes(path, plan)
+        self.location.write_attributes(path, manifest)
         return self._replace(resumed=False)
 
 
 @contextmanager
-def thread_pool_options(*, always: bool = False) -> Iterator[dict[str, Any]]:
+def thread_pool_options(*, force: bool = False) -> Iterator[dict[str, Any]]:
     """Yield options of ``dask.compute`` with a thread pool; on exit, also by an error, its tasks have ended."""
-    if not always and dask.base.get_scheduler() not in (None, dask.threaded.get):
+    if not force and dask.base.get_scheduler() not in (None, dask.threaded.get):
         yield {}  # a single-threaded, process or distributed scheduler
         return
     with ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT) as pool:
-        yield {"pool": pool, **({"scheduler": "threads"} if always else {})}
+        yield {"pool": pool, **({"scheduler": "threads"} if force else {})}
 
 
 @contextmanager
@@ -124,9 +124,9 @@ def _check_target(location: Location, *, append: bool) -> CountStore | None:
     if finished is not None and not append:
         raise StoreError(f"there is already a finished store at {store}: append=True adds rows to it")
     if finished is None:
-        if CORPUS_KEY in (there := location.read_attributes(zarr_format=None) or {}):
+        if CORPUS_KEY in (attributes := location.read_attributes(zarr_format=None) or {}):
             raise StoreError(f"there is already a finished corpus at {store}: open it with open_corpus")
-        if there:
+        if attributes:
             raise StoreError(f"{store} is not a store of dspectral: choose another path, or remove it")
     return finished
 
@@ -144,15 +144,15 @@ def _create_or_resume(
     fingerprints: dict[str, str] | None,
 ) -> StoreWriter:
     # Versions are not part of the manifest: a newer version may finish the build of an older one.
-    made = {**provenance, "versions": _get_versions()}
+    manifest = {**provenance, "versions": _get_versions()}
     if finished is None:
         resumed = write_manifest(location, 0, provenance, fingerprints)
-        return StoreWriter(location, 0, n_columns or 0, made, (), resumed)
+        return StoreWriter(location, 0, n_columns or 0, manifest, (), resumed)
     # An append has its own manifest; the finished root stays unchanged until `finish_store`.
     check_same_settings(finished, provenance, n_columns)
     generation = finished.generation + 1
     resumed = write_manifest(location, generation, provenance, fingerprints)
-    history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), made]}
+    history = {**finished.provenance, "appended": [*finished.provenance.get("appended", []), manifest]}
     return StoreWriter(location, generation, finished.n_columns, history, finished.blocks, resumed)
 
 
@@ -163,26 +163,28 @@ def write_manifest(
     fingerprints: dict[str, str] | None = None,
 ) -> bool:
     """Write the manifest; return True if an interrupted call has written the same one."""
-    path, plan = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
-    found = location.read_attributes(path)
-    if not found:  # no group, or one without attributes after an interrupted write
+    path, manifest = f"plans/{generation:04d}", to_json({"format": FORMAT, **provenance})
+    existing = location.read_attributes(path)
+    if not existing:  # no group, or one without attributes after an interrupted write
         if not generation and not {"blocks", "totals", "vocabulary"}.isdisjoint(location.list_names()):
             raise StoreError(f"{location.url} is not a store of dspectral: choose another path, or remove it")
         if fingerprints:
             location.write_attributes(
                 f"scratch/{generation:04d}/{FINGERPRINTS}", {FINGERPRINTS: fingerprints}
             )
-        location.write_attributes(path, plan)
+        location.write_attributes(path, manifest)
         return False
-    known = (
+    existing_fingerprints = (
         (location.read_attributes(f"scratch/{generation:04d}/{FINGERPRINTS}") or {}).get(FINGERPRINTS, {})
         if fingerprints
         else {}
     )
     # Manifests of different versions may have different fields.
-    different = sorted(key for key in {*found, *plan} if found.get(key) != plan.get(key))
+    different = sorted(key for key in {*existing, *manifest} if existing.get(key) != manifest.get(key))
     changed = [
-        url for url, fingerprint in (fingerprints or {}).items() if known.get(url, fingerprint) != fingerprint
+        url
+        for url, fingerprint in (fingerprints or {}).items()
+        if existing_fingerprints.get(url, fingerprint) != fingerprint
     ]
     if changed and different in ([], ["sources"]):  # files that grew have other byte ranges
         raise changed_sources_error(location, changed)
@@ -213,11 +215,11 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
 
 def changed_sources_error(location: Location, urls: Sequence[str]) -> StoreError:
     """Return an error that names source files which have changed during a build."""
-    named = ", ".join(map(without_secrets, urls[:3])) + (
+    shown_urls = ", ".join(map(without_secrets, urls[:3])) + (
         f" and {len(urls) - 3} more" if len(urls) > 3 else ""
     )
     return StoreError(
-        f"{named} changed since the start of the build at {location.url}: remove the unfinished build with "
+        f"{shown_urls} changed since the start of the build at {location.url}: remove the unfinished build with "
         "dspectral.store.discard_unfinished, and build again"
     )
 
@@ -239,7 +241,9 @@ def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
     if not (isinstance(ours, dict) and isinstance(theirs, dict)):
         return ours, theirs
     names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
-    mine, other = (", ".join(f"{name} = {of.get(name)!r}" for name in names) for of in (ours, theirs))
+    mine, other = (
+        ", ".join(f"{name} = {provenance.get(name)!r}" for name in names) for provenance in (ours, theirs)
+    )
     return mine, other
 
 

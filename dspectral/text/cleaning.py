@@ -86,16 +86,16 @@ def mask_parts(documents: Documents, rules: Collection[str]) -> Documents:
         for match in re.finditer(pattern, text):
             start, stop = match.span()
             if rule == "users":  # the part of an e-mail address before the @
-                left = text[max(0, start - 64) : start]
-                start -= len(left) - len(left.rstrip(_LOCAL_PART))
+                prefix = text[max(0, start - 64) : start]
+                start -= len(prefix) - len(prefix.rstrip(_LOCAL_PART))
             start += text[start] in b"\n\t"
             if stop - start >= len(mask):
                 text[start:stop] = mask.ljust(stop - start)
     starts = np.asarray(offsets[:-1]) - offsets[0] + 1 + len(_END) * np.arange(documents.n_documents)
-    kept = b"".join(
+    masked_text = b"".join(
         [text[a : a + n] for a, n in zip(starts.tolist(), np.diff(offsets).tolist(), strict=True)]
     )
-    return Documents(np.frombuffer(kept, dtype=np.uint8), documents.offsets - offsets[0])
+    return Documents(np.frombuffer(masked_text, dtype=np.uint8), documents.offsets - offsets[0])
 
 
 def match_token_rule(token: str) -> str:

@@ -117,7 +117,7 @@ def merge_samples(samples: Iterable[TermSample]) -> TermSample:
     """Merge samples in order, a fixed number at a time."""
     remaining: Iterator[TermSample] = iter(samples)
     merged = next(remaining)
-    # Memory is that of one merge, whatever the number of blocks.
+    # Memory is that of one merge, independent of the number of blocks.
     while group := list(islice(remaining, _FAN_IN)):
         merged = merged.merge(*group)
     return merged

@@ -165,5 +165,5 @@ def _merge_tables(
             counts[n] += b_counts[j]
             j += 1
         n += 1
-    # The copies release memory that was reserved for common terms.
+    # The buffers are sized for two tables without common terms; copying frees the unused end.
     return data[: offsets[n]].copy(), offsets[: n + 1].copy(), frequency[:n].copy(), counts[:n].copy()

@@ -221,11 +221,11 @@ def _get_import_name(tokenizer: Callable[..., Any], parameter: str) -> str:
     )
     name = f"{module_name}:{qualified}"
     try:
-        found: Any = _import_object(name)
+        imported: Any = _import_object(name)
     except (ImportError, AttributeError, ValueError):
-        found = None
+        imported = None
     # The name of a lambda, a nested or a replaced function does not import that function.
-    if found is not tokenizer:
+    if imported is not tokenizer:
         raise ValueError(
             f"{parameter} is the function {qualified!r}, which cannot be imported by its name, but workers, later "
             "appends and saved models must import it: define it with def at the top level of a module"
@@ -256,7 +256,7 @@ def _import_object(name: str) -> Any:
     module_name, colon, path = name.partition(":")
     if not (module_name and colon) or " " in path:
         raise ValueError("it is not of the form 'module:function'")
-    found: Any = import_module(module_name)
+    value: Any = import_module(module_name)
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value

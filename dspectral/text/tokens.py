@@ -179,7 +179,7 @@ def prepare_in_python(
 
 def prepare_text(text: str, *, lowercase: bool, normalize: bool) -> str:
     """Lowercase a text, then normalize it to NFC."""
-    # In this order: some lowercase letters with a mark are one character, but their uppercase is two.
+    # Lowercase before normalizing: some lowercase letters with a mark are one character, but their uppercase is two.
     text = text.lower() if lowercase else text
     return normalize_unicode("NFC", text) if normalize else text
 

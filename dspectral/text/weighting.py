@@ -38,8 +38,8 @@ class DocumentFrequencies(NamedTuple):
         """Return the document frequencies of all rows."""
         summaries = (self, *others)
         return type(self)(
-            sum(part.n_rows for part in summaries),
-            np.add.reduce([part.document_frequency for part in summaries]),
+            sum(summary.n_rows for summary in summaries),
+            np.add.reduce([summary.document_frequency for summary in summaries]),
         )
 
 

@@ -273,7 +273,7 @@ class Progress:
         display below the cell unless a stream is passed.
     quiet_seconds : float, optional
         Seconds before a fit is shown; by default half a second.
-    summaries : bool, default=True
+    keep_summaries : bool, default=True
         Whether a line about each finished fit stays.
     """
 
@@ -283,11 +283,11 @@ class Progress:
         stream: TextIO | None = None,
         *,
         quiet_seconds: float | None = None,
-        summaries: bool = True,
+        keep_summaries: bool = True,
     ) -> None:
         self._client, self._stream = client, stream
         self._quiet_seconds = QUIET_SECONDS if quiet_seconds is None else quiet_seconds
-        self._summaries = summaries
+        self._summaries = keep_summaries
         self._steps: list[tuple[str, float]] = []
         self._stack: ExitStack | None = None
 
@@ -376,11 +376,11 @@ class Progress:
         with self._record.lock:
             ended = [fit for fit in self._record.ended if fit.ended]
             self._record.ended.clear()
-        least = 0.0 if isinstance(self._out, Notebook) else self._quiet_seconds
+        quiet_seconds = 0.0 if isinstance(self._out, Notebook) else self._quiet_seconds
         if isinstance(self._out, Output) and not self._summaries:
             ended = []
         self._out.show(
-            view, [format_finished(fit) for fit in ended if fit.ended and fit.ended.seconds >= least]
+            view, [format_finished(fit) for fit in ended if fit.ended and fit.ended.seconds >= quiet_seconds]
         )
 
     def _other_tasks(self) -> list[Phase]:

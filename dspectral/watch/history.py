@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple, get_args
 
 from dspectral.configuration import count_merges
-from dspectral.engine.around import events as of
+from dspectral.engine.around import events
 from dspectral.engine.around.progress import TaskCounts
 from dspectral.run_plan import estimate_memory
 
@@ -27,12 +27,12 @@ MAX_ENDED = 4096
 """Maximum number of finished fits that are not listed yet."""
 WINDOW = 6.0
 """Seconds over which a rate is averaged."""
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(of.Event)}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 SCHEDULER_COUNTED = (
-    of.BlocksDone.__name__,
-    of.TasksRecomputed.__name__,
-    of.TaskRetried.__name__,
-    of.PassStalled.__name__,
+    events.BlocksDone.__name__,
+    events.TasksRecomputed.__name__,
+    events.TaskRetried.__name__,
+    events.PassStalled.__name__,
 )
 """Events that the dashboard ignores, because the scheduler counts its own tasks."""
 
@@ -103,8 +103,8 @@ class PassState:
     def __init__(self, fit: str, run: str, since: float) -> None:
         self.fit, self.run, self.since = fit, run, since
         self.order = math.inf
-        self.started: of.PassStarted | None = None
-        self.ended: of.PassEnded | None = None
+        self.started: events.PassStarted | None = None
+        self.ended: events.PassEnded | None = None
         self.totals: list[int] = []
         self.counts = TaskCounts(0)
         self.n_blocks = self.n_merges = self.n_redone = self.lost_workers = self.summary_bytes = 0
@@ -114,7 +114,7 @@ class PassState:
         self._n_now = self._n_computed = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=32)
 
-    def start(self, started: of.PassStarted, order: int) -> None:
+    def start(self, started: events.PassStarted, order: int) -> None:
         """Set the description of the pass."""
         self.started, self.order = started, order
         merges = count_merges(started.n_blocks, started.fan_in) if started.merge_groups else []
@@ -137,23 +137,23 @@ class PassState:
         n_again = sum(self.counts.again) if self.ended is None else 0
         return (sum(self.done) - n_again) / max(sum(self.totals), 1)
 
-    def count(self, done: Sequence[int | None], at: float) -> None:
+    def count(self, n_done: Sequence[int | None], timestamp: float) -> None:
         """Update with the finished tasks of each level; lost tasks make the number smaller."""
-        if all(number is None for number in done):
+        if all(number is None for number in n_done):
             return
-        if done[0] is not None:
-            self._n_computed += max(0, done[0] - self._n_now)
-            self._n_now = done[0]
-        self.n_redone += self.counts.count(done)
-        self._recent.append((at, self._n_computed))
+        if n_done[0] is not None:
+            self._n_computed += max(0, n_done[0] - self._n_now)
+            self._n_now = n_done[0]
+        self.n_redone += self.counts.count(n_done)
+        self._recent.append((timestamp, self._n_computed))
 
     def get_rate(self) -> float | None:
         """Return the recent rate in blocks per second, including repeated blocks; None if unknown."""
         if len(self._recent) < 2 or self._n_now >= self.totals[0]:
             return None
-        at, done = self._recent[-1]
-        since, before = next(point for point in self._recent if at - point[0] <= WINDOW)
-        return (done - before) / (at - since) if at > since else None
+        timestamp, n_done = self._recent[-1]
+        since, before = next(point for point in self._recent if timestamp - point[0] <= WINDOW)
+        return (n_done - before) / (timestamp - since) if timestamp > since else None
 
     def get_phases(self, now: float) -> list[Phase]:
         """Return the progress of blocks and merges from the events of this process."""
@@ -189,8 +189,8 @@ class FitState:
         self.token, self.since = token, since
         self.name = self.parent = ""
         self.n_passes: int | None = None
-        self.started: of.FitStarted | None = None
-        self.ended: of.FitEnded | None = None
+        self.started: events.FitStarted | None = None
+        self.ended: events.FitEnded | None = None
         self.certificate: float | None = None
         self.until: float | None = None
         self.client_left = False
@@ -216,14 +216,14 @@ class FitState:
             return n_blocks * len(times) / sum(times)
         return median(state.rates) if state.rates else None
 
-    def record_rate(self, state: PassState, at: float) -> None:
+    def record_rate(self, state: PassState, timestamp: float) -> None:
         """Add the current rate of a pass to the series."""
         rate = state.get_rate()
         if rate is not None:
             if not state.rates:  # NaN interrupts the line between passes
-                self.rates.add(at, math.nan, math.nan)
+                self.rates.add(timestamp, math.nan, math.nan)
             state.rates = [*state.rates[-MAX_POINTS:], rate]
-            self.rates.add(at, rate, self.get_expected_rate(state) or math.nan)
+            self.rates.add(timestamp, rate, self.get_expected_rate(state) or math.nan)
 
 
 class FitHistory:
@@ -244,7 +244,7 @@ class FitHistory:
         self._loops: dict[tuple[str, str, str], tuple[int, float | None]] = {}
         self._numbers = itertools.count()
 
-    def on_message(self, message: object, at: float) -> None:
+    def on_message(self, message: object, timestamp: float) -> None:
         """Process an event in the form of a scheduler's message."""
         name = message.get("event") if isinstance(message, Mapping) else None
         if not isinstance(message, Mapping) or name in SCHEDULER_COUNTED:
@@ -253,43 +253,48 @@ class FitHistory:
             kind = KINDS[str(name)]
             values = (message[field] for field in kind._fields)
             event = kind(*(tuple(value) if isinstance(value, list) else value for value in values))
-            self.on_event(event, at, int(message["order"]), message["sender"], message.get("worker", ""))
+            self.on_event(
+                event, timestamp, int(message["order"]), message["sender"], message.get("worker", "")
+            )
         except (KeyError, TypeError):
-            of.LOGGER.debug("a message of another version: %s", name)
+            events.LOGGER.debug("a message of another version: %s", name)
 
     def on_event(
         self,
-        event: of.Event,
-        at: float | None = None,
+        event: events.Event,
+        timestamp: float | None = None,
         order: int | None = None,
         sender: str = "",
         worker: str = "",
     ) -> None:
         """Process an event; `at, order, sender, worker` come from its message, if there is one."""
-        at = time.monotonic() if at is None else at
+        timestamp = time.monotonic() if timestamp is None else timestamp
         with self.lock:
             order = next(self._numbers) if order is None else order
             match event:
-                case of.FitStarted() | of.FitEnded() | of.CertificateComputed():
-                    self._on_fit(event, at)
-                case of.PassStarted():
-                    state = self._pass(event.fit, event.run, at)
+                case events.FitStarted() | events.FitEnded() | events.CertificateComputed():
+                    self._on_fit(event, timestamp)
+                case events.PassStarted():
+                    state = self._pass(event.fit, event.run, timestamp)
                     state.start(event, order)
                     fit = self.fits[state.fit]
                     fit.name = fit.name or event.fit_name or event.name
                     fit.n_passes = event.n_passes or fit.n_passes
-                case of.PassEnded():
-                    state = self._pass(event.fit, event.run, at)
+                case events.PassEnded():
+                    state = self._pass(event.fit, event.run, timestamp)
                     state.ended = event
                     if not event.fit:
-                        self.fits[state.fit].until = at
-                case of.SummariesMerged():
+                        self.fits[state.fit].until = timestamp
+                case events.SummariesMerged():
                     self.merging.add(worker)
-                    self._on_merged(event, at)
-                case of.CompilationStarted() | of.CompilationEnded():
+                    self._on_merged(event, timestamp)
+                case events.CompilationStarted() | events.CompilationEnded():
                     key = (sender, event.module, event.loop)
                     if self._loops.get(key, (-1, None))[0] < order:
-                        self._loops[key] = (order, at if isinstance(event, of.CompilationStarted) else None)
+                        self._loops[key] = (
+                            order,
+                            timestamp if isinstance(event, events.CompilationStarted) else None,
+                        )
                     while len(self._loops) > MAX_LOOPS:
                         del self._loops[next(iter(self._loops))]
                 case _:
@@ -314,10 +319,10 @@ class FitHistory:
 
     def get_root(self, fit: FitState) -> FitState:
         """Return the outermost fit around a fit."""
-        seen = {fit.token}
-        while fit.parent in self.fits and fit.parent not in seen:
+        visited = {fit.token}
+        while fit.parent in self.fits and fit.parent not in visited:
             fit = self.fits[fit.parent]
-            seen.add(fit.token)
+            visited.add(fit.token)
         return fit
 
     def get_compiling_loops(self) -> dict[str, float]:
@@ -330,16 +335,16 @@ class FitHistory:
         for root in self.get_roots():
             root.lost_workers += root.is_running
 
-    def on_client_left(self, at: float) -> None:
+    def on_client_left(self, timestamp: float) -> None:
         """Mark all running fits as ended after the last client disconnected."""
         for fit in self.fits.values():
             if fit.is_running:
-                fit.client_left, fit.until = True, at
+                fit.client_left, fit.until = True, timestamp
         self._loops.clear()
 
-    def _fit(self, token: str, at: float) -> FitState:
+    def _fit(self, token: str, timestamp: float) -> FitState:
         if token not in self.fits:
-            self.fits[token] = FitState(token, at)
+            self.fits[token] = FitState(token, timestamp)
             while len(self.fits) > MAX_FITS:
                 self._drop_oldest(token)
         return self.fits[token]
@@ -351,11 +356,11 @@ class FitHistory:
         for run in self.fits.pop(fit.token).passes:
             self._runs.pop(run, None)
 
-    def _pass(self, fit: str, run: str, at: float) -> PassState:
+    def _pass(self, fit: str, run: str, timestamp: float) -> PassState:
         if run not in self._runs:
             # A pass outside of fits gets a fit of its own.
-            state = self._runs[run] = PassState(fit or run, run, at)
-            owner = self._fit(state.fit, at)
+            state = self._runs[run] = PassState(fit or run, run, timestamp)
+            owner = self._fit(state.fit, timestamp)
             owner.passes[run] = state
             while len(owner.passes) > MAX_PASSES:
                 oldest = next(iter(owner.passes))
@@ -363,47 +368,49 @@ class FitHistory:
                 self._runs.pop(oldest, None)
         return self._runs[run]
 
-    def _on_fit(self, event: of.FitStarted | of.FitEnded | of.CertificateComputed, at: float) -> None:
-        fit = self._fit(event.fit, at)
-        if isinstance(event, of.FitStarted):
+    def _on_fit(
+        self, event: events.FitStarted | events.FitEnded | events.CertificateComputed, timestamp: float
+    ) -> None:
+        fit = self._fit(event.fit, timestamp)
+        if isinstance(event, events.FitStarted):
             fit.started, fit.name, fit.parent = event, event.name, event.parent
             fit.n_passes = event.n_passes if fit.n_passes is None else fit.n_passes
-        elif isinstance(event, of.CertificateComputed):
-            self._add_bound(fit, at, event.relative)
+        elif isinstance(event, events.CertificateComputed):
+            self._add_bound(fit, timestamp, event.relative)
         else:
-            fit.ended, fit.name, fit.until, fit.client_left = event, event.name, at, False
+            fit.ended, fit.name, fit.until, fit.client_left = event, event.name, timestamp, False
             if fit.started is None:
-                fit.since = at - event.seconds
+                fit.since = timestamp - event.seconds
             # Only outermost fits are listed.
             elif fit.parent not in self.fits or not self.fits[fit.parent].is_running:
                 self.ended.append(fit)
                 self.n_retried = 0
 
-    def _on_merged(self, event: of.SummariesMerged, at: float) -> None:
-        state = self._pass(event.fit, event.run, at)
+    def _on_merged(self, event: events.SummariesMerged, timestamp: float) -> None:
+        state = self._pass(event.fit, event.run, timestamp)
         state.summary_bytes = max(state.summary_bytes, event.summary_bytes)
         # The certificate of the summary with the most rows is the best estimate for all rows.
         size = (event.n_rows or 0, event.level)
         if event.relative is not None and size >= state.best[:2]:
             state.best = (*size, event.relative)
-            self._add_bound(self.fits[state.fit], at, event.relative)
+            self._add_bound(self.fits[state.fit], timestamp, event.relative)
 
-    def _add_bound(self, fit: FitState, at: float, relative: float) -> None:
+    def _add_bound(self, fit: FitState, timestamp: float, relative: float) -> None:
         fit.certificate = relative
-        self.get_root(fit).bounds.add(at, relative)
+        self.get_root(fit).bounds.add(timestamp, relative)
 
     def _on_counted(
-        self, event: of.BlocksDone | of.TasksRecomputed | of.TaskRetried | of.PassStalled
+        self, event: events.BlocksDone | events.TasksRecomputed | events.TaskRetried | events.PassStalled
     ) -> None:
-        if isinstance(event, of.TaskRetried):
+        if isinstance(event, events.TaskRetried):
             self.n_retried += 1
             return
         state = self._runs.get(event.run)
         if state is None:
             return
-        if isinstance(event, of.PassStalled):
+        if isinstance(event, events.PassStalled):
             state.waits = event.why
-        elif isinstance(event, of.TasksRecomputed):
+        elif isinstance(event, events.TasksRecomputed):
             state.n_redone += event.n_tasks
             state.lost_workers = event.lost_workers
         else:

@@ -114,4 +114,4 @@ def done_again(heard):
 def seconds_till_told(heard, since):
     """Say how long after the fault its first message came."""
     times = [message["time"] for message in heard if message["kind"] in TELLS and message["time"] >= since]
-    return times[0] - since if times else "nothing to tell"
+    return times[0] - since if times else "not reported"

@@ -16,7 +16,7 @@ FIVE = ("SketchedPCA", "TruncatedSVD", "MomentMultiLabelClassifier", "TreePCA", 
 HEAD = """\
 <!-- Written by `make test-cluster`: each row is declared by the test in tests/cluster that makes the fault. -->
 
-| What happens | When | To | Lost | Done again | Seconds till told |
+| Fault | When | Estimator or program | Lost | Repeated | Seconds until reported |
 |---|---|---|---|---|---|
 """
 

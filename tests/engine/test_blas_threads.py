@@ -44,7 +44,7 @@ def test_blas_has_one_thread_inside_tasks_and_gets_its_own_back():
         return Watching.from_block(rows)
 
     with dask.config.set(scheduler="threads", num_workers=2):
-        summarize(one_by_one(4), of=of)
+        summarize(one_by_one(4), summarize_block=of)
         run_tasks(lambda _: seen.append(blas_threads()), [1, 2], name="look")
         map_rows(np.ones((2, 2)), lambda rows: (seen.append(blas_threads()), rows)[1], n_columns=2)
     assert seen == [{1}] * (4 + 3 + 2 + 1)

@@ -152,7 +152,7 @@ def test_arrays_bound_to_a_function_are_in_the_graph_once(monkeypatch):
     monkeypatch.setattr(run, "add_retries", noted)
     X = lazy(lambda block: sparse.csr_array([[1.0 + block] * 300]), (1,) * 8, 300, np.float64)
     mapped = map_rows(X, partial(product, factor=np.eye(300)), n_columns=300)
-    summarize(mapped, of=partial(GramProduct.from_block, factor=np.ones((300, 50))))
+    summarize(mapped, summarize_block=partial(GramProduct.from_block, factor=np.ones((300, 50))))
     for tasks, n_functions, n_merges in zip(graphs, (1, 2), (0, 7), strict=True):
         large = [key for key, node in tasks.items() if len(cloudpickle.dumps(node)) > 100_000]
         assert len(large) == n_functions == len(tasks) - 8 - n_merges
@@ -168,7 +168,7 @@ def test_two_streams_arrive_block_by_block_together():
         return Moments.from_block(np.hstack([left.toarray(), right]))
 
     left, right = lazy(rows_of, SIZES[:2]), da.ones((2 * BLOCK_ROWS, 3), chunks=(BLOCK_ROWS, 3))
-    found = summarize(left, right, of=of)
+    found = summarize(left, right, summarize_block=of)
     both = np.hstack([sparse.vstack([rows_of(0), rows_of(1)]).toarray(), np.ones((2 * BLOCK_ROWS, 3))])
     np.testing.assert_allclose(found.gram, both.T @ both)
 
@@ -195,7 +195,7 @@ def test_blocks_of_anything_are_read_and_summarised_by_one_task_each(scheduler):
     blocks, tasks = Blocks(partial(range, 1), [2, 3, 1, 5, 4]), Counter()
     count = Callback(posttask=lambda key, *_: tasks.update([str(key).partition("-block")[0]]))
     with scheduled(scheduler), count:
-        summary = summarize(blocks, of=moments_of_numbers, name="numbers")
+        summary = summarize(blocks, summarize_block=moments_of_numbers, name="numbers")
     assert summary.n_rows == 1 + 2 + 0 + 4 + 3
     assert summary.gram == [[1 + (1 + 4) + (1 + 4 + 9 + 16) + (1 + 4 + 9)]]
     assert tasks["('numbers"] == 5
@@ -204,11 +204,13 @@ def test_blocks_of_anything_are_read_and_summarised_by_one_task_each(scheduler):
 def test_blocks_may_ride_beside_rows():
     X = np.arange(6.0).reshape(3, 2)
     summary = summarize(
-        Blocks(float, ["2"], in_memory=True), X[:1], of=lambda scale, rows: Moments.from_block(scale * rows)
+        Blocks(float, ["2"], in_memory=True),
+        X[:1],
+        summarize_block=lambda scale, rows: Moments.from_block(scale * rows),
     )
     assert summary.gram.tolist() == [[0.0, 0.0], [0.0, 4.0]]
     with pytest.raises(ValueError, match=r"Blocks.*no items"):
-        summarize(Blocks(int, []), of=moments_of_numbers)
+        summarize(Blocks(int, []), summarize_block=moments_of_numbers)
 
 
 def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(monkeypatch):
@@ -226,5 +228,5 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(mon
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):
         MomentMultiLabelClassifier(3).fit(rows, labels)
-    expected = ["emitting", "fit", "first_pass", "summarize", "call_with_retries", "call_on_blocks"]
+    expected = ["call_and_emit", "fit", "first_pass", "summarize", "call_with_retries", "call_on_blocks"]
     assert stacks == [expected] * rows.numblocks[0]

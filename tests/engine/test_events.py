@@ -161,7 +161,7 @@ def test_an_error_ends_pass_and_fit_and_is_named_and_callbacks_of_dask_are_calle
         pytest.raises(ValueError, match="boom"),
         fit_context("Own", n_passes=1),
     ):
-        summarize_blocks(np.ones((4, 3)), of=boom, name="own")
+        summarize_blocks(np.ones((4, 3)), summarize_block=boom, name="own")
     ended = of_kind(heard, events.PassEnded, events.FitEnded)
     assert [event.error for event in ended] == ["", "", "ValueError", "ValueError"]
 
@@ -272,7 +272,7 @@ def test_what_is_said_first_of_the_number_of_passes_holds():
         expect_passes(4)
         expect_passes(1)
         assert fit.n_passes == 4
-        expect_passes(2, anew=True)
+        expect_passes(2, replaces=True)
         assert fit.n_passes == 2
     expect_passes(1)  # outside a fit it says nothing
 

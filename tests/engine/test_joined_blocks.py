@@ -116,8 +116,8 @@ def test_joined_blocks_give_the_bits_of_one_large_block(store, of):
         f"memory://large-{of.func.__qualname__}",
     )
     assert large.n_blocks == len(spans)
-    found, (one,) = started(lambda: summarize(store, of=of))
-    wanted, (other,) = started(lambda: summarize(large, of=of))
+    found, (one,) = started(lambda: summarize(store, summarize_block=of))
+    wanted, (other,) = started(lambda: summarize(large, summarize_block=of))
     assert (one.n_blocks, one.n_joined, one.n_merges) == (len(spans), 10, len(spans) - 1)
     assert (other.n_blocks, other.n_joined) == (len(spans), 0)
     for a, b in zip(found, wanted, strict=True):
@@ -137,7 +137,7 @@ def test_what_is_refused_names_its_own_block_and_row(store, scheduler):
     rows = map_rows(store, spoiled, n_columns=N_COLUMNS, dtype=np.float32, sparse_output=True)
     said = rf"^row block {row // BLOCK_ROWS}: .*row {row % BLOCK_ROWS}\b"
     with dask.config.set(scheduler=scheduler), pytest.raises(ValueError, match=said):
-        summarize(rows, of=SKETCH)
+        summarize(rows, summarize_block=SKETCH)
 
 
 def test_a_block_of_another_shape_than_said_is_named(store):
@@ -151,7 +151,7 @@ def test_a_block_of_another_shape_than_said_is_named(store):
         dask.config.set(scheduler="sync"),
         pytest.raises(ValueError, match=r"row block 5.*\(299, 1500\)"),
     ):
-        summarize(rows, of=SKETCH)
+        summarize(rows, summarize_block=SKETCH)
 
 
 def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
@@ -166,7 +166,7 @@ def test_a_function_that_refuses_only_what_is_joined_names_the_blocks(store):
         dask.config.set(scheduler="sync"),
         pytest.raises(ValueError, match=r"^row blocks (0 to 6|7 to 9)"),
     ):
-        summarize(store, of=partial(Picky.from_block, size=20))
+        summarize(store, summarize_block=partial(Picky.from_block, size=20))
 
 
 def test_appended_rows_make_only_the_last_run_anew(store, tmp_path, monkeypatch):

@@ -92,7 +92,7 @@ def test_rows_that_were_appended_cost_themselves_alone(fan_in, store, tmp_path, 
     for n_appended in (1, 2, 4):  # onto complete and incomplete subtrees
         shutil.copytree(store.location.url, tmp_path / f"grown-{n_appended}")
     with dask.config.set({"dspectral.fan-in": fan_in}):
-        fit = partial(summarize, of=Moments.from_block)
+        fit = partial(summarize, summarize_block=Moments.from_block)
         fit(store, checkpoints=tmp_path / "kept")
         for n_appended in (1, 2, 4):
             url = str(tmp_path / f"grown-{n_appended}")
@@ -195,7 +195,7 @@ def unknown(kind, tmp_path):
 def test_content_that_may_change_is_refused_in_a_sentence(kind, tmp_path):
     rows, of = unknown(kind, tmp_path)
     with pytest.raises(UnknownContentError, match="checkpoints"):
-        summarize(rows, of=of, checkpoints=tmp_path / "kept")
+        summarize(rows, summarize_block=of, checkpoints=tmp_path / "kept")
 
 
 def test_what_cannot_be_written_is_said_and_the_fit_ends_well(store, tmp_path, monkeypatch, only_whole):
@@ -228,11 +228,11 @@ def test_the_folder_comes_from_an_argument_a_context_or_the_configuration(store,
 
 
 def test_progress_begins_with_what_is_kept(store, tmp_path, everything):
-    summarize(store, of=Moments.from_block, checkpoints=tmp_path / "kept")
+    summarize(store, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
     grown = write_counts(counts(2, seed=1), store.location.url, append=True, block_rows=BLOCK_ROWS)
     heard = []
     with event_listener(heard.append):
-        summarize(grown, of=Moments.from_block, checkpoints=tmp_path / "kept")
+        summarize(grown, summarize_block=Moments.from_block, checkpoints=tmp_path / "kept")
     began = next(event for event in heard if isinstance(event, PassStarted))
     done = [event for event in heard if isinstance(event, BlocksDone)]
     # Six blocks are two subtrees, of four and of two: their five merges but the one that joined both are found.
@@ -279,10 +279,14 @@ def test_arrays_in_memory_are_known_by_their_content(tmp_path):
     for rows in (X, sparse.csr_array(X), da.from_array(X.copy(), chunks=(BLOCK_ROWS, -1))):
         for n_kept in (0, None):
             of = partial(GramProduct.from_block, factor=product.copy())
-            _, [(n_blocks, found)] = kept_of(partial(summarize, rows, of=of, checkpoints=tmp_path))
+            _, [(n_blocks, found)] = kept_of(
+                partial(summarize, rows, summarize_block=of, checkpoints=tmp_path)
+            )
             assert found == (n_blocks if n_kept is None else 0)
     X[0, 0] += 1
-    assert kept_of(lambda: summarize(X, of=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
+    assert (
+        kept_of(lambda: summarize(X, summarize_block=Moments.from_block, checkpoints=tmp_path))[1][0][1] == 0
+    )
 
 
 def test_builds_keep_nothing_since_they_go_on_by_themselves(tmp_path):

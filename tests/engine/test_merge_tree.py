@@ -26,7 +26,7 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
         left = full + (rest > 0)
     assert left == 1
     with Tasks() as tasks, dask.config.set(scheduler="sync"):
-        found = summarize(weighed, of=Moments.from_block, fan_in=fan_in, name="sketch")
+        found = summarize(weighed, summarize_block=Moments.from_block, fan_in=fan_in, name="sketch")
     assert tasks.groups == expected
     assert (
         count_merges(n_blocks, fan_in) == list(expected.values())[1:]
@@ -37,7 +37,7 @@ def test_a_pass_is_one_task_a_block_and_the_merges_of_one_tree(n_blocks, fan_in)
 @pytest.mark.parametrize("fan_in", [2, 4])
 def test_no_more_summaries_wait_than_the_memory_law_says(fan_in):
     with Tasks() as tasks, dask.config.set(scheduler="sync"):
-        summarize(one_by_one(64), of=Moments.from_block, fan_in=fan_in)
+        summarize(one_by_one(64), summarize_block=Moments.from_block, fan_in=fan_in)
     # The rows in memory are one entry of the cache too.
     allowed = estimate_memory(summary_bytes=1, n_blocks=64, work_bytes=0, fan_in=fan_in)
     assert tasks.most_waiting <= allowed + 1
@@ -46,4 +46,4 @@ def test_no_more_summaries_wait_than_the_memory_law_says(fan_in):
 @pytest.mark.parametrize("fan_in", [2, 3, 7])
 def test_merges_keep_the_order_of_the_blocks(fan_in):
     with dask.config.set(scheduler="threads", num_workers=4):
-        assert summarize(one_by_one(23), of=Order.from_block, fan_in=fan_in) == tuple(range(23))
+        assert summarize(one_by_one(23), summarize_block=Order.from_block, fan_in=fan_in) == tuple(range(23))

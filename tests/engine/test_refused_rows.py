@@ -26,7 +26,7 @@ from tests.engine.blocks import N_COLUMNS, lazy, one_by_one, unreadable
 )
 def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
     with pytest.raises(ValueError, match=message):
-        summarize(X, of=Moments.from_block)
+        summarize(X, summarize_block=Moments.from_block)
     with pytest.raises(ValueError, match=message):
         map_rows(X, abs, n_columns=4)
 
@@ -40,12 +40,12 @@ def test_rows_that_are_not_cut_into_known_whole_rows_are_refused(X, message):
 )
 def test_what_is_no_array_and_no_fan_in_is_refused(X, more, error, said):
     with pytest.raises(error, match=said):
-        summarize(X, of=Moments.from_block, **more)
+        summarize(X, summarize_block=Moments.from_block, **more)
 
 
 def test_streams_cut_differently_are_refused():
     with pytest.raises(ValueError, match=r"4 blocks of 4.*2 blocks of 4"):
-        summarize(one_by_one(4), one_by_one(4).rechunk((2, 2)), of=Moments.from_block)
+        summarize(one_by_one(4), one_by_one(4).rechunk((2, 2)), summarize_block=Moments.from_block)
 
 
 def test_other_widths_are_refused_before_anything_is_read():

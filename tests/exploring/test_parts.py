@@ -36,7 +36,7 @@ def corpus(tmp_path):
 
 def planned(sources, block_bytes):
     """Files as `explore` plans to read them again."""
-    return open_text(sources, ReadOptions(block_bytes=block_bytes), sentences=True)
+    return open_text(sources, ReadOptions(block_bytes=block_bytes), as_sentences=True)
 
 
 def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):

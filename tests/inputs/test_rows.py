@@ -134,7 +134,7 @@ def test_a_block_that_is_not_what_its_array_says_is_named(make, message):
     with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
         fitted.transform(X).compute()
     with pytest.raises(ValueError, match=f"^row block 2: .*{message}"):
-        summarize(X, of=Moments.from_block)
+        summarize(X, summarize_block=Moments.from_block)
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
@@ -179,7 +179,7 @@ def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
     for use in (
         SketchedPCA().fit,
         SketchedPCA(1).fit(COUNTS).transform,
-        lambda X: summarize(X, of=Moments.from_block),
+        lambda X: summarize(X, summarize_block=Moments.from_block),
     ):
         with pytest.raises(TypeError, match=message):
             use(make())

@@ -9,10 +9,10 @@ import pytest
 FOLDER = Path(__file__).parent
 TABLE = FOLDER.parent.parent / "docs" / "interoperation_table.md"
 DIRECTIONS = {
-    "to": "ours to theirs",
-    "from": "theirs to ours",
+    "to": "from dspectral",
+    "from": "into dspectral",
     "both": "both ways",
-    "inside": "ours inside theirs",
+    "inside": "in its place",
 }
 
 

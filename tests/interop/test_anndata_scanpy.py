@@ -244,7 +244,7 @@ def test_anndata_reads_a_store_that_was_written_for_it(kind, store, tmp_path):
     assert np.array_equal(read(path).X.toarray(), ROWS.toarray())
 
 
-@row("AnnData", "to", "`read_elem` reads a single block of a store as it lies", packages="anndata zarr")
+@row("AnnData", "to", "`read_elem` reads a single block of a store as stored", packages="anndata zarr")
 def test_anndata_reads_a_block_of_a_store(store):
     import anndata
     import zarr
@@ -291,7 +291,7 @@ def test_scanpy_works_on_results_in_memory(adata):
 @row(
     "scanpy",
     "to",
-    "`write_embedding` into .h5ad and .zarr where they lie: `obsm`, `varm`, `uns`; `neighbors` on it",
+    "`write_embedding` into .h5ad and .zarr in place: `obsm`, `varm`, `uns`; `neighbors` on it",
     packages="scanpy anndata h5py zarr",
 )
 def test_scanpy_works_on_results_in_a_file(path):

@@ -55,7 +55,7 @@ def csv_bytes():
 
 def text_reader(**options):
     def read(path):
-        return TextFiles(path, block_bytes=64, max_document_bytes=1 << 16, **options).hashed().compute()
+        return TextFiles(path, block_bytes=64, max_document_bytes=1 << 16, **options).hash_ngrams().compute()
 
     return read
 

@@ -84,7 +84,10 @@ def test_counts_do_not_depend_on_where_the_text_is_cut(block_bytes, min_count, g
     assert in_memory.words == corpus.words
     assert in_memory.counts.tolist() == corpus.counts.tolist()
     of = partial(ContextCounts.from_block, n_types=len(corpus.words), window=3)
-    cut, whole = summarize(corpus.sentences, of=of), summarize(in_memory.sentences, of=of)
+    cut, whole = (
+        summarize(corpus.sentences, summarize_block=of),
+        summarize(in_memory.sentences, summarize_block=of),
+    )
     assert as_dictionary(cut.counts) == as_dictionary(whole.counts)
 
 

@@ -91,7 +91,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "top_terms": lambda given, place: dspectral.top_terms(TruncatedSVD(2).fit(given), terms=given),
     "plan": lambda given, place: dspectral.plan(TruncatedSVD(2).fit, given),
     "summarize": lambda given, place: dspectral.summarize(
-        given, of=dspectral.decomposition.Moments.from_block
+        given, summarize_block=dspectral.decomposition.Moments.from_block
     ),
     "write_anndata": lambda given, place: dspectral.io.write_anndata(given, f"{place}-out-a.zarr"),
     "write_labeled_text": lambda given, place: dspectral.io.write_labeled_text(

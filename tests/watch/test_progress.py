@@ -299,7 +299,7 @@ def test_the_display_is_bounded_and_escapes_what_it_shows():
 
 def test_a_step_of_a_program_stands_before_its_fit():
     stream = io.StringIO()
-    with Progress(stream=stream, summaries=False) as shown, shown.step("sketch the rows"):
+    with Progress(stream=stream, keep_summaries=False) as shown, shown.step("sketch the rows"):
         fit(rows_that(stream.getvalue))
     assert stream.getvalue().startswith("[0:00:00] sketch the rows")
     assert "1 pass," not in stream.getvalue()

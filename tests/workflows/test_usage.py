@@ -53,7 +53,7 @@ def test_workers_elsewhere_are_added_and_those_below_are_not_added_again():
 
 
 def of_workers(monkeypatch, answers):
-    monkeypatch.setattr(usage, "query_or_none", lambda *_, **__: answers)
+    monkeypatch.setattr(usage, "try_query", lambda *_, **__: answers)
     return usage._of_workers(SimpleNamespace(run=None))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 from distributed import Client
 
-from dspectral.engine import query_or_none
+from dspectral.engine import try_query
 
 from .resident import peak_bytes, reset_peak
 
@@ -100,7 +100,7 @@ def read_usage() -> dict[str, Any]:
 
 def _of_workers(client: Client) -> dict[str, dict[str, Any]]:
     readings = {}
-    answers = query_or_none(client, client.run, read_usage, on_error="return")
+    answers = try_query(client, client.run, read_usage, on_error="return")
     if answers is None:  # one stopped worker blocks the answers of all
         warnings.warn(
             "the workers did not report their usage: the report has time and memory of this process only",

@@ -114,7 +114,7 @@ class LowRank:
 
     def _pass(self, store: CountStore, of: Any, name: str) -> Any:
         self.n_passes += 1
-        return summarize(store, store.labels, of=of, name=name)
+        return summarize(store, store.labels, summarize_block=of, name=name)
 
 
 class OneVsRest:

@@ -112,7 +112,7 @@ def sketch_part(run: form.Run, part: CountStore, factor: int) -> tuple[int, int,
     before = spilled(run)
     of = partial(FrequentDirections.from_block, size=arguments.sketch_size, seed=arguments.seed)
     with run.measure(f"sketch x{factor}") as used:
-        summary = summarize(part, of=of, name="sketch")
+        summary = summarize(part, summarize_block=of, name="sketch")
     run.passes += 1
     values = {
         "allowed_memory_bytes_of_all_workers": law,

@@ -54,27 +54,27 @@ def digest(thing: object) -> str:
 
 def _get_content(thing: Any) -> object:
     """Return a value for Dask to tokenize. Arrays are hashed here: Dask gives X and its transpose the same token."""
-    kind, parts = type(thing), thing
+    kind, content = type(thing), thing
     if hasattr(thing, "content_token") and not isinstance(thing, type):
-        parts = (thing.content_token(),)
+        content = (thing.content_token(),)
     elif isinstance(thing, np.ndarray):
         return _get_array_content(thing)
     elif is_sparse(thing):
         names = ("data", "indices", "indptr", "row", "col", "offsets")
-        parts = (thing.shape, *(getattr(thing, name) for name in names if hasattr(thing, name)))
+        content = (thing.shape, *(getattr(thing, name) for name in names if hasattr(thing, name)))
     elif isinstance(thing, dict):
-        parts = thing.items()
+        content = thing.items()
     elif isinstance(thing, partial):
-        parts = (thing.func, thing.args, sorted(thing.keywords.items()))
+        content = (thing.func, thing.args, sorted(thing.keywords.items()))
     elif callable(thing) and hasattr(thing, "__qualname__"):
         return _get_function_content(thing)
     elif kind.__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
-        parts = (vars(thing),)
+        content = (vars(thing),)
     elif not isinstance(thing, tuple | list):
         if kind.__module__ not in TOKENIZED_MODULES:
             raise UnknownContentError(f"they depend on a {kind.__module__}.{kind.__qualname__}")
         return kind.__qualname__, thing  # the type name distinguishes 1 from True
-    return kind.__qualname__, *map(_get_content, parts)
+    return kind.__qualname__, *map(_get_content, content)
 
 
 def _get_array_content(array: NDArray[Any]) -> object:
@@ -173,22 +173,22 @@ class CheckpointFolder(NamedTuple):
     def clear(self) -> CheckpointInfo:
         """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
         system, root = self.open_file_system()
-        found = {
-            path: int(one["size"] or 0)
-            for path, one in system.find(root, detail=True).items()
+        size_by_path = {
+            path: int(info["size"] or 0)
+            for path, info in system.find(root, detail=True).items()
             if CHECKPOINT_PATH.search(path)
             and path.removeprefix("/").startswith(root.removeprefix("/"))
             and not is_outside(
                 system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
             )
         }
-        for path in found:
+        for path in size_by_path:
             system.rm_file(path)
         if "file" in system.protocol:
-            for folder in {Path(path).parent for path in found}:
+            for folder in {Path(path).parent for path in size_by_path}:
                 with suppress(OSError):  # the folder holds other files
                     folder.rmdir()
-        return CheckpointInfo(sum(path.endswith(SUFFIX) for path in found), sum(found.values()))
+        return CheckpointInfo(sum(path.endswith(SUFFIX) for path in size_by_path), sum(size_by_path.values()))
 
     @property
     def public_url(self) -> str:
@@ -253,7 +253,7 @@ def _read_summary(folder: CheckpointFolder, path: str) -> TimedSummary:
 
 
 def _make_summary(
-    function: Callable[..., Any], folder: CheckpointFolder, path: str, final: bool, *arguments: Any
+    function: Callable[..., Any], folder: CheckpointFolder, path: str, is_final: bool, *arguments: Any
 ) -> TimedSummary:
     """Compute a summary, and write it if computing it took much longer than writing it will."""
     start = time.perf_counter()
@@ -261,12 +261,14 @@ def _make_summary(
     summary = function(*(value.summary if isinstance(value, TimedSummary) else value for value in arguments))
     seconds = time.perf_counter() - start + sum(timed.seconds for timed in inputs)
     n_bytes = get_nbytes(summary) + FILE_OVERHEAD_BYTES
-    if not final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(folder.url, DEFAULT_BYTE_SECONDS):
+    if not is_final and seconds < MIN_COST_RATIO * n_bytes * _BYTE_SECONDS.get(
+        folder.url, DEFAULT_BYTE_SECONDS
+    ):
         return TimedSummary(summary, seconds)
     start = time.perf_counter()
     try:
         folder.write(path, encode_summary(path, summary))
-    except OSError as error:  # the fit can go on
+    except OSError as error:  # the fit continues without this checkpoint
         warnings.warn(
             f"no checkpoint was written in {folder.public_url} ({type(error).__name__}: {error}): free space or check "
             "permissions there",

@@ -51,7 +51,7 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
         raise TimeoutError(f"no answer within {get_wait_warning():.3g} s") from error
 
 
-def query_or_none(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def try_query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Return the result of ``query``, or None if it fails: the next pass raises the error."""
     try:
         return query(client, question, *arguments, **options)
@@ -106,11 +106,11 @@ def compare_machines(client: Client) -> None:
     cached, strict = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()), requires_same_bits()
     if not strict and time.monotonic() - cached.time < INTERVAL:
         return
-    addresses = set(query_or_none(client, client.run_on_scheduler, get_live_workers) or ())
+    addresses = set(try_query(client, client.run_on_scheduler, get_live_workers) or ())
     cached.time = time.monotonic()
     if new := sorted(addresses - cached.workers.keys()):
         answers = (
-            query_or_none(client, client.run, _get_host_and_environment, workers=new, on_error="return") or {}
+            try_query(client, client.run, _get_host_and_environment, workers=new, on_error="return") or {}
         )
         failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
         if failed:
@@ -172,13 +172,13 @@ def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
     parts = []
     for name in dict.fromkeys(name for environment in machines.values() for name in environment):
         values = {machine: environment.get(name, "absent") for machine, environment in machines.items()}
-        (most, n_most), *others = Counter(values.values()).most_common()
+        (majority, n_majority), *others = Counter(values.values()).most_common()
         if others:
             odd = [
                 f"{value} on {join_first([m for m in values if values[m] == value])}" for value, _n in others
             ]
-            rest = "the other" if n_most == 1 else f"the {n_most} others"
-            parts.append(f"{name} is {', '.join(odd)}, and {most} on {rest}")
+            rest = "the other" if n_majority == 1 else f"the {n_majority} others"
+            parts.append(f"{name} is {', '.join(odd)}, and {majority} on {rest}")
     return "; ".join(parts)
 
 

@@ -89,9 +89,11 @@ class StallReason(NamedTuple):
 
 def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler) -> ClusterState:
     """Return the state of task groups and workers. This function runs on the scheduler."""
-    known, now = dask_scheduler.task_groups, time.time()
+    task_groups, now = dask_scheduler.task_groups, time.time()
     counts = {
-        name: sum(known[name].states.get(s, 0) for s in DONE_STATES) for name in groups if name in known
+        name: sum(task_groups[name].states.get(s, 0) for s in DONE_STATES)
+        for name in groups
+        if name in task_groups
     }
     workers, spilled = [], 0
     for worker in dask_scheduler.workers.values():
@@ -214,9 +216,13 @@ class PassMonitor:
             except Empty:
                 return
             kind = WORKER_EVENTS.get(message["event"]) if "worker" in message else None
-            is_of_pass = message.get("run", self._pass_info.run) == self._pass_info.run
+            belongs_to_pass = message.get("run", self._pass_info.run) == self._pass_info.run
             # Workers in this process have emitted their events here, except for merges.
-            if kind is not None and is_of_pass and (kind is SummariesMerged or message["sender"] != SENDER):
+            if (
+                kind is not None
+                and belongs_to_pass
+                and (kind is SummariesMerged or message["sender"] != SENDER)
+            ):
                 current_context().emit(kind(*(message[field] for field in kind._fields)))
 
     def _emit_done(self, n_blocks: int, n_merges: int) -> None:
@@ -352,10 +358,10 @@ def _explain_error(error: Exception, pass_info: PassStarted, fullest: WorkerStat
         n_workers = int(getattr(error, "allowed_failures", 0)) + 1
         ended = f"{n_workers} workers ended, one after another," if n_workers > 1 else "1 worker ended"
         sizes = fullest and (format_bytes(fullest.held), format_bytes(fullest.limit))
-        seen = f" (the fullest worker held {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
+        memory_note = f" (the fullest worker held {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
         return (
             f"{ended} while computing {task_label(str(getattr(error, 'task', '')))} of the pass {pass_info.name}, "
-            f"usually for lack of memory{seen}: see the log of the worker; {MEMORY_ADVICE}"
+            f"usually for lack of memory{memory_note}: see the log of the worker; {MEMORY_ADVICE}"
         )
     text = " ".join(str(error).split())
     # Raised if distributed.scheduler.no-workers-timeout is set.

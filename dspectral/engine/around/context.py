@@ -197,10 +197,10 @@ def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)
-    def emitting(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_and_emit(*args: P.args, **kwargs: P.kwargs) -> R:
         context = current_context()
         if context.planner is not None and context.fit is None:
-            return cast("R", context.planner(emitting, *args, **kwargs))
+            return cast("R", context.planner(call_and_emit, *args, **kwargs))
         if not is_method:
             # A build resumes from its own files and needs no checkpoints.
             with fit_context(function.__name__), checkpoints(None):
@@ -212,7 +212,7 @@ def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
             with fit_context(type(owner).__name__, owner=owner):
                 return function(*args, **kwargs)
 
-    return emitting
+    return call_and_emit
 
 
 @contextmanager
@@ -278,10 +278,10 @@ def dry_run_folder() -> str:
     return mkdtemp(dir=current_context().dry_run)
 
 
-def expect_passes(n_passes: int, *, anew: bool = False) -> None:
-    """Set how many more passes the current fit will make; `anew` replaces an earlier number."""
+def expect_passes(n_passes: int, *, replaces: bool = False) -> None:
+    """Set how many more passes the current fit will make; `replaces` replaces an earlier number."""
     fit = current_context().fit
-    if fit is not None and (anew or fit.n_passes is None):
+    if fit is not None and (replaces or fit.n_passes is None):
         fit.n_passes = fit.n_started + n_passes
 
 

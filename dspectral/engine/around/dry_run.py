@@ -72,10 +72,10 @@ def plan(
         need = need or PassMemory(MemoryEstimate(0, 0), text, 0, work.n_blocks)
         shortage, seconds = find_memory_error(need, memory, work.name), None
         refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
-        of_task = need.blocks + need.estimate.work
+        task_bytes = need.blocks + need.estimate.work
         if (
             shortage is None
-            and of_task < get_local_memory_limit()
+            and task_bytes < get_local_memory_limit()
             and text < BYTES_PER_TEXT_BYTE * MAX_TIMED_BYTES
         ):
             try:

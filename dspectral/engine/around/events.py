@@ -247,7 +247,7 @@ def register_listener(listener: Listener, *, everywhere: bool) -> Iterator[None]
 
 def get_current_worker() -> Any:
     """Return the Dask worker whose task runs in this thread, or None."""
-    # A process that has not imported distributed is no worker, so this must not import it.
+    # Look up the module without importing it: a process that has not imported distributed is not a worker.
     module = sys.modules.get("distributed.worker")
     with suppress(ValueError):  # raised outside of a task
         return None if module is None else module.get_worker()

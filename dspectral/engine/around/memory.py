@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.configuration import get_explicit_memory_limit, get_fan_in, parse_size, tree_depth
-from dspectral.engine.around.cluster import query_or_none
+from dspectral.engine.around.cluster import try_query
 from dspectral.engine.around.context import ProcessMemory, current_client, current_context
 from dspectral.engine.around.events import Client, Scheduler
 from dspectral.engine.blocks import (
@@ -80,46 +80,62 @@ class PassMemory(NamedTuple):
 
 
 def estimate_pass_memory(
-    of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range], fan_in: int
+    summarize_block: Callable[..., Any],
+    arrays: Sequence[da.Array],
+    block_groups: Sequence[range],
+    fan_in: int,
 ) -> PassMemory:
-    """Return the memory estimate of a pass whose tasks read one block group of `spans` each."""
-    blocks = sum(_get_block_bytes(array) + _get_group_bytes(array, spans) for array in arrays)
-    bound = get_nbytes((*getattr(of, "args", ()), *getattr(of, "keywords", {}).values()))
-    estimate = get_summary_estimate(of, arrays, spans)
-    least = 0 if estimate.summary else _get_empty_summary_bytes(of, arrays)
-    estimate = estimate._replace(summary=max(estimate.summary, least), work=max(estimate.work, least))
-    return PassMemory(estimate, blocks, bound, len(spans), fan_in)
+    """Return the memory estimate of a pass whose tasks read one block group of `block_groups` each."""
+    blocks = sum(_get_block_bytes(array) + _get_group_bytes(array, block_groups) for array in arrays)
+    bound = get_nbytes(
+        (*getattr(summarize_block, "args", ()), *getattr(summarize_block, "keywords", {}).values())
+    )
+    estimate = get_summary_estimate(summarize_block, arrays, block_groups)
+    min_summary_bytes = 0 if estimate.summary else _get_empty_summary_bytes(summarize_block, arrays)
+    estimate = estimate._replace(
+        summary=max(estimate.summary, min_summary_bytes), work=max(estimate.work, min_summary_bytes)
+    )
+    return PassMemory(estimate, blocks, bound, len(block_groups), fan_in)
 
 
-def _get_empty_summary_bytes(of: Callable[..., Any], arrays: Sequence[da.Array]) -> int:
+def _get_empty_summary_bytes(summarize_block: Callable[..., Any], arrays: Sequence[da.Array]) -> int:
     """Return the size of the summary of an empty block: a lower bound where the class has no estimate."""
-    inner = getattr(of, "func", of)
+    inner = getattr(summarize_block, "func", summarize_block)
     if any(array.dtype.kind == "O" for array in arrays) or not inner.__module__.startswith(PACKAGE_PREFIX):
         return 0
     kinds = [np.empty if isinstance(array._meta, np.ndarray) else sparse.csr_array for array in arrays]  # noqa: SLF001
     empty = [kind((0, array.shape[1]), dtype=array.dtype) for kind, array in zip(kinds, arrays, strict=True)]
-    return get_nbytes(of(*empty))
+    return get_nbytes(summarize_block(*empty))
 
 
-def group_blocks(of: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
+def group_blocks(summarize_block: Callable[..., Any], arrays: Sequence[da.Array]) -> list[range]:
     """Return the block group that each task of a pass reads."""
-    return group_blocks_by_size(arrays, get_summary_estimate(of, arrays).block)
+    return group_blocks_by_size(arrays, get_summary_estimate(summarize_block, arrays).block)
 
 
 def get_summary_estimate(
-    of: Callable[..., Any], arrays: Sequence[da.Array], spans: Sequence[range] | None = None
+    summarize_block: Callable[..., Any],
+    arrays: Sequence[da.Array],
+    block_groups: Sequence[range] | None = None,
 ) -> MemoryEstimate:
     """Return the memory estimate of the summaries of a pass."""
     first = arrays[0]
     if first.dtype.kind == "O":
         return MemoryEstimate(0, 0)
     sizes = first.chunks[0]
-    n_rows = max(sizes if spans is None else (sum(sizes[i] for i in span) for span in spans), default=0)
+    n_rows = max(
+        sizes
+        if block_groups is None
+        else (sum(sizes[i] for i in block_group) for block_group in block_groups),
+        default=0,
+    )
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, also for integers.
     itemsize = 4 if first.dtype == np.float32 else 8
     n_columns, *beside = (int(array.shape[1]) for array in arrays)
-    return get_memory_estimate(of, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside)))
+    return get_memory_estimate(
+        summarize_block, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside))
+    )
 
 
 def check_memory(need: PassMemory, client: Client | None, name: str) -> None:
@@ -133,32 +149,34 @@ def check_memory(need: PassMemory, client: Client | None, name: str) -> None:
 
 def find_memory_error(need: PassMemory, memory: ProcessMemory, name: str) -> InsufficientMemoryError | None:
     """Return the error for a pass that does not fit in memory, or None."""
-    most = need.get_process_bytes(memory)
-    if not memory.limit or most <= ENDS_AT * memory.limit:
+    peak_bytes = need.get_process_bytes(memory)
+    if not memory.limit or peak_bytes <= ENDS_AT * memory.limit:
         return None
     fit = current_context().fit
-    ways = [suggest_limit(most, memory)]
+    ways = [suggest_limit(peak_bytes, memory)]
     if need.estimate.is_sketch:
         rest = need._replace(estimate=MemoryEstimate(0, 0), bound=0).get_process_bytes(memory)
-        ratio = (ENDS_AT * memory.limit - rest) / max(1, most - rest)
+        ratio = (ENDS_AT * memory.limit - rest) / max(1, peak_bytes - rest)
         ways += suggest_sketch(getattr(fit, "owner", None), ratio)
-    return make_memory_error(fit.name if fit else f"the pass {name!r}", memory, most, ways)
+    return make_memory_error(fit.name if fit else f"the pass {name!r}", memory, peak_bytes, ways)
 
 
 def make_memory_error(
-    name: str, memory: ProcessMemory, most: float, remedies: list[str], share: float = ENDS_AT
+    name: str, memory: ProcessMemory, peak_bytes: float, remedies: list[str], share: float = ENDS_AT
 ) -> InsufficientMemoryError:
-    """Return the error for work that needs ``most`` bytes of a process, more than `share` of its limit."""
+    """Return the error for work that needs ``peak_bytes`` bytes of a process, more than `share` of its limit."""
     limit = f"can use {format_bytes(share * memory.limit)} of its {format_bytes(memory.limit)}"
-    message = f"{name} does not fit in memory: {memory.process_label} needs {format_bytes(most)}, but {limit}"
+    message = (
+        f"{name} does not fit in memory: {memory.process_label} needs {format_bytes(peak_bytes)}, but {limit}"
+    )
     error = InsufficientMemoryError("; ".join([message, *(f"it fits {remedy}" for remedy in remedies)]))
     error.remedies = tuple(remedies)
     return error
 
 
-def suggest_limit(most: float, memory: ProcessMemory) -> str:
+def suggest_limit(peak_bytes: float, memory: ProcessMemory) -> str:
     """Return the memory limit that would fit, as a remedy."""
-    size = f"{math.ceil(most / ENDS_AT / LIMIT_STEP) * LIMIT_STEP // 1_000_000}MB"
+    size = f"{math.ceil(peak_bytes / ENDS_AT / LIMIT_STEP) * LIMIT_STEP // 1_000_000}MB"
     if memory.n_workers:
         return f"with memory_limit={size!r}"
     return f"with dspectral.worker-memory={size}, if this process may use so much, or with fewer threads"
@@ -179,7 +197,10 @@ def suggest_sketch(estimator: Any, ratio: float) -> list[str]:
 
 
 def count_column_groups(
-    X: Stream, of: Callable[[FloatArray], Callable[..., Any]], shape: tuple[int, int], dtype: DTypeLike
+    X: Stream,
+    summarize_block: Callable[[FloatArray], Callable[..., Any]],
+    shape: tuple[int, int],
+    dtype: DTypeLike,
 ) -> int:
     """Return the number of column groups of a factor; each group is bound to the function of its own pass.
 
@@ -200,10 +221,10 @@ def count_column_groups(
 
     def estimate_bytes(n_columns: int) -> int:
         factor = np.broadcast_to(np.zeros((), dtype=dtype), (shape[0], n_columns))  # a view without memory
-        function = of(factor)
-        most = estimate_pass_memory(function, arrays, group_blocks(function, arrays), fan_in)
+        function = summarize_block(factor)
+        peak_bytes = estimate_pass_memory(function, arrays, group_blocks(function, arrays), fan_in)
         merge = fan_in * get_summary_estimate(function, arrays).summary + get_nbytes(factor)
-        return most.get_process_bytes(memory) - memory.taken + merge
+        return peak_bytes.get_process_bytes(memory) - memory.taken + merge
 
     def find_n_groups(share: float) -> int | None:
         room = min(
@@ -214,13 +235,13 @@ def count_column_groups(
 
     possible, without_spilling = find_n_groups(ENDS_AT), find_n_groups(SPILL_SHARE)
     if possible is None:
-        fit, least = current_context().fit, estimate_bytes(1)
+        fit, min_bytes = current_context().fit, estimate_bytes(1)
         name = f"{fit.name if fit else 'the pass product'}, even with one column a pass,"
-        if explicit_limit is not None and least > explicit_limit:
-            way = f"with dspectral.memory-limit={math.ceil(least / 1e6)}MB"
-            raise make_memory_error(name, memory._replace(limit=explicit_limit), least, [way], 1.0)
-        most = least + memory.taken
-        raise make_memory_error(name, memory, most, [suggest_limit(most, memory)])
+        if explicit_limit is not None and min_bytes > explicit_limit:
+            way = f"with dspectral.memory-limit={math.ceil(min_bytes / 1e6)}MB"
+            raise make_memory_error(name, memory._replace(limit=explicit_limit), min_bytes, [way], 1.0)
+        peak_bytes = min_bytes + memory.taken
+        raise make_memory_error(name, memory, peak_bytes, [suggest_limit(peak_bytes, memory)])
     # If libraries and blocks nearly fill 70 %, staying below it would need too many passes.
     if without_spilling is None or without_spilling > MAX_EXTRA_PASSES * possible:
         return possible
@@ -238,7 +259,7 @@ def get_process_memory(client: Client | None) -> ProcessMemory | None:
         n_threads = 1 if is_sync else int(dask.config.get("num_workers", None) or CPU_COUNT)
         return ProcessMemory(0, n_threads, limit, get_resident_bytes())
     # If the scheduler does not answer, the pass itself raises the error.
-    values = query_or_none(client, client.run_on_scheduler, _read_worker_memory)
+    values = try_query(client, client.run_on_scheduler, _read_worker_memory)
     return None if values is None else ProcessMemory(*values)
 
 
@@ -248,18 +269,18 @@ def _read_worker_memory(dask_scheduler: Scheduler) -> tuple[int, int, int, int] 
     if not workers:
         return None
     limits = [int(worker.memory_limit) for worker in workers if worker.memory_limit]
-    taken = sorted(max(0, (worker.metrics or {}).get("memory", 0) - worker.nbytes) for worker in workers)
+    used_bytes = sorted(max(0, (worker.metrics or {}).get("memory", 0) - worker.nbytes) for worker in workers)
     # The median, because a worker that has just finished a task is temporarily larger.
-    median = max(LIBRARIES, int(taken[len(taken) // 2]))
+    median = max(LIBRARIES, int(used_bytes[len(used_bytes) // 2]))
     return len(workers), max(int(worker.nthreads) for worker in workers), min(limits, default=0), median
 
 
-def _get_group_bytes(array: da.Array, spans: Sequence[range]) -> int:
+def _get_group_bytes(array: da.Array, block_groups: Sequence[range]) -> int:
     """Return the bytes of the largest block group; 0 if each task reads one block."""
     sizes = get_block_nbytes(array)
-    if sizes is None or len(spans) == len(sizes):
+    if sizes is None or len(block_groups) == len(sizes):
         return 0
-    return max(sum(sizes[i] for i in span) for span in spans)
+    return max(sum(sizes[i] for i in block_group) for block_group in block_groups)
 
 
 def _get_block_bytes(array: da.Array) -> int:

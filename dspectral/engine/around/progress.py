@@ -20,11 +20,11 @@ class TaskCounts:
     def __init__(self, n_groups: int) -> None:
         self.most, self.again = [0] * n_groups, [0] * n_groups
 
-    def count(self, done: Sequence[int | None]) -> int:
+    def count(self, n_done: Sequence[int | None]) -> int:
         """Update with the finished tasks of each group (None if unknown); return the number of newly lost tasks."""
         n_lost = 0
         # Only a growing gap below the maximum counts: a loss that several updates show counts once.
-        for i, number in enumerate(done[: len(self.most)]):
+        for i, number in enumerate(n_done[: len(self.most)]):
             if number is not None:
                 again = max(0, self.most[i] - number)
                 n_lost += max(0, again - self.again[i])

@@ -106,7 +106,7 @@ def _tighten(i: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, par
 
 @compiled
 def _find_cheapest(n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s) -> int:
-    """Return the cluster with the cheapest merge, by tightening the lowest bound until it is tight already."""
+    """Return the cluster with the cheapest merge: tighten the lowest bound until the lowest bound is tight."""
     # Each iteration tightens one more bound in O(n k), so the loop ends. If the lowest lower bound is tight, no pair is
     # cheaper.
     while True:
@@ -166,8 +166,8 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
     means, mass = np.empty((n_active + 1, k)), np.empty(n_active + 1)
     bounds, partners = np.empty(n_active + 1), np.empty(n_active + 1, dtype=np.int32)
     names = np.empty(n_active + 1, dtype=np.int32)
-    n, done, point = 0, 0, 0
-    while done < n_points - 1:
+    n, n_merged, point = 0, 0, 0
+    while n_merged < n_points - 1:
         if point < n_points and n <= n_active:
             # Compare the new point with all active clusters in O(n k), and lower bounds above its costs.
             _copy_point(points[point], means[n])
@@ -182,19 +182,19 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
             n, point = n + 1, point + 1
             continue
         i = _find_cheapest(n, means, mass, bounds, partners)
-        costs[done] = bounds[i]
+        costs[n_merged] = bounds[i]
         a, b = min(i, partners[i]), max(i, partners[i])
-        merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
+        merges[n_merged, 0], merges[n_merged, 1] = min(names[a], names[b]), max(names[a], names[b])
         # The merged cluster replaces a. Its weighted mean suffices, so points are not read again.
         _merge_means(means[a], means[b], mass[a], mass[b])
         mass[a] += mass[b]
-        names[a] = n_points + done
+        names[a] = n_points + n_merged
         bounds[a], partners[a] = min(bounds[a], bounds[b]), -1  # a lower bound
         for j in range(n):
             if partners[j] == a or partners[j] == b:
                 partners[j] = -1
         _remove_cluster(b, n, means, mass, bounds, partners, names)
-        n, done = n - 1, done + 1
+        n, n_merged = n - 1, n_merged + 1
     return merges, costs
 
 
@@ -311,10 +311,10 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
     for i in range(m):
         for j in range(i + 1, m):
             losses[i, j] = _pair_loss(C, first, second, alive, i, j)
-    for done in range(m - 1):
+    for n_merged in range(m - 1):
         a, b = _lowest_pair(losses, alive)
-        costs[done] = losses[a, b]
-        merges[done, 0], merges[done, 1] = min(names[a], names[b]), max(names[a], names[b])
+        costs[n_merged] = losses[a, b]
+        merges[n_merged, 0], merges[n_merged, 1] = min(names[a], names[b]), max(names[a], names[b])
         # Exclude both while the other pairs are updated. Pairs with a are recomputed below, pairs with b never read.
         alive[a] = alive[b] = False
         _add_third_cluster_losses(losses, C, alive, a, -1.0)
@@ -323,7 +323,7 @@ def _merge_by_information(C: Doubles) -> tuple[Int32s, Doubles]:
         _join_counts(C, a, b)
         first[a], second[a] = first[a] + first[b], second[a] + second[b]
         _add_third_cluster_losses(losses, C, alive, a, 1.0)
-        alive[a], names[a] = True, m + done
+        alive[a], names[a] = True, m + n_merged
         for j in range(m):
             if alive[j] and j != a:
                 losses[min(a, j), max(a, j)] = _pair_loss(C, first, second, alive, a, j)

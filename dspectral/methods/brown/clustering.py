@@ -154,7 +154,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         X : Corpus, or iterable of token lists
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -178,7 +178,9 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         corpus = as_corpus(X, min_count=self.min_count)
         expect_passes(1)
         word_counts = np.asarray(corpus.counts)
-        counts = count_adjacent_pairs(corpus.sentences, word_counts, where=getattr(corpus, "location", None))
+        counts = count_adjacent_pairs(
+            corpus.sentences, word_counts, location=getattr(corpus, "location", None)
+        )
         self.labels_ = self.clusters(counts, word_counts)
         table = cluster_table(to_bigram_counts(counts), self.labels_, int(self.n_clusters))
         self.tree_ = ClusterTree(*merge_by_information(table.astype(np.float64)))
@@ -293,7 +295,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         X : Corpus, or iterable of token lists
             Sentences; unknown words belong to the cluster of ``"<?>"``.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -308,7 +310,7 @@ class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
         check_is_fitted(self)
         corpus = as_corpus(X)
         counts = count_adjacent_pairs(
-            corpus.sentences, np.asarray(corpus.counts), where=getattr(corpus, "location", None)
+            corpus.sentences, np.asarray(corpus.counts), location=getattr(corpus, "location", None)
         )
         table = cluster_table(to_bigram_counts(counts), self.predict(corpus.words), self.tree_.n_leaves)
         return average_mutual_information(table)

@@ -45,8 +45,8 @@ def add_bigrams(
     """Add the bigrams of consecutive types, given as CSR rows of following types, to the counts between clusters."""
     for row in range(len(starts) - 1):
         label = labels[first + row]
-        for at in range(starts[row], starts[row + 1]):
-            forth[label, labels[others[at]]] += counts[at]
+        for entry in range(starts[row], starts[row + 1]):
+            forth[label, labels[others[entry]]] += counts[entry]
 
 
 @compiled
@@ -72,8 +72,8 @@ def _shift(cells: ClusterBigrams, a: int, b: int, by: int, table: Doubles) -> No
     cells.transposed_nlogn[b, a] = cells.nlogn[a, b]
 
 
-# Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` are the counts of the type with cluster c on each
-# side, without the type itself, whose count with itself is `alone`.
+# Cost: O(k) for k neighboring clusters. `after[c]` and `before[c]` count the bigrams of the type with cluster c on
+# each side; bigrams of the type with itself are counted in `self_count` only.
 @compiled
 def add_type(
     cells: ClusterBigrams,
@@ -83,22 +83,23 @@ def add_type(
     seen_after: Int32s,
     before: Int64s,
     seen_before: Int32s,
-    alone: int,
+    self_count: int,
     table: Doubles,
 ) -> None:
     """Add the bigrams of a type to a cluster (sign 1), or subtract them (-1)."""
-    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. Sums of
-    # neighboring clusters do not change: they also count types without a cluster. If a neighbor is in the same cluster,
-    # both loops change the same cell, for the bigrams "type, neighbor" and "neighbor, type".
+    # A bigram changes the row sum of the cluster of its first word and the column sum of that of its second. The
+    # other sums of neighboring clusters do not change, because they already count bigrams with types that have no
+    # cluster. If a neighbor is in the same cluster, both loops change the same cell, for the bigrams "type, neighbor"
+    # and "neighbor, type".
     for c in seen_after:
         _shift(cells, cluster, c, sign * after[c], table)
         cells.first[cluster] += sign * after[c]
     for c in seen_before:
         _shift(cells, c, cluster, sign * before[c], table)
         cells.second[cluster] += sign * before[c]
-    _shift(cells, cluster, cluster, sign * alone, table)
-    cells.first[cluster] += sign * alone
-    cells.second[cluster] += sign * alone
+    _shift(cells, cluster, cluster, sign * self_count, table)
+    cells.first[cluster] += sign * self_count
+    cells.second[cluster] += sign * self_count
 
 
 @compiled
@@ -123,7 +124,7 @@ def write_gains(
     seen_after: Int32s,
     before: Int64s,
     seen_before: Int32s,
-    alone: int,
+    self_count: int,
     gains: Doubles,
     table: Doubles,
 ) -> None:
@@ -131,7 +132,7 @@ def write_gains(
     gains[:] = 0.0
     _add_gains(after, seen_after, cells.transposed_counts, cells.transposed_nlogn, gains, table)
     _add_gains(before, seen_before, cells.counts, cells.nlogn, gains, table)
-    total_after, total_before = alone, alone
+    total_after, total_before = self_count, self_count
     for b in seen_after:
         total_after += after[b]
     for b in seen_before:
@@ -140,7 +141,7 @@ def write_gains(
         # The diagonal cell changes by both sides and by the type itself: replace the separate gains of the two sides.
         # Row and column sums have the opposite sign.
         cell, first, second = cells.counts[b, b], cells.first[b], cells.second[b]
-        gains[b] += _nlogn(cell + after[b] + before[b] + alone, table) + _nlogn(cell, table)
+        gains[b] += _nlogn(cell + after[b] + before[b] + self_count, table) + _nlogn(cell, table)
         gains[b] -= _nlogn(cell + after[b], table) + _nlogn(cell + before[b], table)
         gains[b] -= _nlogn(first + total_after, table) - _nlogn(first, table)
         gains[b] -= _nlogn(second + total_before, table) - _nlogn(second, table)
@@ -219,16 +220,22 @@ def exchange_sweep(
     >>> exchange_sweep(to_bigram_counts(AdjacentCounts.from_matrix(counts)), labels, 2), labels
     (1, array([0, 0, 1, 1], dtype=int32))
     """
-    given = TypeFeatures.none(len(labels)) if features is None else features
-    starts, rows, weights = read_only(given.starts), read_only(given.features), read_only(given.weights)
-    seen = TypeFeatures(starts, rows, weights, given.n_features)
+    type_features = TypeFeatures.none(len(labels)) if features is None else features
+    starts, rows, weights = (
+        read_only(type_features.starts),
+        read_only(type_features.features),
+        read_only(type_features.weights),
+    )
+    read_only_features = TypeFeatures(starts, rows, weights, type_features.n_features)
     moves = np.ones(len(labels), dtype=np.bool_)
     moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
     nlogn = read_only(nlogn_table())
     cells = cluster_bigrams(cluster_table(bigrams, labels, n_clusters), nlogn)
     sizes = np.bincount(labels, minlength=n_clusters)
-    state = SweepState(cells, *_feature_sums(seen, labels, n_clusters), sizes)
-    return sum(int(_sweep(block, seen, read_only(moves), labels, state, nlogn)) for block in bigrams)
+    state = SweepState(cells, *_feature_sums(read_only_features, labels, n_clusters), sizes)
+    return sum(
+        int(_sweep(block, read_only_features, read_only(moves), labels, state, nlogn)) for block in bigrams
+    )
 
 
 class SweepState(NamedTuple):
@@ -262,17 +269,17 @@ def _gather(
 ) -> tuple[int, int]:
     """Sum the neighbor counts of a type by cluster; return the number of clusters and the count with itself."""
     # A cluster is new if its sum is 0. The count of a word with itself moves with the word, so it is separate.
-    n_seen, alone = 0, 0
-    for at in range(start, stop):
-        if others[at] == word:
-            alone = counts[at]
+    n_seen, self_count = 0, 0
+    for entry in range(start, stop):
+        if others[entry] == word:
+            self_count = counts[entry]
             continue
-        cluster = labels[others[at]]
+        cluster = labels[others[entry]]
         if sums[cluster] == 0:
             seen[n_seen] = cluster
             n_seen += 1
-        sums[cluster] += counts[at]
-    return n_seen, alone
+        sums[cluster] += counts[entry]
+    return n_seen, self_count
 
 
 @compiled
@@ -343,24 +350,24 @@ def _sweep(
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     gains = np.empty(m)
     moved = 0
-    for at in range(len(starts) - 1):
-        word, start, stop = first + at, starts[at], starts[at + 1]
-        back, end = starts_back[at], starts_back[at + 1]
+    for i in range(len(starts) - 1):
+        word, start, stop = first + i, starts[i], starts[i + 1]
+        back, end = starts_back[i], starts_back[i + 1]
         home = labels[word]
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]
         # Skip types that are alone in their cluster, and types with neither neighbors nor features.
         if not moves[word] or sizes[home] == 1 or stop - start + end - back + len(row) == 0:
             continue
-        n, alone = _gather(start, stop, others, counts, word, labels, after, seen_after)
+        n, self_count = _gather(start, stop, others, counts, word, labels, after, seen_after)
         n_back, _ = _gather(back, end, others_back, counts_back, word, labels, before, seen_before)
         here, there = seen_after[:n], seen_before[:n_back]
-        add_type(cells, home, -1, after, here, before, there, alone, nlogn)
+        add_type(cells, home, -1, after, here, before, there, self_count, nlogn)
         add_features(row, -weight, table, sums, home)
-        write_gains(cells, after, here, before, there, alone, gains, nlogn)
+        write_gains(cells, after, here, before, there, self_count, gains, nlogn)
         add_feature_gains(row, weight, table, sums, gains)
         best = _best(gains, home)
-        add_type(cells, best, 1, after, here, before, there, alone, nlogn)
+        add_type(cells, best, 1, after, here, before, there, self_count, nlogn)
         add_features(row, weight, table, sums, best)
         after[here], before[there] = 0, 0  # clear only the entries of this step
         sizes[home] -= 1

@@ -113,10 +113,10 @@ def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
     for i, number in enumerate(order.tolist()):
         lengths[i] = bisect_left(ends, number)
         ends[lengths[i] : lengths[i] + 1] = [number]
-    stays, wanted = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
+    stays, length = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
     for i in range(len(order) - 1, -1, -1):
-        if lengths[i] == wanted:
-            stays[i], wanted = True, wanted - 1
+        if lengths[i] == length:
+            stays[i], length = True, length - 1
     return stays
 
 
@@ -127,9 +127,12 @@ def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]
     stays, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     moved = order[~stays]
-    kept = [_select_rows(block, moved) for block in pairs]
-    elsewhere = np.concatenate([here for here, _, _ in kept])
-    halves = _stack_rows([after for _, after, _ in kept]), _stack_rows([before for _, _, before in kept])
+    selected_blocks = [_select_rows(block, moved) for block in pairs]
+    elsewhere = np.concatenate([here for here, _, _ in selected_blocks])
+    halves = (
+        _stack_rows([after for _, after, _ in selected_blocks]),
+        _stack_rows([before for _, _, before in selected_blocks]),
+    )
     positions = np.full(len(pairs.n_following), -1, dtype=np.int64)
     positions[elsewhere] = np.arange(len(elsewhere))
     start = 0

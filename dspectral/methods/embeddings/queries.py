@@ -66,9 +66,9 @@ def nearest_vectors(
 def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean vector of the words of each sentence, shape (n_sentences, k)."""
     # Multiply by the sparse matrix of sentences by words, with zeros for unknown words.
-    known = (sentences.ids > 0).astype(np.float32)
+    is_known = (sentences.ids > 0).astype(np.float32)
     shape = (sentences.n_sentences, len(vectors))
-    words: CSRRows = sparse.csr_array((known, sentences.ids, sentences.offsets), shape=shape)
+    words: CSRRows = sparse.csr_array((is_known, sentences.ids, sentences.offsets), shape=shape)
     n_known = np.asarray(words.sum(axis=1))
     return np.asarray(words @ vectors / np.maximum(n_known, 1.0)[:, None], dtype=np.float32)
 
@@ -123,9 +123,9 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
             If no word is given.
         """
         # Hide type 0, which stands for all rare words.
-        given = self._ids(positive), self._ids(negative)
+        query_ids = self._ids(positive), self._ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
-        return self._answers(*nearest_vectors(self.vectors_, *given, n=n, hidden=(0,)))
+        return self._answers(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden=(0,)))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
@@ -151,9 +151,9 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         KeyError
             If a word is not in the vocabulary.
         """
-        given = self._ids([b, c]), self._ids(a)
+        query_ids = self._ids([b, c]), self._ids(a)
         n = check_integer("n", n, at_least=1)
-        return self._answers(*nearest_vectors(self.vectors_, *given, n=n, method=method, hidden=(0,)))
+        return self._answers(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden=(0,)))
 
     @overload
     def vector(self, word: str) -> NDArray[np.float32]: ...

@@ -190,7 +190,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         X : Corpus, or iterable of token lists
             Sentences. Token lists may be a list, a tuple, a generator or a column of a data frame.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -229,7 +229,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
         # Compute n_skipped additional directions and drop the leading ones, which mostly encode word frequency.
         n_wanted = int(self.n_components) + recipe.n_skipped
-        plan = SVDOptions(
+        svd_options = SVDOptions(
             n_wanted,
             n_passes=max(2, recipe.n_passes),
             sketch_size=recipe.sketch_size or 4 * n_wanted,
@@ -237,12 +237,12 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
             dtype=scaling.dtype,
         )
         # Not solver "in_memory": for the flat spectrum of counts Krylov passes are as accurate and faster.
-        plan = plan._replace(solver=select_solver(plan, len(counted.column_sums)))
-        found = word_vectors(rows, plan, recipe, self.power)
+        svd_options = svd_options._replace(solver=select_solver(svd_options, len(counted.column_sums)))
+        result = word_vectors(rows, svd_options, recipe, self.power)
         self.out_of_core_ = counted.out_of_core
-        self.vectors_, self.singular_values_ = found.vectors, found.singular_values
-        self.certificate_: Certificate = found.certificate
-        self.n_passes_ = found.n_passes + 1
+        self.vectors_, self.singular_values_ = result.vectors, result.singular_values
+        self.certificate_: Certificate = result.certificate
+        self.n_passes_ = result.n_passes + 1
         self.words_, self.word_counts_ = list(corpus.words), corpus.counts
         return self
 
@@ -254,7 +254,7 @@ class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
         X : Corpus, or iterable of token lists
             Sentences; a generator is read once.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -307,14 +307,14 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     )
     near = make_window(**settings._asdict())
     entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
-    where, limit = getattr(corpus, "location", None), get_memory_limit()
+    location, limit = getattr(corpus, "location", None), get_memory_limit()
     # An upper bound from word counts, without reading the sentences.
-    if where is not None and ENTRY_BYTES * int(entries.sum()) > limit:
-        most = max(1, limit // ENTRY_BYTES)
-        store = spill_contexts(corpus.sentences, where, entries, settings, max_entries=most)
+    if location is not None and ENTRY_BYTES * int(entries.sum()) > limit:
+        max_entries = max(1, limit // ENTRY_BYTES)
+        store = spill_contexts(corpus.sentences, location, entries, settings, max_entries=max_entries)
         return CountedContexts(store, store.column_sums, out_of_core=True)
-    of = partial(ContextCounts.from_block, **settings._asdict())
-    counts = summarize(corpus.sentences, of=of, name="contexts").counts
+    summarize_block = partial(ContextCounts.from_block, **settings._asdict())
+    counts = summarize(corpus.sentences, summarize_block=summarize_block, name="contexts").counts
     return CountedContexts(counts, np.asarray(counts.sum(axis=0), dtype=np.float64), out_of_core=False)
 
 
@@ -327,31 +327,31 @@ class WordVectors(NamedTuple):
     n_passes: int
 
 
-def word_vectors(rows: Any, plan: SVDOptions, recipe: EmbeddingRecipe, power: float) -> WordVectors:
+def word_vectors(rows: Any, svd_options: SVDOptions, recipe: EmbeddingRecipe, power: float) -> WordVectors:
     """Decompose scaled counts A = U S V' and return the rows of ``U S^power``, scaled to length 1."""
     # The solver returns V and S^2. One more pass computes U S = A V block by block.
-    possible = plan._replace(n_components=min(plan.n_components, *rows.shape))
+    possible = svd_options._replace(n_components=min(svd_options.n_components, *rows.shape))
     expect_passes(n_block_reads(rows, possible) + 1)
     with warnings.catch_warnings():  # missing directions are reported below
         warnings.filterwarnings("ignore", message="n_components is", category=UserWarning)
         leading = spectrum(rows, possible)
-    found = _pad_directions(leading, plan.n_components, recipe.n_skipped)
-    values, axes = np.sqrt(found.values[recipe.n_skipped :]), found.axes[recipe.n_skipped :]
+    padded = _pad_directions(leading, svd_options.n_components, recipe.n_skipped)
+    values, axes = np.sqrt(padded.values[recipe.n_skipped :]), padded.axes[recipe.n_skipped :]
     project = partial(sparse_products.times, Z=np.ascontiguousarray(axes.T))
     with count_as_pass(is_pass=True):
-        products = map_rows(rows, project, n_columns=len(values), dtype=plan.dtype, name="vectors")
+        products = map_rows(rows, project, n_columns=len(values), dtype=svd_options.dtype, name="vectors")
         vectors = collect_rows(products)
     # Multiply U S by S^(power - 1), and by 0 for missing directions.
     weights = np.zeros_like(values)
     np.power(values, power - 1.0, out=weights, where=values > 0)
     return WordVectors(
-        normalize_rows(vectors * weights).astype(np.float32), values, found.certificate, found.n_passes + 1
+        normalize_rows(vectors * weights).astype(np.float32), values, padded.certificate, padded.n_passes + 1
     )
 
 
-def _pad_directions(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
+def _pad_directions(directions: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
     """Pad the spectrum with zeros to `n_wanted` directions, with a warning."""
-    n_components, n_found = n_wanted - n_skipped, max(0, int(np.sum(found.values > 0)) - n_skipped)
+    n_components, n_found = n_wanted - n_skipped, max(0, int(np.sum(directions.values > 0)) - n_skipped)
     if n_found < n_components:
         warnings.warn(
             f"n_components is {n_components}, but the context counts have only {n_found} independent direction(s) "
@@ -359,6 +359,6 @@ def _pad_directions(found: Spectrum, n_wanted: int, n_skipped: int) -> Spectrum:
             UserWarning,
             stacklevel=4,
         )
-    missing = n_wanted - len(found.values)
-    values, axes = np.pad(found.values, (0, missing)), np.pad(found.axes, ((0, missing), (0, 0)))
-    return found._replace(values=values, axes=axes)
+    missing = n_wanted - len(directions.values)
+    values, axes = np.pad(directions.values, (0, missing)), np.pad(directions.axes, ((0, missing), (0, 0)))
+    return directions._replace(values=values, axes=axes)

@@ -62,14 +62,14 @@ class HiddenMarkov(NamedTuple):
         return HiddenMarkov(*(read_only(np.asarray(part, dtype=np.float64)) for part in self))
 
 
-def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, lengths: bool = True) -> HiddenMarkov:
+def m_step(counts: HiddenMarkov, *, smoothing: float = 0.0, model_lengths: bool = True) -> HiddenMarkov:
     """Return probabilities from counts: the M-step of EM, or supervised training."""
     emission = counts.emission + smoothing
     # One distribution over the next state and the end of the sentence, in rows.
-    steps = np.column_stack([counts.transition, counts.final]) if lengths else counts.transition
+    steps = np.column_stack([counts.transition, counts.final]) if model_lengths else counts.transition
     steps = normalize(steps, axis=1)
     n = len(counts.initial)
-    final = np.ascontiguousarray(steps[:, n]) if lengths else np.ones(n)
+    final = np.ascontiguousarray(steps[:, n]) if model_lengths else np.ones(n)
     return HiddenMarkov(
         normalize(counts.initial, axis=0),
         np.ascontiguousarray(steps[:, :n]),

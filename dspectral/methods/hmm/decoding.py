@@ -72,11 +72,12 @@ class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
         """Return token lists as one block of ids of the model's types."""
         check_is_fitted(self)
         # One lookup for the block rather than one for each sentence.
-        sentences = as_token_lists(X, strings=self._tokens_are_strings)
+        sentences = as_token_lists(X, require_strings=self._tokens_are_strings)
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
         return Sentences(
-            self._lookup_types([token for own in sentences for token in as_python_values(own)]), offsets
+            self._lookup_types([token for token_list in sentences for token in as_python_values(token_list)]),
+            offsets,
         )
 
     def blocks(self, corpus: CorpusLike) -> Blocks:
@@ -165,7 +166,7 @@ class StateDecoder(ChainDecoder):
         X : corpus, or iterable of token lists
             Sentences as for :meth:`predict`.
         y : ignored
-            Present for scikit-learn's API.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -174,8 +175,8 @@ class StateDecoder(ChainDecoder):
             give out-of-vocabulary words a positive probability.
         """
         check_is_fitted(self)
-        of = partial(Likelihood.from_block, model=self.model_)
-        return summarize(self._as_blocks(X), of=of, name="score").per_token
+        summarize_block = partial(Likelihood.from_block, model=self.model_)
+        return summarize(self._as_blocks(X), summarize_block=summarize_block, name="score").per_token
 
     def states(self, sentences: Sentences) -> IntArray:
         """Return the most probable state of each token of a block of ids of the model's types, shape (n_tokens,)."""

@@ -98,7 +98,7 @@ class EMHMM(StateDecoder):
         X : corpus, or iterable of token lists
             Sentences of words; a corpus is read block by block in each pass.
         y : ignored
-            Present for scikit-learn's API.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -125,9 +125,9 @@ class EMHMM(StateDecoder):
         # Baum-Welch: each pass sums p(h_t | x) and p(h_t, h_{t+1} | x) over all blocks (E-step), and normalizes the
         # sums (M-step). The pass also returns the likelihood of the model that it started from.
         for _ in range(self.n_iter):
-            of = partial(ExpectedCounts.from_block, model=self.model_)
-            expected = summarize(corpus.sentences, of=of, name="expect")
-            self.model_ = m_step(expected.counts, smoothing=self.smoothing, lengths=False)
+            summarize_block = partial(ExpectedCounts.from_block, model=self.model_)
+            expected = summarize(corpus.sentences, summarize_block=summarize_block, name="expect")
+            self.model_ = m_step(expected.counts, smoothing=self.smoothing, model_lengths=False)
             self.log_likelihoods_.append(expected.log_likelihood)
             if has_converged(self.log_likelihoods_, float(self.tol)):
                 break
@@ -145,7 +145,7 @@ class EMHMM(StateDecoder):
         start = HiddenMarkov(
             rng.standard_exponential(n), rng.standard_exponential((n, n)), emission, np.zeros(n)
         )
-        return m_step(start, lengths=False)
+        return m_step(start, model_lengths=False)
 
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
         return encode_sentences([tokens], self.words_).ids

@@ -35,9 +35,9 @@ class ExpectedCounts(NamedTuple):
         check_ids(sentences.ids, model.n_types)
         if bounds is not None and isinstance(sentences, LabeledSentences):
             check_ids(sentences.labels, len(bounds) - 1, "label")
-            own, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
+            state_bounds, labels = np.asarray(bounds, dtype=np.int64), sentences.labels
         else:  # a single label with all states
-            own, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
+            state_bounds, labels = np.array([0, model.n_states]), np.zeros(len(sentences.ids), dtype=np.int32)
         # Read-only views give one signature for all callers, so the loops are compiled once.
         model = model.as_read_only()
         counts = HiddenMarkov(*(np.zeros(part.shape) for part in model))
@@ -45,7 +45,7 @@ class ExpectedCounts(NamedTuple):
             read_only(sentences.ids),
             read_only(labels),
             read_only(sentences.offsets),
-            read_only(own),
+            read_only(state_bounds),
             model,
             read_only(model.transition.T),
             counts,

@@ -82,7 +82,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         X : list of array-like, shape (n_frames_i, n_features), or array-like of shape (n_frames, n_features)
             Sequences of frames, or one matrix of frames.
         y : ignored
-            Present for scikit-learn's API.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -137,7 +137,7 @@ class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     def _nearest_centers(self, frames: Doubles) -> Int32s:
         """Return the nearest center of each frame: ``|x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2)``, a matrix product."""
         scaled = (frames - self.mean_) / self.scale_
-        # |x|^2 is the same for all centers and omitted.
+        # |x|^2 is the same for all centers, so it is omitted.
         lengths = 0.5 * np.einsum("ij,ij->i", self.centers_, self.centers_)
         return np.asarray(np.argmax(scaled @ self.centers_.T - lengths, axis=1), dtype=np.int32)
 

@@ -169,9 +169,9 @@ class DocumentProducts:
     def gram(self, *, center: bool = False) -> Moments:
         """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
         if self._streams is None:
-            return summarize(self._X, of=partial(Moments.from_block, center=center), name="gram")
+            return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
         of = partial(ClassGramProduct.from_block, alpha=self._alpha)
-        part = summarize(self._streams.words, self._streams.labels, of=of, name="gram")
+        part = summarize(self._streams.words, self._streams.labels, summarize_block=of, name="gram")
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
 
     def product(self, Z: FloatArray) -> GramProduct:
@@ -180,10 +180,12 @@ class DocumentProducts:
             return self._multiply_by_similarity(self._similarity, Z)
         if self._streams is None:
             return summarize(
-                self._X, of=partial(GramProduct.from_block, factor=Z, center=True), name="product"
+                self._X,
+                summarize_block=partial(GramProduct.from_block, factor=Z, center=True),
+                name="product",
             )
         of = partial(ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
-        part = summarize(self._streams.words, self._streams.labels, of=of, name="product")
+        part = summarize(self._streams.words, self._streams.labels, summarize_block=of, name="product")
         if self._sums is None:  # class sums of the first pass are reused
             self._sums = part.sums
         # Right to left, so that the d x d matrix M'M is never formed.
@@ -200,7 +202,9 @@ class DocumentProducts:
         # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = pair_with_labels(self._X, mixed)
-        part = summarize(streams.words, streams.labels, of=CrossProduct.from_block, name="product")
+        part = summarize(
+            streams.words, streams.labels, summarize_block=CrossProduct.from_block, name="product"
+        )
         return GramProduct(part.n_rows, part.total, part.energy, part.product)
 
 

@@ -350,7 +350,7 @@ def _evaluate(
     """Return objective and gradient of each class at its point, and the energy of the rows, from one pass."""
     axes, offsets = _unpack_weights(points, spaces)
     of = partial(SquaredHinge.from_block, axes=axes, offsets=offsets, relevancy=relevancy)
-    part = summarize(data.words, data.labels, of=of, name="hinge")
+    part = summarize(data.words, data.labels, summarize_block=of, name="hinge")
     values, gradients = [], []
     for j, point in enumerate(points):
         # Chain rule: the gradient in a space is V times the gradient in columns.

@@ -371,7 +371,7 @@ class LocalLSI(
             getattr(X, "labels", None) if y is None else y, self.classes_, allow_column=self.exclusive_
         )
         predicted = collect_rows(self.predict(X))
-        if names is not None:  # labels outside the training data add a column
+        if names is not None:  # labels that fit has not seen add a column
             predicted.resize(target.shape)
         return float(accuracy_score(collect_rows(target), predicted, sample_weight=sample_weight))
 

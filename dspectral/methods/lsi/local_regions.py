@@ -128,7 +128,9 @@ def find_weighted_regions(
     """Return the regions of LRW, ``gamma`` times as many most relevant documents as a class has, in one pass."""
     limits = np.array([min(math.ceil(gamma * len(members)), data.n_rows) for members in rows])
     found = summarize(
-        data.words, of=partial(TopScores.from_block, relevancy=relevancy, limits=limits), name="relevancy"
+        data.words,
+        summarize_block=partial(TopScores.from_block, relevancy=relevancy, limits=limits),
+        name="relevancy",
     )
     regions = []
     for members, scores in zip(found.rows, found.scores, strict=True):
@@ -166,7 +168,7 @@ def decompose_regions(
     # A group is as many regions as fit in memory. Each group reads the blocks once, and its regions are decomposed
     # in parallel. A document of several regions is copied into each.
     for group in groups:
-        axes = summarize(*_gather(X, regions[group]), of=of, name="local-svd").axes
+        axes = summarize(*_gather(X, regions[group]), summarize_block=of, name="local-svd").axes
         for i, axes_of_class in zip(filled[group], axes, strict=True):
             spaces[i] = axes_of_class
     max_rank = max(len(axes) for axes in spaces)

@@ -134,7 +134,7 @@ class DocumentSample(NamedTuple):
         # Hashes are uniform on 64 bits; a share of 1 includes all.
         order = order[hashes[order].astype(np.float64) <= bounds.share * 2.0**64]
         entries = np.diff(words.indptr)[order] + np.diff(labels.indptr)[order].astype(np.int64)
-        # Documents beyond the limits of a block are beyond the limits of all blocks too.
+        # A document that exceeds the limits within its block also exceeds them in the merged sample.
         fits = int(np.searchsorted(np.cumsum(entries), bounds.n_entries, side="right"))
         kept = order[: min(fits, bounds.n_documents)]
         return cls(hashes[kept], words[kept], labels[kept], bounds)

@@ -111,7 +111,7 @@ class EigenbasisRegression(NamedTuple):
         largest = centered.diagonal().max(initial=0.0)
         if (
             n < len(mean) and largest > 0
-        ):  # rank at most n - 1: L'L is smaller than LL' and has the same eigenvalues
+        ):  # The rank is at most n - 1, so L'L is smaller than LL' and has the same nonzero eigenvalues.
             factor, order, rank, _ = lapack.dpstrf(centered, tol=MIN_VARIANCE_SHARE * largest, lower=1)
             L = np.tril(factor)[np.argsort(order), :rank]
             values, turn = scipy.linalg.eigh(L.T @ L, driver="evd", check_finite=False)

@@ -109,8 +109,8 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
         sketch = block_summarizer(plan, plan.solver)
     # Directions are only needed if some words are not features.
     rank = min(settings.rank, data.n_words) if data.n_words > max_own_words(data.n_labels) else 0
-    # Directions exclude the sample, which is then at most a tenth of the documents. Otherwise four times the wanted
-    # share passes, as duplicates may reduce it.
+    # Directions exclude the sample, which is then at most a tenth of the documents. Without directions the sample
+    # takes four times as many documents as needed, because duplicates reduce it.
     n_sample = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
     share = min(1.0, n_sample / max(1, data.n_rows))
     of = partial(
@@ -122,7 +122,7 @@ def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
         seed=settings.seed,
         bounds=SampleBounds(*SAMPLE, share) if len(settings.scoring_candidates) > 1 else NO_SAMPLE,
     )
-    found = summarize(data.words, data.labels, of=of, name="first-moments")
+    found = summarize(data.words, data.labels, summarize_block=of, name="first-moments")
     if not found.label_totals.any():
         raise ValueError(f"y has no label in n_samples = {data.n_rows} documents, but needs at least one")
     if found.pairs <= 0:
@@ -251,7 +251,7 @@ def second_pass(
         directions=leading.directions,
         column_weights=leading.column_weights,
     )
-    moments = summarize(data.words, of=of, name="third-moment")
+    moments = summarize(data.words, summarize_block=of, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("X has no document of three words, but third moments need some: check X")
     # The first pass estimates the scale of its directions with an error. The exact second moment within them corrects
@@ -326,7 +326,7 @@ def label_pass(
         distinct=settings.distinct,
     )
     name = "state-labels" if before is None else "expectation"
-    found = summarize(data.words, data.labels, of=of, name=name)
+    found = summarize(data.words, data.labels, summarize_block=of, name=name)
     likelihood = found.log_likelihood / max(1, found.n_rows)
     if before is None:
         labels = clip_to_simplex(found.labels)

@@ -268,7 +268,7 @@ class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEsti
         check_indicator(true)
         true = true != 0
         predicted = collect_rows(self.predict(X)) != 0
-        if names is not None:  # labels outside the training data add a column
+        if names is not None:  # labels that fit has not seen add a column
             predicted.resize(true.shape)
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 

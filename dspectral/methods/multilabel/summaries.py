@@ -202,7 +202,7 @@ class RegressionSums(NamedTuple):
 
     @classmethod
     def from_block(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
-        """Sum up a block of features: `own` (n, m) beside `wide` (n, s), and of labels (n, L)."""
+        """Sum the products of features, `own` (n, m) and `wide` (n, s), and labels of a block."""
         # In double precision, since inverting F'F amplifies rounding.
         F, m = wide.astype(np.float64), own.shape[1]
         gram = np.empty((m + F.shape[1],) * 2)

@@ -407,11 +407,11 @@ def check_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
         raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},).")
     if len(labels) != n_texts:
         raise ValueError(
-            f"X has {n_texts} sentences, but y has {len(labels)} labels: give one label per sentence."
+            f"X has {n_texts} sentences, but y has {len(labels)} labels: pass one label per sentence."
         )
     if labels.dtype.kind == "O":
         raise ValueError(
-            f"label {labels.tolist().index(None)} of y is None: give an intent, or drop the sentence."
+            f"label {labels.tolist().index(None)} of y is None: pass an intent, or drop the sentence."
         )
     check_classification_targets(labels)
     return labels

@@ -81,7 +81,7 @@ class WordVectorRepresentation(SentenceFeatures):
         X : list of str, optional
             Sentences, which are only checked.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class WordVectorRepresentation(SentenceFeatures):
         if not is_finite.all():
             word = words.text(int(np.argmin(is_finite))).decode()
             raise ValueError(
-                f"the vector of {word!r} has NaN or infinity: remove the word, or give finite numbers."
+                f"the vector of {word!r} has NaN or infinity: remove the word, or pass finite numbers."
             )
         self.n_components_ = vectors.shape[1]
         return self

@@ -303,7 +303,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             Sentences as for :meth:`transform`, text files, or word counts that were hashed with
             :attr:`word_hashing`: a store, an array, a SciPy sparse matrix, or a Dask array of either.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -327,7 +327,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         if not len(words):
             raise ValueError(
                 f"no word occurs in min_df={self.min_df} of the {n_rows} unlabeled "
-                "sentences: lower it, or give more text."
+                "sentences: lower it, or pass more text."
             )
         result = self._decompose(counts, words, frequency[words])
         # The length of a word's vector depends on its frequency. It is replaced by the inverse document frequency, so
@@ -408,7 +408,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     def _count_words(self, X: "TextsOrCounts | TextFiles") -> Any:
         """Count the words of sentences, or check given counts."""
         if isinstance(X, TextFiles):
-            return X.hashed(self.word_hashing)
+            return X.hash_ngrams(self.word_hashing)
         if is_text_collection(X):
             return hash_documents(as_documents(X), self.word_hashing)
         self._check_counts(X)
@@ -468,5 +468,5 @@ def _document_frequency(counts: Any) -> tuple[NDArray[np.int64], int, int]:
     stored = getattr(counts, "document_frequency", None)
     if stored is not None:
         return stored, counts.n_rows, 0
-    summary = summarize(counts, of=DocumentFrequencies.from_block, name="count")
+    summary = summarize(counts, summarize_block=DocumentFrequencies.from_block, name="count")
     return summary.document_frequency, summary.n_rows, 1

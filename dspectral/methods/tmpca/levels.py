@@ -89,31 +89,35 @@ def _moments(state: LevelState) -> Moments:
     """Return the moments of the concatenated vectors of the next level, in one pass."""
     blocks, trees = state.stream.blocks, state.stream.trees
     if state.axes or trees.table is None or trees.arity != PAIR:
-        return summarize(blocks, of=partial(level_moments, trees=trees, axes=state.axes), name="moments")
+        return summarize(
+            blocks, summarize_block=partial(level_moments, trees=trees, axes=state.axes), name="moments"
+        )
     # Sums over distinct pairs instead of tokens do not depend on the blocks, and multiply each vector once.
-    of_pairs = partial(TokenPairCounts.from_block, n_types=len(trees.table), length=trees.length)
-    counted = summarize(blocks, of=of_pairs, name="pairs")
+    count_pairs = partial(TokenPairCounts.from_block, n_types=len(trees.table), length=trees.length)
+    counted = summarize(blocks, summarize_block=count_pairs, name="pairs")
     with blas_in_one_thread():
         return counted.moments(trees.table)
 
 
-def _next_state(state: LevelState, found: Spectrum, n_left: int, settings: LevelSettings) -> LevelState:
+def _next_state(state: LevelState, level: Spectrum, n_left: int, settings: LevelSettings) -> LevelState:
     """Return the state after a level, ``n_left`` levels below the root; collect the nodes if they fit in memory."""
     stream, trees = state.stream, state.stream.trees
-    axes = [*state.axes, settings.scale_axes(found.axes, settings.variances(found))]
+    axes = [*state.axes, settings.scale_axes(level.axes, settings.variances(level))]
     # n_rows counts the concatenated vectors of this level, N / P^level for each tree.
-    n_trees = found.n_rows * trees.arity ** len(axes) // trees.length
-    fits = 8 * len(found.axes) * stream.max_nodes(n_trees, len(axes)) <= get_memory_limit()
+    n_trees = level.n_rows * trees.arity ** len(axes) // trees.length
+    fits = 8 * len(level.axes) * stream.max_nodes(n_trees, len(axes)) <= get_memory_limit()
     # Collecting nodes costs a pass, which pays off only if more than one level is left.
     if not state.collected and (n_left == 1 or not fits):
         return LevelState(stream, axes, collected=False)
     if not state.collected:
-        expect_passes(1, anew=True)
+        expect_passes(1, replaces=True)
     with count_as_pass(is_pass=not state.collected):
         nodes = summarize(
-            stream.blocks, of=partial(CollectedNodes.from_block, trees=trees, axes=axes), name="keep"
+            stream.blocks,
+            summarize_block=partial(CollectedNodes.from_block, trees=trees, axes=axes),
+            name="keep",
         ).blocks
-    above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(found.axes))
+    above = Trees(trees.length // trees.arity ** len(axes), trees.arity, len(level.axes))
     return LevelState(Stream(as_memory_blocks(nodes), above), [], collected=True)
 
 
@@ -123,10 +127,10 @@ def _solve(moments: Moments, settings: LevelSettings) -> Spectrum:
         raise ValueError("X has 0 sentences, but must have at least 1: check the input")
     k = settings.n_components
     with blas_in_one_thread():
-        found = spectrum_from_summary(moments, SVDOptions(k, solver="gram", center=settings.center))
+        result = spectrum_from_summary(moments, SVDOptions(k, solver="gram", center=settings.center))
     # Pad with zero rows: small folds of a cross-validation have few vectors at the upper levels.
-    missing = (0, k - len(found.values))
-    return found._replace(axes=np.pad(found.axes, (missing, (0, 0))), values=np.pad(found.values, missing))
+    missing = (0, k - len(result.values))
+    return result._replace(axes=np.pad(result.axes, (missing, (0, 0))), values=np.pad(result.values, missing))
 
 
 def count_levels(length: int, arity: int) -> int:
@@ -146,8 +150,8 @@ def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> 
     width = trees.arity * (axes[-1].shape[0] if axes else trees.n_dimensions)
     total, gram, n_trees = np.zeros(width), np.zeros((width, width)), 0
     # Invariant: total = sum x and gram = sum x x' over the concatenated vectors x so far; width^2 operations each.
-    for piece in trees.panels(block):
-        above = join_neighbors(project_levels(piece, axes, trees.arity), trees.arity)
+    for panel in trees.panels(block):
+        above = join_neighbors(project_levels(panel, axes, trees.arity), trees.arity)
         part = Moments.from_block(above.rows)
         total += part.total
         gram += part.gram
@@ -164,7 +168,7 @@ class CollectedNodes(NamedTuple):
     def from_block(cls, block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> Self:
         """Project a block through the levels of ``axes``."""
         # Leaves are freed after each panel: P^level leaves become one node.
-        parts = [project_levels(piece, axes, trees.arity) for piece in trees.panels(block)]
+        parts = [project_levels(panel, axes, trees.arity) for panel in trees.panels(block)]
         rows = [part.rows for part in parts] or [np.zeros((0, len(axes[-1])))]
         sizes = [part.sizes for part in parts] or [np.zeros(0, dtype=np.int64)]
         return cls((Nodes(np.concatenate(rows), np.concatenate(sizes)),))
@@ -208,8 +212,8 @@ class TokenPairCounts(NamedTuple):
         indptr = np.searchsorted(keys, np.arange(n_types + 1, dtype=np.int64) * n_types)
         columns = (keys % n_types).astype(np.int32)
         counts = sparse.csr_array((values.astype(np.float64), columns, indptr), shape=(n_types, n_types))
-        alone = np.bincount(ids[is_left & ~has_right], minlength=n_types).astype(np.float64)
-        return cls(sentences.n_sentences * length // 2, counts, alone)
+        unpaired_counts = np.bincount(ids[is_left & ~has_right], minlength=n_types).astype(np.float64)
+        return cls(sentences.n_sentences * length // 2, counts, unpaired_counts)
 
     def merge(self, *others: Self) -> Self:
         """Return the counts of all sentences; exact in any order."""

@@ -136,9 +136,9 @@ def encode_trees(block: Block, *, trees: Trees, axes: Sequence[FloatArray], outp
     """Return the encodings of the sentences of a block, shape (n, n_columns); zeros for an empty sentence."""
     if output == "root":
         return encode_roots(block, trees=trees, axes=axes)
-    of = concatenate_levels if output == "levels" else partial(pool_levels, sliding=output == "sliding")
+    encode = concatenate_levels if output == "levels" else partial(pool_levels, sliding=output == "sliding")
     parts = [np.zeros((0, n_columns(output, trees, axes)), dtype=np.result_type(*axes))]
-    parts += [of(piece, trees, axes) for piece in trees.panels(block)]
+    parts += [encode(panel, trees, axes) for panel in trees.panels(block)]
     return np.concatenate(parts)
 
 
@@ -147,8 +147,8 @@ def encode_roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> F
     # Empty sentences have no nodes: their rows stay zero.
     dtype = np.result_type(*axes)
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
-    for piece in trees.panels(block):
-        top = project_levels(piece, axes, trees.arity)
+    for panel in trees.panels(block):
+        top = project_levels(panel, axes, trees.arity)
         part = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
         part[top.sizes > 0] = top.rows
         parts.append(part)
@@ -223,8 +223,8 @@ def _iterate_sliding_levels(leaves: Nodes, trees: Trees, axes: Sequence[FloatArr
         above = rows @ axis[:, :width].T
         for child in range(1, trees.arity):
             shift = child * trees.arity**level
-            at = np.flatnonzero(after > shift)
-            above[at] += rows[at + shift] @ axis[:, child * width : (child + 1) * width].T
+            has_child = np.flatnonzero(after > shift)
+            above[has_child] += rows[has_child + shift] @ axis[:, child * width : (child + 1) * width].T
         rows = above
         yield Nodes(rows, sizes)
 

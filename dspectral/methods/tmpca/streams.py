@@ -157,13 +157,13 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
         # Hashing treats training and new words alike.
         columns = [murmurhash3_32(word, positive=True) % n_dimensions for word in words]
         return np.eye(n_dimensions)[columns]
-    known, matrix = _words_and_vectors(vectors)
-    numbers = {word: i for i, word in enumerate(known)}
+    vector_words, matrix = _words_and_vectors(vectors)
+    numbers = {word: i for i, word in enumerate(vector_words)}
     # Index of out-of-vocabulary words; -1 where there is no vector of rare words.
     unknown = numbers.get(RARE, -1)
-    at = np.fromiter((numbers.get(word, unknown) for word in words), np.int64, len(words))
-    table = matrix[np.maximum(at, 0)]
-    table[at < 0] = 0
+    vector_rows = np.fromiter((numbers.get(word, unknown) for word in words), np.int64, len(words))
+    table = matrix[np.maximum(vector_rows, 0)]
+    table[vector_rows < 0] = 0
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(bad):
         raise ValueError(

@@ -142,7 +142,7 @@ class TreePCA(
             Token lists are a list, generator or column of lists of strings. Arrays may also have shape
             (n, length * n_dimensions). Dask arrays must be chunked along the first axis only.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -193,7 +193,7 @@ class TreePCA(
         X : Corpus, token lists, or ndarray or Dask array of shape (n, length, n_dimensions)
             Sentences as for :meth:`fit`; a generator is read once.
         y : object, optional
-            Ignored.
+            Not used, present for API consistency.
         **fit_params : dict
             Ignored.
 

@@ -189,7 +189,7 @@ class Topics(
             Texts in memory, with the words of :func:`dspectral.build_corpus`, or pairs of letters for scripts without
             blanks; or counts of documents, shape (n_documents, n_columns).
         y : ignored
-            Accepted as scikit-learn passes it.
+            Not used, present for API consistency.
         terms : store, KeptTerms, Vocabulary, sequence of str, dict or vectorizer, default=None
             Names of the columns, as for :func:`dspectral.top_terms`; by default those of a store.
         checkpoints : str or Path, optional
@@ -214,7 +214,7 @@ class Topics(
         plan = SVDOptions(
             n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype)
         )
-        engine.expect_passes(n_block_reads(rows, plan) + 2, anew=True)
+        engine.expect_passes(n_block_reads(rows, plan) + 2, replaces=True)
         result = spectrum(rows, plan)
         singular_values = np.sqrt(result.values)
         is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
@@ -224,11 +224,14 @@ class Topics(
         numbers = engine.get_row_numbers(rows)
         step = -(-n_rows // MAX_ROTATED_ROWS)
         sample = engine.summarize(
-            rows, numbers, of=partial(CoordinateSample.from_block, axes=axes, step=step), name="sample"
+            rows,
+            numbers,
+            summarize_block=partial(CoordinateSample.from_block, axes=axes, step=step),
+            name="sample",
         )
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
         of = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
-        self._set_topics(axes, engine.summarize(rows, numbers, of=of, name="topics"), n_rows)
+        self._set_topics(axes, engine.summarize(rows, numbers, summarize_block=of, name="topics"), n_rows)
         self.document_texts_ = self._read_top_texts(X if documents is None else documents)
         self.n_passes_ = n_counted + result.n_passes + 2
         return self
@@ -372,7 +375,9 @@ class Topics(
         if is_store:
             frequency, n_rows = X.document_frequency, X.n_rows
         else:
-            n_rows, frequency = engine.summarize(rows, of=count_document_frequencies, name="count")
+            n_rows, frequency = engine.summarize(
+                rows, summarize_block=count_document_frequencies, name="count"
+            )
         min_documents, max_documents = VocabularySettings(min_df=self.min_df, max_df=self.max_df).limits(
             n_rows
         )

@@ -157,15 +157,17 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
     text = open_text(sources, read_options, id_field=id_field)
     # The provenance is also the manifest: a call resumes an interrupted build only if all of it is equal.
-    plan = _make_provenance(text, settings, keep)
+    provenance = _make_provenance(text, settings, keep)
     ids = None
     if id_field is not None:
-        plan["id_field"] = id_field
+        provenance["id_field"] = id_field
         if text.texts is None:
-            of_ids = read_options._replace(field=id_field, text_field=field)
-            ids = open_text(sources, of_ids, ids=True)  # with the byte ranges of the texts
-    plan |= {"keep_texts": True} if keep_texts else {}
-    with open_writer(store, storage_options, plan, append=append, fingerprints=text.fingerprints) as writer:
+            id_options = read_options._replace(field=id_field, text_field=field)
+            ids = open_text(sources, id_options, is_ids=True)  # with the byte ranges of the texts
+    provenance |= {"keep_texts": True} if keep_texts else {}
+    with open_writer(
+        store, storage_options, provenance, append=append, fingerprints=text.fingerprints
+    ) as writer:
         return _build(writer, text, settings, keep, ids)
 
 
@@ -180,7 +182,7 @@ def _build(
         sample = partial(TermSample.from_block, settings=settings, size=keep)
     texts, find = bool(writer.provenance.get("keep_texts")), partial(find_block, writer.location)
     write = partial(
-        _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, texts=texts
+        _write_document_block, encode=encode, writer=writer.without_history(), sample=sample, keep_texts=texts
     )
     name = "hash-block" if hashed else "encode-block"
     blocks = build_blocks(ranges, writer, read, write, find, name=name)
@@ -204,13 +206,13 @@ def _resolve_settings(
     hashing: HashingSettings | HasSettings | None, vocabulary: VocabularySettings | None
 ) -> Settings:
     if vocabulary is not None and hashing is not None:
-        raise ValueError("hashing and vocabulary exclude each other: give one of them")
+        raise ValueError("hashing and vocabulary exclude each other: pass one of them")
     if not isinstance(vocabulary, VocabularySettings | None):
         raise TypeError(f"vocabulary={vocabulary!r:.60} must be VocabularySettings(...) or None")
     settings = as_settings(hashing) if vocabulary is None else vocabulary
     check_normalize(settings.normalize)
-    known = as_tokenizer(settings.tokenizer)
-    return settings._replace(tokenizer=known and known.resolve())
+    resolved_tokenizer = as_tokenizer(settings.tokenizer)
+    return settings._replace(tokenizer=resolved_tokenizer and resolved_tokenizer.resolve())
 
 
 def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> dict[str, Any]:
@@ -234,8 +236,8 @@ def _make_encoder(
     if isinstance(settings, HashingSettings):
         return writer._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
     if not writer.generation:  # an append uses the existing columns
-        known = count_vocabulary(writer, ranges, read, settings)
-        writer = writer._replace(n_columns=known.documents.n_documents)
+        vocabulary = count_vocabulary(writer, ranges, read, settings)
+        writer = writer._replace(n_columns=vocabulary.documents.n_documents)
     return writer, partial(_encode, location=writer.location, call=uuid4().hex, settings=settings)
 
 
@@ -249,18 +251,18 @@ def _write_document_block(
     name: str,
     documents: Documents,
     *,
-    last: bool,
+    is_last: bool,
     encode: Callable[[Documents], CSRRows],
     writer: StoreWriter,
     sample: Callable[[Documents], TermSample] | None,
-    texts: bool,
+    keep_texts: bool,
 ) -> BlockInfo:
     """Write a block of rows; its texts and its term sample are written before the completion marker."""
-    if texts:
+    if keep_texts:
         write_documents(writer.location, f"{name}/{TEXTS}", documents)
     if sample is not None:
         write_term_sample(writer.location, _get_sample_path(writer, name), sample(documents))
-    return write_block(writer.location, name, encode(documents), last=last)
+    return write_block(writer.location, name, encode(documents), last=is_last)
 
 
 def _resolve_keep_terms(
@@ -281,10 +283,12 @@ def _resolve_keep_terms(
     finished = open_finished(Location.from_url(store, storage_options)) if append and hashed else None
     if finished is None:
         return keep_terms
-    kept = finished.provenance.get(KEEP_TERMS)
-    if keep_terms not in (None, kept):
-        raise StoreError(f"keep_terms={keep_terms} must be {kept}, the setting of store {store}, or None")
-    return kept
+    stored_keep_terms = finished.provenance.get(KEEP_TERMS)
+    if keep_terms not in (None, stored_keep_terms):
+        raise StoreError(
+            f"keep_terms={keep_terms} must be {stored_keep_terms}, the setting of store {store}, or None"
+        )
+    return stored_keep_terms
 
 
 def _write_ids(
@@ -295,7 +299,7 @@ def _write_ids(
     for block in blocks:
         sizes.setdefault(int(block.name.split("-")[-2]), []).append((block.name, block.n_rows))
     read: Read = partial(read_saved_ids, location=writer.location)
-    named = "the texts given"
+    source_name = "the texts given"
     if ids is not None:
         read = partial(
             read_file_range,
@@ -303,21 +307,22 @@ def _write_ids(
                 block_bytes=MAX_DOCUMENT_BYTES, size_limit=DEFAULT_SIZE_LIMIT
             ),
         )
-        ranges, named = ids.ranges, ids.source_names
+        ranges, source_name = ids.ranges, ids.source_names
     runs = [sizes.get(number, []) for number in range(len(ranges))]
-    work = partial(_write_range_ids, read=read, location=writer.location, named=named)
+    work = partial(_write_range_ids, read=read, location=writer.location, source_name=source_name)
     run_tasks(work, list(zip(ranges, runs, strict=True)), name="write-ids")
 
 
 def _write_range_ids(
-    item: tuple[Any, list[tuple[str, int]]], *, read: Read, location: Location, named: str
+    item: tuple[Any, list[tuple[str, int]]], *, read: Read, location: Location, source_name: str
 ) -> None:
     """Write the ids of one byte range into its blocks."""
     file_range, blocks = item
     ids = concatenate_documents([Documents.from_strings([]), *read(file_range)])
     if ids.n_documents != sum(size for _, size in blocks):
         raise ValueError(
-            f"{named} has {ids.n_documents} ids, but must have {sum(size for _, size in blocks)}, one per document"
+            f"{source_name} has {ids.n_documents} ids, but must have {sum(size for _, size in blocks)}, one per "
+            "document"
         )
     first = 0
     for name, size in blocks:
@@ -328,9 +333,9 @@ def _write_range_ids(
 def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:
     """Merge the term samples of all blocks and write them beside the column totals."""
     location = writer.location
-    earlier = [get_totals_path(writer.generation - 1)] if writer.earlier else []
+    existing_paths = [get_totals_path(writer.generation - 1)] if writer.earlier else []
     # Samples are merged in the order of the rows, because dropped terms depend on the order.
-    paths = [*earlier, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
+    paths = [*existing_paths, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
     merged = merge_samples(read_term_sample(location, path, size) for path in paths)
     # Readers use the sample of the previous generation until the root is written.
     write_term_sample(location, get_totals_path(writer.generation), merged)

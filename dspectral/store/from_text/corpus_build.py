@@ -132,14 +132,14 @@ def build_corpus(  # noqa: PLR0913  options of the reader
     """
     min_count = check_size("min_count", min_count)
     cut_by = _resolve_token_rule(tokens)
-    shown = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
-    settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": shown}
+    token_rule_name = cut_by.name if isinstance(cut_by, Tokenizer) else cut_by
+    settings: dict[str, Any] = {"min_count": min_count, "lowercase": lowercase, "tokens": token_rule_name}
     settings |= {"normalize": normalize} if check_normalize(normalize) else {}
     settings |= {"clean": check_clean(clean)} if clean else {}
     size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
     kind = unit, field, encoding, delimiter
     read_options = ReadOptions(*kind, block_bytes, errors, source_options, size_limit, missing, format)
-    text = open_text(sources, read_options, sentences=True)
+    text = open_text(sources, read_options, as_sentences=True)
     provenance = {
         "sources": text.describe(),
         "block_bytes": text.read_options.block_bytes,
@@ -179,10 +179,10 @@ def _resolve_token_rule(tokens: TokenRule | TokenizerLike) -> TokenRule | Tokeni
     if isinstance(tokens, str) and ":" not in tokens:
         check_option("tokens", tokens, get_args(TokenRule))
         return cast(TokenRule, tokens)
-    known = as_tokenizer(tokens, "tokens")
-    if known is None:
+    tokenizer = as_tokenizer(tokens, "tokens")
+    if tokenizer is None:
         raise TypeError("tokens=None must be the name of a rule or a function")
-    return known.resolve()
+    return tokenizer.resolve()
 
 
 def _count_types(
@@ -229,23 +229,23 @@ def _count_block_words(documents: Documents, *, cut: Callable[[Documents], Token
 
 
 def _merge_types(
-    part: int, *, location: Location, names: list[str], min_count: int
+    partition: int, *, location: Location, names: list[str], min_count: int
 ) -> tuple[TermTable, int, tuple[int, int]]:
     """Merge a partition of all blocks; return the frequent types, the number of tokens and the letter counts."""
-    merged = merge_partition(part, location=location, names=names)
-    kept = merged.counts >= min_count
+    merged = merge_partition(partition, location=location, names=names)
+    is_frequent = merged.counts >= min_count
     # A word "<?>" in the text would duplicate type 0, so its tokens count as rare.
-    as_long = kept & (np.diff(merged.terms.offsets) == len(RARE))
+    as_long = is_frequent & (np.diff(merged.terms.offsets) == len(RARE))
     literal = [i for i in np.flatnonzero(as_long).tolist() if merged.terms.text(i) == RARE.encode()]
-    kept[literal] = False
-    return merged.filter(kept), int(merged.counts.sum()), count_unspaced_letters(merged)
+    is_frequent[literal] = False
+    return merged.filter(is_frequent), int(merged.counts.sum()), count_unspaced_letters(merged)
 
 
 def _write_sentences(
     name: str,
     documents: Documents,
     *,
-    last: bool,
+    is_last: bool,
     location: Location,
     cut: Callable[[Documents], Tokens],
     call: str,
@@ -254,9 +254,9 @@ def _write_sentences(
     store = location.open(read_only=False)
     write_array(store, f"{name}/ids", ids)
     write_array(store, f"{name}/offsets", offsets)
-    block = SentenceBlock(name, len(offsets) - 1, len(ids), last, compute_digest(ids, offsets))
-    mark = {key: value for key, value in block._asdict().items() if key != "name"}
-    location.write_attributes(name, mark)
+    block = SentenceBlock(name, len(offsets) - 1, len(ids), is_last, compute_digest(ids, offsets))
+    marker = {key: value for key, value in block._asdict().items() if key != "name"}
+    location.write_attributes(name, marker)
     return block
 
 

@@ -28,9 +28,9 @@ def count_vocabulary(
     """Count the n-grams of all blocks, select those within the limits, and write them as the vocabulary."""
     if writer.resumed and (existing := find_vocabulary(writer.location)) is not None:
         return existing
-    names_of_rule = "ngram_range", "lowercase", "tokenizer", "normalize"
-    table_of = partial(TermTable.from_block, **{name: getattr(settings, name) for name in names_of_rule})
-    names, n_documents = count_terms(writer, ranges, read, table_of, settings.n_partitions)
+    rule_fields = "ngram_range", "lowercase", "tokenizer", "normalize"
+    make_table = partial(TermTable.from_block, **{name: getattr(settings, name) for name in rule_fields})
+    names, n_documents = count_terms(writer, ranges, read, make_table, settings.n_partitions)
     limits = settings.limits(n_documents)
     merge = partial(_merge_and_filter, location=writer.location, names=names, limits=limits)
     tables = run_tasks(merge, list(range(settings.n_partitions)), name="merge-terms")
@@ -49,7 +49,7 @@ def count_terms(
     writer: StoreWriter,
     ranges: Sequence[Any],
     read: Read,
-    table_of: Callable[[Documents], TermTable],
+    make_table: Callable[[Documents], TermTable],
     n_partitions: int,
     *,
     second_rule: bool = False,
@@ -57,7 +57,7 @@ def count_terms(
     """Write the term counts of each block in hash partitions; return their paths and the number of documents."""
     scratch = f"{writer.scratch}/again" if second_rule else writer.scratch
     facts: dict[str, Any] = {"location": writer.location, "scratch": scratch, "n_partitions": n_partitions}
-    count = partial(_count_span, read=read, table_of=table_of, **facts)
+    count = partial(_count_range, read=read, make_table=make_table, **facts)
     expect_passes(2)  # this one and the pass that writes rows
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
         counted = run_tasks(
@@ -66,10 +66,10 @@ def count_terms(
     # Tasks return only numbers of documents; the tables stay in the store and are merged by one task per partition.
     names = [
         f"{scratch}/{number:06d}/{part}"
-        for number, of_span in enumerate(counted)
-        for part in range(len(of_span))
+        for number, n_blocks in enumerate(counted)
+        for part in range(len(n_blocks))
     ]
-    n_documents = sum(sum(of_span) for of_span in counted)
+    n_documents = sum(sum(n_blocks) for n_blocks in counted)
     if not n_documents:
         raise ValueError(
             f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}"
@@ -77,13 +77,13 @@ def count_terms(
     return names, n_documents
 
 
-def _count_span(
+def _count_range(
     item: tuple[int, Any],
     *,
     location: Location,
     scratch: str,
     read: Read,
-    table_of: Callable[[Documents], TermTable],
+    make_table: Callable[[Documents], TermTable],
     n_partitions: int,
 ) -> list[int]:
     """Write the n-grams of a byte range; return the number of documents of each of its blocks."""
@@ -94,35 +94,35 @@ def _count_span(
         return list(marker["n_documents"])
     store = location.open(read_only=False)
     n_documents: list[int] = []
-    for part, documents in enumerate(read(file_range)):
+    for block_number, documents in enumerate(read(file_range)):
         trim_malloc()
         # The hash of a term selects its partition, so each partition can be merged separately.
-        for partition, terms in enumerate(table_of(documents).partition(n_partitions)):
-            write_array(store, f"{path}/{part}/{partition}", pack_terms(terms))
+        for partition, terms in enumerate(make_table(documents).partition(n_partitions)):
+            write_array(store, f"{path}/{block_number}/{partition}", pack_terms(terms))
         n_documents.append(documents.n_documents)
     location.write_attributes(path, {"n_documents": n_documents})
     return n_documents
 
 
 def _merge_and_filter(
-    part: int, *, location: Location, names: list[str], limits: tuple[float, float]
+    partition: int, *, location: Location, names: list[str], limits: tuple[float, float]
 ) -> TermTable:
     """Merge a partition of all blocks and drop terms outside the limits of document frequency."""
-    merged, (low, high) = merge_partition(part, location=location, names=names), limits
+    merged, (low, high) = merge_partition(partition, location=location, names=names), limits
     return merged.filter((merged.document_frequency >= low) & (merged.document_frequency <= high))
 
 
-def merge_partition(part: int, *, location: Location, names: list[str]) -> TermTable:
+def merge_partition(partition: int, *, location: Location, names: list[str]) -> TermTable:
     """Merge a partition of all n blocks in a balanced tree with at most log2(n) tables in memory."""
     store = location.open()
     # A binary counter: `pending` holds tables of 2**level blocks, with strictly falling levels.
     pending: list[tuple[int, TermTable]] = []
     for name in names:
-        level, table = 0, unpack_terms(read_array(location, store, name, str(part)))
+        level, table = 0, unpack_terms(read_array(location, store, name, str(partition)))
         while pending and pending[-1][0] == level:
             level, table = level + 1, pending.pop()[1].merge(table)
         pending.append((level, table))
-    *earlier, merged = (table for _, table in pending)
-    for table in reversed(earlier):
+    *other_tables, merged = (table for _, table in pending)
+    for table in reversed(other_tables):
         merged = table.merge(merged)
     return merged

@@ -66,7 +66,7 @@ class DocumentSizeLimit(NamedTuple):
         return cls(check_size("max_document_bytes", max_document_bytes), long_documents)
 
     @property
-    def for_records(self) -> Self:
+    def record_limit(self) -> Self:
         """Limit of whole records, which are larger than their text and cannot be truncated."""
         n_bytes = max(2 * self.n_bytes, RECORD_BYTES)
         if self.treatment != "truncate":
@@ -115,9 +115,9 @@ def warn_long_documents(
 ) -> None:
     """Warn about documents that were skipped or truncated."""
     action = "read as empty" if size_limit.treatment == "skip" else "truncated"
-    at = "; ".join(positions) + ("; ..." if count > len(positions) else "")
+    shown_positions = "; ".join(positions) + ("; ..." if count > len(positions) else "")
     warnings.warn(
-        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {at}; raise "
+        f"{count} document(s) of more than {size_limit.n_bytes:,} bytes were {action}: {shown_positions}; raise "
         "max_document_bytes to read them whole",
         stacklevel=stacklevel,
     )
@@ -162,9 +162,9 @@ class ReadOptions(NamedTuple):
             raise ValueError(f"delimiter={self.delimiter!r} must be one character, such as ';'")
         return self._replace(block_bytes=check_size("block_bytes", self.block_bytes))
 
-    def counting(self, found: ReadCounts) -> Self:
+    def with_counts(self, counts: ReadCounts) -> Self:
         """Return options that count long documents, blank lines and missing texts."""
-        return self._replace(size_limit=self.size_limit._replace(found=found))
+        return self._replace(size_limit=self.size_limit._replace(found=counts))
 
     @property
     def if_missing(self) -> str:
@@ -242,15 +242,17 @@ def read_line_chunks(
     """
     lines = _LineEndReader(file, keep_returns)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
-    most = size_limit.n_bytes + 2  # one byte more detects a line that is too long, also with a CR LF end
+    max_line_bytes = (
+        size_limit.n_bytes + 2
+    )  # one byte more detects a line that is too long, also with a CR LF end
     # Invariant: `begins` is the position of the next lines in the file, `line` the number of the first one.
-    for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, most):
+    for data, size in _split_at_lines(lines, begins, stop, chunk_bytes, max_line_bytes):
         text = data if begins else data.removeprefix(BYTE_ORDER_MARK)
-        piece = LineChunk(text, url, begins + len(data) - len(text), line)
+        chunk = LineChunk(text, url, begins + len(data) - len(text), line)
         if len(text) > size_limit.n_bytes:
-            yield from _limit_line_sizes(piece, size_limit, encoding, empty)
+            yield from _limit_line_sizes(chunk, size_limit, encoding, empty)
         elif text:
-            yield piece
+            yield chunk
         begins += size
         line = None if line is None else line + _count_line_ends(data)
 
@@ -299,12 +301,12 @@ def read_whole_file(
     file: IO[bytes], url: str, size_limit: DocumentSizeLimit, encoding: str | None
 ) -> LineChunk:
     """Read a file as one document."""
-    most = len(BYTE_ORDER_MARK) + size_limit.n_bytes + 1
+    max_bytes = len(BYTE_ORDER_MARK) + size_limit.n_bytes + 1
     parts: list[bytes] = []
     # `read()` may return fewer bytes than requested; an empty result is EOF.
-    while most > 0 and (data := file.read(min(LINE_CHUNK_BYTES, most))):
+    while max_bytes > 0 and (data := file.read(min(LINE_CHUNK_BYTES, max_bytes))):
         parts.append(data)
-        most -= len(data)
+        max_bytes -= len(data)
     text = b"".join(parts).removeprefix(BYTE_ORDER_MARK)
     if len(text) > size_limit.n_bytes:
         text = size_limit.shorten(text, url, "a file", encoding)
@@ -312,31 +314,31 @@ def read_whole_file(
 
 
 def _limit_line_sizes(
-    piece: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes
+    chunk: LineChunk, size_limit: DocumentSizeLimit, encoding: str | None, empty: bytes
 ) -> Iterator[LineChunk]:
     """Yield the lines of a chunk; each long line is skipped or truncated and becomes a chunk of its own."""
-    ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == 10)
-    stops = ends if piece.data.endswith(b"\n") else np.append(ends, len(piece.data))
+    ends = np.flatnonzero(np.frombuffer(chunk.data, dtype=np.uint8) == 10)
+    stops = ends if chunk.data.endswith(b"\n") else np.append(ends, len(chunk.data))
     starts = np.concatenate([[0], stops[:-1] + 1])
-    # Lines before `done` were yielded; CR of a CR LF end does not count.
-    done = 0
+    # Lines before `n_processed` were yielded; CR of a CR LF end does not count.
+    n_processed = 0
     for i in np.flatnonzero(stops - starts > size_limit.n_bytes).tolist():
         a, b = int(starts[i]), int(stops[i])
-        text = piece.data[a:b].removesuffix(b"\r")
+        text = chunk.data[a:b].removesuffix(b"\r")
         if len(text) <= size_limit.n_bytes:
             continue
-        if a > done:
-            yield _slice_chunk(piece, done, a)
-        data = size_limit.shorten(text, piece.describe_position(a), "a line", encoding, empty)
-        yield _slice_chunk(piece, a, b)._replace(data=data + b"\n", replaced=True)
-        done = b + 1
-    if done < len(piece.data):
-        yield _slice_chunk(piece, done, len(piece.data))
+        if a > n_processed:
+            yield _slice_chunk(chunk, n_processed, a)
+        data = size_limit.shorten(text, chunk.describe_position(a), "a line", encoding, empty)
+        yield _slice_chunk(chunk, a, b)._replace(data=data + b"\n", replaced=True)
+        n_processed = b + 1
+    if n_processed < len(chunk.data):
+        yield _slice_chunk(chunk, n_processed, len(chunk.data))
 
 
-def _slice_chunk(piece: LineChunk, a: int, b: int) -> LineChunk:
-    line = None if piece.line is None else piece.line + piece.data.count(10, 0, a)
-    return piece._replace(data=piece.data[a:b], byte=piece.byte + a, line=line)
+def _slice_chunk(chunk: LineChunk, a: int, b: int) -> LineChunk:
+    line = None if chunk.line is None else chunk.line + chunk.data.count(10, 0, a)
+    return chunk._replace(data=chunk.data[a:b], byte=chunk.byte + a, line=line)
 
 
 def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
@@ -345,35 +347,35 @@ def _seek_first_line(file: _LineEndReader, start: int, stop: int) -> int:
         return 0
     # Ranges start at any byte, and a line belongs to the range of its first byte. A line end at start - 1 means that a
     # line starts at `start`. The search ends at `stop`, so that ranges inside a long line do not read its rest.
-    at = start - 1
-    file.seek(at)
-    while (stop < 0 or at < stop) and (data := file.read(TAIL_READ_BYTES)):
+    position = start - 1
+    file.seek(position)
+    while (stop < 0 or position < stop) and (data := file.read(TAIL_READ_BYTES)):
         if (end := data.find(b"\n")) >= 0:
-            file.seek(at + end + 1)
-            return at + end + 1
-        at += len(data)
-    return at
+            file.seek(position + end + 1)
+            return position + end + 1
+        position += len(data)
+    return position
 
 
 def _split_at_lines(
-    file: _LineEndReader, at: int, stop: int, chunk_bytes: int, most: int
+    file: _LineEndReader, position: int, stop: int, chunk_bytes: int, max_line_bytes: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield groups of whole lines from ``at`` to ``stop`` with their size in the file; long lines lose their middle."""
-    # Invariant: `at` is the position of the next byte to read; `held` is the prefix of a line whose end is not read
-    # yet, `n_held` its size, and `n_read` the bytes read of the line, more than `n_held` if it is too long.
+    """Yield groups of whole lines from ``position`` to ``stop`` with their size in the file; long lines are cut."""
+    # Invariant: `position` is the position of the next byte to read; `held` is the prefix of a line whose end is not
+    # read yet, `n_held` its size, and `n_read` the bytes read of the line, more than `n_held` if it is too long.
     # After `stop`, reads are small, because the last line usually ends soon.
     held: list[bytes] = []
     n_held = n_read = 0
-    while stop < 0 or at < stop or held:
-        data = file.read(chunk_bytes if stop < 0 else min(chunk_bytes, max(TAIL_READ_BYTES, stop - at)))
+    while stop < 0 or position < stop or held:
+        data = file.read(chunk_bytes if stop < 0 else min(chunk_bytes, max(TAIL_READ_BYTES, stop - position)))
         if not data:
             break
         # The first line end at stop - 1 or later ends the last line of the range.
-        end = data.find(b"\n", max(0, stop - 1 - at)) if stop >= 0 else -1
+        end = data.find(b"\n", max(0, stop - 1 - position)) if stop >= 0 else -1
         cut = end + 1 if end >= 0 else file.find_last_line_end(data)
-        at += len(data)
+        position += len(data)
         if not cut:
-            held.append(data[: max(0, most - n_held)])
+            held.append(data[: max(0, max_line_bytes - n_held)])
             n_held, n_read = n_held + len(held[-1]), n_read + len(data)
             continue
         first = 0
@@ -391,21 +393,21 @@ def _split_at_lines(
         yield b"".join(held), n_read
 
 
-def check_utf8(piece: LineChunk, errors: str) -> LineChunk:
+def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:
     """Return a chunk in valid UTF-8: raise ValueError for invalid bytes, or replace them with U+FFFD."""
-    if piece.data.isascii():  # cheaper than decoding
-        return piece
+    if chunk.data.isascii():  # cheaper than decoding
+        return chunk
     try:
-        piece.data.decode()
+        chunk.data.decode()
     except UnicodeDecodeError as error:
         if errors == "replace":
-            return piece._replace(data=piece.data.decode(errors="replace").encode())
-        other = "utf-16" if not piece.byte and piece.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
+            return chunk._replace(data=chunk.data.decode(errors="replace").encode())
+        other = "utf-16" if not chunk.byte and chunk.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
         what = (
             f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
         )
-        raise piece.error(error.start, what) from error
-    return piece
+        raise chunk.error(error.start, what) from error
+    return chunk
 
 
 def split_lines(data: bytes) -> Documents:
@@ -428,7 +430,7 @@ def split_documents(documents: Documents) -> Documents:
     return Documents.from_strings([line for text in texts for line in text.removesuffix(b"\n").split(b"\n")])
 
 
-def decode_to_utf8(piece: LineChunk, encoding: str | None, errors: str) -> LineChunk:
+def decode_to_utf8(chunk: LineChunk, encoding: str | None, errors: str) -> LineChunk:
     r"""Convert whole lines to valid UTF-8.
 
     >>> decode_to_utf8(LineChunk(b"caf\xe9", "a.txt", 0, 1), "iso8859-1", "strict").data.decode()
@@ -436,8 +438,8 @@ def decode_to_utf8(piece: LineChunk, encoding: str | None, errors: str) -> LineC
     """
     # Files of wide encodings are transcoded when they are opened.
     if encoding is None or is_wide(encoding):
-        return check_utf8(piece, errors)
+        return check_utf8(chunk, errors)
     try:
-        return piece._replace(data=piece.data.decode(encoding, errors).encode())
+        return chunk._replace(data=chunk.data.decode(encoding, errors).encode())
     except UnicodeDecodeError as error:
-        raise piece.error(error.start, decode_error_message(encoding, error)) from error
+        raise chunk.error(error.start, decode_error_message(encoding, error)) from error

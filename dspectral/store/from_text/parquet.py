@@ -27,7 +27,7 @@ def read_column_names(url: str, options: dict[str, Any]) -> list[str]:
         return list(file.schema_arrow.names)
 
 
-def count_row_groups(url: str, options: dict[str, Any], field: str, *, numbers: bool = False) -> int:
+def count_row_groups(url: str, options: dict[str, Any], field: str, *, allow_numbers: bool = False) -> int:
     """Return the number of row groups of a Parquet file; only the footer is read."""
     with _open(url, options) as file:
         schema = file.schema_arrow
@@ -36,7 +36,7 @@ def count_row_groups(url: str, options: dict[str, Any], field: str, *, numbers: 
                 f"{url} must have one column {field!r}, but its columns are {', '.join(schema.names)}"
             )
         kind = schema.field(field).type
-        if not (_holds_strings(kind) or (numbers and _import_arrow().types.is_integer(kind))):
+        if not (_holds_strings(kind) or (allow_numbers and _import_arrow().types.is_integer(kind))):
             raise ValueError(
                 f"{url}: column {field!r} has type {kind}, but must hold strings: name another field"
             )
@@ -71,10 +71,10 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
             numbers = np.arange(row, row + batch.num_rows)
             row += batch.num_rows
             strings = _cast_to_strings(batch.column(field))
-            if (given := _cast_to_strings(batch.column(text_field)).is_valid()).false_count:
+            if (is_given := _cast_to_strings(batch.column(text_field)).is_valid()).false_count:
                 what = f"column {text_field!r} holds a null, not a string; {MISSING}"
                 strings, numbers = _handle_missing(
-                    strings, numbers, given, read_options, f"{position} {{}}: {what}"
+                    strings, numbers, is_given, read_options, f"{position} {{}}: {what}"
                 )
             if strings.null_count:
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])
@@ -90,15 +90,15 @@ def _describe_row(i: int, *, position: str, numbers: IntArray) -> str:
 
 
 def _handle_missing(
-    strings: "pa.Array", numbers: IntArray, given: "pa.Array", read_options: ReadOptions, error: str
+    strings: "pa.Array", numbers: IntArray, is_given: "pa.Array", read_options: ReadOptions, error: str
 ) -> tuple["pa.Array", IntArray]:
     """Apply the treatment of missing texts; return the remaining strings and their row numbers."""
-    known = given.to_numpy(zero_copy_only=False)
+    is_given_array = is_given.to_numpy(zero_copy_only=False)
     if read_options.if_missing == "error":
-        raise ValueError(error.format(numbers[np.argmin(known)]))
-    read_options.count_missing(given.false_count)
+        raise ValueError(error.format(numbers[np.argmin(is_given_array)]))
+    read_options.count_missing(is_given.false_count)
     if read_options.if_missing == "skip":
-        return strings.filter(given), numbers[known]
+        return strings.filter(is_given), numbers[is_given_array]
     return strings if read_options.text_field else strings.fill_null(""), numbers
 
 

@@ -70,33 +70,35 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
     ):
         coded = None if is_wide(file_range.encoding) else file_range.encoding
         if file_range.unit == "file":
-            whole = read_whole_file(file, file_range.url, size_limit, coded)
-            yield Documents.from_strings([decode_to_utf8(whole, file_range.encoding, errors).data])
+            text = read_whole_file(file, file_range.url, size_limit, coded)
+            yield Documents.from_strings([decode_to_utf8(text, file_range.encoding, errors).data])
             return
         # The end of a too long csv record is unknown, so it is always an error.
-        of_lines = size_limit if file_range.format == "txt" else size_limit.for_records
-        pieces = read_line_chunks(
+        line_size_limit = size_limit if file_range.format == "txt" else size_limit.record_limit
+        chunks = read_line_chunks(
             file,
             file_range.url,
             start=file_range.start,
             stop=file_range.stop,
             chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
-            size_limit=of_lines._replace(treatment="error") if file_range.format == "csv" else of_lines,
+            size_limit=line_size_limit._replace(treatment="error")
+            if file_range.format == "csv"
+            else line_size_limit,
             encoding=coded,
             empty=_empty_record(file_range, coded),
             keep_returns=file_range.format == "csv",
         )
-        texts: Iterator[LineChunk] = (decode_to_utf8(piece, file_range.encoding, errors) for piece in pieces)
+        texts: Iterator[LineChunk] = (decode_to_utf8(chunk, file_range.encoding, errors) for chunk in chunks)
         text_column = file_range.column if file_range.text_column is None else file_range.text_column
         if file_range.format == "csv":
             yield from parse_csv(
                 texts, file_range.url, file_range.column, file_range.delimiter, read_options, text_column
             )
             return
-        for piece in (
+        for chunk in (
             skip_header(texts, read_options) if file_range.format == "tsv" and not file_range.start else texts
         ):
-            yield _parse_lines(piece, file_range, read_options, text_column)
+            yield _parse_lines(chunk, file_range, read_options, text_column)
 
 
 def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
@@ -107,20 +109,20 @@ def _empty_record(file_range: FileRange, encoding: str | None) -> bytes:
 
 
 def _parse_lines(
-    piece: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int
+    chunk: LineChunk, file_range: FileRange, read_options: ReadOptions, text_column: int
 ) -> Documents:
     if file_range.format == "txt":
-        return split_lines(piece.data)
+        return split_lines(chunk.data)
     numbers: Sequence[int] | IntArray
     if file_range.format == "jsonl":
         texts, numbers = parse_json_lines(
-            piece, str(file_range.field), read_options, numbers=file_range.unit == "id"
+            chunk, str(file_range.field), read_options, allow_numbers=file_range.unit == "id"
         )
     else:
         texts, numbers = parse_tsv_lines(
-            piece, file_range.column, file_range.n_columns, read_options, text_column
+            chunk, file_range.column, file_range.n_columns, read_options, text_column
         )
-    return read_options.size_limit.apply(texts, lambda i: piece.describe_line(int(numbers[i])))
+    return read_options.size_limit.apply(texts, lambda i: chunk.describe_line(int(numbers[i])))
 
 
 def iter_numbered_lines(
@@ -134,18 +136,18 @@ def iter_numbered_lines(
 def _iter_lines(url: str, compression: str | None, options: dict[str, Any]) -> Iterator[tuple[int, str]]:
     with open_decompressed(url, compression, options) as file:
         number = 1
-        for piece in read_line_chunks(file, url):
-            for line in _decode(piece).removesuffix("\n").split("\n"):
+        for chunk in read_line_chunks(file, url):
+            for line in _decode(chunk).removesuffix("\n").split("\n"):
                 yield number, line.rstrip("\r")
                 number += 1
 
 
-def _decode(piece: LineChunk) -> str:
+def _decode(chunk: LineChunk) -> str:
     try:
-        return piece.data.decode()
+        return chunk.data.decode()
     except UnicodeDecodeError as error:
         what = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
-        raise piece.error(error.start, what) from error
+        raise chunk.error(error.start, what) from error
 
 
 def read_records(
@@ -171,9 +173,9 @@ def _iter_text_records(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     if file_range.format == "csv":
         with open_decompressed(file_range.url, file_range.compression, options) as file:
-            pieces = read_line_chunks(file, file_range.url, keep_returns=True)
+            chunks = read_line_chunks(file, file_range.url, keep_returns=True)
             rows = iter_csv_records(
-                pieces, file_range.url, file_range.delimiter, DocumentSizeLimit().for_records
+                chunks, file_range.url, file_range.delimiter, DocumentSizeLimit().record_limit
             )
             yield from _rows_to_dicts(
                 (f"{file_range.url}, line {line}", row) for line, row in rows if not is_blank(row, 0)
@@ -214,13 +216,13 @@ def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Docume
     # Invariant: `held` is the current block, of `n_bytes` and `n_documents`; all documents before `first` are in it or
     # were yielded. Each inner step takes all documents that still fit, by binary search in the offsets, so the cost
     # grows with the number of parts and blocks, not of documents.
-    most = max(1, block_bytes // OFFSET_BYTES)
+    max_documents = max(1, block_bytes // OFFSET_BYTES)
     held: list[Documents] = []
     n_bytes = n_documents = 0
     for part in parts:
         first = 0
         while first < part.n_documents:
-            stop = _find_fitting_stop(part, first, block_bytes - n_bytes, most - n_documents)
+            stop = _find_fitting_stop(part, first, block_bytes - n_bytes, max_documents - n_documents)
             if stop == first and not held:
                 stop = first + 1  # a document larger than a block
             if stop > first:

@@ -29,20 +29,20 @@ _LONGEST_FIELD = 2**31 - 1
 
 
 def parse_json_lines(
-    piece: LineChunk, field: str, read_options: ReadOptions, *, numbers: bool = False
+    chunk: LineChunk, field: str, read_options: ReadOptions, *, allow_numbers: bool = False
 ) -> tuple[Documents, Sequence[int]]:
     """Return a field of JSON lines, and the line index of each record.
 
-    With ``numbers``, integers are accepted as ids. Blank lines are skipped.
+    With ``allow_numbers``, integers are accepted as ids. Blank lines are skipped.
     """
-    lines = piece.data.decode().removesuffix("\n").split("\n")
+    lines = chunk.data.decode().removesuffix("\n").split("\n")
     texts: list[bytes | None] = []
     for number, line in enumerate(lines):
         try:  # the JSON parser raises RecursionError for deeply nested lines
-            texts.append(_extract_json_text(line, field, read_options, numbers=numbers))
+            texts.append(_extract_json_text(line, field, read_options, allow_numbers=allow_numbers))
         except (ValueError, RecursionError) as error:
             if line.strip():
-                raise ValueError(f"{piece.describe_line(number)}: {error}") from error
+                raise ValueError(f"{chunk.describe_line(number)}: {error}") from error
             read_options.count_blank(1)
             texts.append(None)
     if None not in texts:
@@ -59,25 +59,31 @@ def parse_json(line: str) -> Any:
         raise ValueError(f"invalid JSON ({error.msg}, column {error.colno})") from error
 
 
-def _extract_json_text(line: str, field: str, read_options: ReadOptions, *, numbers: bool) -> bytes | None:
+def _extract_json_text(
+    line: str, field: str, read_options: ReadOptions, *, allow_numbers: bool
+) -> bytes | None:
     record = parse_json(line)
     if isinstance(record, dict):
-        text, given = record.get(field), read_options.text_field
-        if given is not None and read_options.if_missing == "skip" and is_missing(record.get(given)):
+        text, text_field = record.get(field), read_options.text_field
+        if (
+            text_field is not None
+            and read_options.if_missing == "skip"
+            and is_missing(record.get(text_field))
+        ):
             return None
         if isinstance(text, str):
             return _encode_text(text, read_options.errors)
-        if numbers and type(text) is int:
+        if allow_numbers and type(text) is int:
             return str(text).encode()
-        if is_missing(text) and given is None and read_options.if_missing != "error":
+        if is_missing(text) and text_field is None and read_options.if_missing != "error":
             return read_options.count_missing()
-    raise ValueError(_no_text_message(record, field, numbers=numbers))
+    raise ValueError(_no_text_message(record, field, allow_numbers=allow_numbers))
 
 
-def _no_text_message(record: object, field: str, *, numbers: bool) -> str:
+def _no_text_message(record: object, field: str, *, allow_numbers: bool) -> str:
     if not isinstance(record, dict):
         return f"expected a JSON object with a string in {field!r}, not {_abbreviate(record)}"
-    remedy = f"; {MISSING}" if is_missing(record.get(field)) and not numbers else ""
+    remedy = f"; {MISSING}" if is_missing(record.get(field)) and not allow_numbers else ""
     if field not in record:
         return f"no field {field!r} in the record, but {_abbreviate(list(record))}{remedy}"
     return f"field {field!r} is {_abbreviate(record[field])}, but must be a string{remedy}"
@@ -100,52 +106,53 @@ def _encode_text(text: str, errors: str) -> bytes:
 
 
 def parse_tsv_lines(
-    piece: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
+    chunk: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
 ) -> tuple[Documents, IntArray]:
     """Return a column of TSV lines, vectorized, and the line index of each record.
 
     An empty cell in `text_column` is a missing text.
     """
-    lines = split_lines(piece.data)
-    # A line of n columns has n - 1 tabs. If all lines have, the tab positions form a table: entry (i, j) is the tab
-    # after field j of line i. A field extends from the previous tab, or the line start, to the next one.
+    lines = split_lines(chunk.data)
+    # A line of n columns has n - 1 tabs. If all lines have that many fields, the tab positions form a table: entry
+    # (i, j) is the tab after field j of line i. A field extends from the previous tab, or the line start, to the next
+    # one.
     tabs = np.flatnonzero(lines.data == ord("\t"))
     widths = np.diff(np.searchsorted(tabs, lines.offsets)) + 1
     single = widths == 1 if n_columns > 1 else np.diff(lines.offsets) == 0
     blank = (
-        [] if piece.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
+        [] if chunk.replaced else [i for i in np.flatnonzero(single).tolist() if not lines.text(i).strip()]
     )
     read_options.count_blank(len(blank))
-    numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
-    if len(wrong := numbers[widths[numbers] != n_columns]):
+    allow_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
+    if len(wrong := allow_numbers[widths[allow_numbers] != n_columns]):
         what = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
-        raise ValueError(f"{piece.describe_line(int(wrong[0]))}: {what}")
-    between = tabs.reshape(len(numbers), n_columns - 1)
+        raise ValueError(f"{chunk.describe_line(int(wrong[0]))}: {what}")
+    between = tabs.reshape(len(allow_numbers), n_columns - 1)
 
     def cell_bounds(j: int) -> tuple[IntArray, IntArray]:
-        starts = between[:, j - 1] + 1 if j else lines.offsets[numbers]
-        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[numbers + 1]
+        starts = between[:, j - 1] + 1 if j else lines.offsets[allow_numbers]
+        return starts, between[:, j] if j < n_columns - 1 else lines.offsets[allow_numbers + 1]
 
     starts, stops = cell_bounds(column)
     if read_options.if_missing == "skip":
-        given = np.less(*cell_bounds(text_column))
-        read_options.count_missing(int(np.sum(~given)))
-        starts, stops, numbers = starts[given], stops[given], numbers[given]
-    return _take_slices(lines.data, starts, stops), numbers
+        is_given = np.less(*cell_bounds(text_column))
+        read_options.count_missing(int(np.sum(~is_given)))
+        starts, stops, allow_numbers = starts[is_given], stops[is_given], allow_numbers[is_given]
+    return _take_slices(lines.data, starts, stops), allow_numbers
 
 
-def skip_header(pieces: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
+def skip_header(chunks: Iterable[LineChunk], read_options: ReadOptions) -> Iterator[LineChunk]:
     """Yield the lines after the header, the first line that is not blank."""
     is_past = False
-    for piece in pieces:
-        data, n_lines = piece.data, 0
+    for chunk in chunks:
+        data, n_lines = chunk.data, 0
         while data and not is_past:
             line, _, data = data.partition(b"\n")
             is_past, n_lines = bool(line.strip(b" \r")), n_lines + 1
             read_options.count_blank(not is_past)
         if data:
-            n_bytes = len(piece.data) - len(data)
-            yield piece._replace(data=data, byte=piece.byte + n_bytes, line=(piece.line or 0) + n_lines)
+            n_bytes = len(chunk.data) - len(data)
+            yield chunk._replace(data=data, byte=chunk.byte + n_bytes, line=(chunk.line or 0) + n_lines)
 
 
 def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> Documents:
@@ -161,12 +168,12 @@ def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> 
 
 
 def iter_csv_records(
-    pieces: Iterable[LineChunk], url: str, delimiter: str, size_limit: DocumentSizeLimit
+    chunks: Iterable[LineChunk], url: str, delimiter: str, size_limit: DocumentSizeLimit
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV file (RFC 4180), including the header, with its first line number."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # the default is 128 KiB
     # `strict` rejects text after a closing quote; otherwise a broken quote would consume the rest of the file.
-    lines = _RecordLines(pieces, size_limit)
+    lines = _RecordLines(chunks, size_limit)
     records = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         line = records.line_num + 1
@@ -181,7 +188,7 @@ def iter_csv_records(
 
 
 def parse_csv(
-    pieces: Iterable[LineChunk],
+    chunks: Iterable[LineChunk],
     url: str,
     column: int,
     delimiter: str,
@@ -202,7 +209,7 @@ def parse_csv(
     def concatenate_texts() -> Documents:
         return size_limit.apply(Documents.from_strings(texts), lambda i: f"{url}, line {lines[i]}")
 
-    for line, record in iter_csv_records(pieces, url, delimiter, size_limit.for_records):
+    for line, record in iter_csv_records(chunks, url, delimiter, size_limit.record_limit):
         if not record or len(record) != n_columns:
             if is_blank(record, n_columns):
                 read_options.count_blank(1)
@@ -238,8 +245,8 @@ def _split_csv_lines(data: bytes) -> io.StringIO:
 class _RecordLines:
     """Iterator over lines that raises an error if one record exceeds the size limit."""
 
-    def __init__(self, pieces: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
-        self._lines = (line for piece in pieces for line in _split_csv_lines(piece.data))
+    def __init__(self, chunks: Iterable[LineChunk], size_limit: DocumentSizeLimit) -> None:
+        self._lines = (line for chunk in chunks for line in _split_csv_lines(chunk.data))
         self._longest = size_limit
         self._position = ""
         self._left = 0

@@ -48,7 +48,7 @@ _SHOWN = 5
 
 
 def find_files(
-    source: str, options: dict[str, Any], *, records: bool, any_ending: bool = False
+    source: str, options: dict[str, Any], *, has_records: bool, any_ending: bool = False
 ) -> list[tuple[str, str, int | None, str]]:
     """Find the files of a source; return URL, path, size and fingerprint of each.
 
@@ -59,10 +59,10 @@ def find_files(
     # An existing file with brackets in its name is not a pattern.
     if not any(sign in path for sign in "*?[") or system.exists(path):
         if system.isfile(path):
-            found = {path: system.info(path)}
+            files = {path: system.info(path)}
         elif system.isdir(path):
-            listed = {info["name"]: _follow_link(system, info) for info in system.ls(path, detail=True)}
-            found = _select_in_folder(source, listed, records=records, any_ending=any_ending)
+            infos = {info["name"]: _follow_link(system, info) for info in system.ls(path, detail=True)}
+            files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
         else:
             raise_if_exists(system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
@@ -71,13 +71,13 @@ def find_files(
             f"{source} is a pattern after '::', which is not supported: name its files one by one"
         )
     else:
-        listed = {name: _follow_link(system, info) for name, info in _glob(system, path).items()}
-        found = {name: listed[name] for name in sorted(listed) if listed[name]["type"] == "file"}
-        if not found:
+        infos = {name: _follow_link(system, info) for name, info in _glob(system, path).items()}
+        files = {name: infos[name] for name in sorted(infos) if infos[name]["type"] == "file"}
+        if not files:
             raise FileNotFoundError(f"no file matches {source!s:.300}")
     return [
         (_make_url(system, name, source), name, info["size"], get_fingerprint(system, name, info))
-        for name, info in found.items()
+        for name, info in files.items()
     ]
 
 
@@ -87,10 +87,14 @@ def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
         names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  Path.glob matches hidden files
         return {name: system.info(name) for name in names if system.exists(name)}
     dotted = [part for part in pattern.split("/") if part.startswith(".")]
-    listed = system.glob(pattern, detail=True)
-    parts = {name: [part for part in name.split("/") if part.startswith(".")] for name in listed}
-    shown = {name for name, own in parts.items() if all(any(fnmatch(p, d) for d in dotted) for p in own)}
-    return {name: info for name, info in listed.items() if name in shown}
+    infos = system.glob(pattern, detail=True)
+    parts = {name: [part for part in name.split("/") if part.startswith(".")] for name in infos}
+    visible = {
+        name
+        for name, hidden_parts in parts.items()
+        if all(any(fnmatch(p, d) for d in dotted) for p in hidden_parts)
+    }
+    return {name: info for name, info in infos.items() if name in visible}
 
 
 def _follow_link(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
@@ -117,26 +121,30 @@ def get_format(path: str) -> tuple[str | None, str | None]:
 
 
 def _select_in_folder(
-    source: str, listed: dict[str, dict[str, Any]], *, records: bool, any_ending: bool
+    source: str, infos: dict[str, dict[str, Any]], *, has_records: bool, any_ending: bool
 ) -> dict[str, Any]:
     """Return the infos of the files of a folder to read, sorted by name."""
-    files = {name: info for name, info in listed.items() if info["type"] == "file"}
+    files = {name: info for name, info in infos.items() if info["type"] == "file"}
     names = sorted(name for name in files if not name.rsplit("/", 1)[-1].startswith((".", "_")))
     kinds = {name: FORMATS.get(get_format(name)[0] or "") for name in names}
-    wanted = [name for name in names if any_ending or kinds[name] == ("field" if records else "line")]
+    selected_names = [
+        name for name in names if any_ending or kinds[name] == ("field" if has_records else "line")
+    ]
     # .json files beside files of records are usually metadata.
-    if wanted := wanted or [
-        name for name in names if records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
+    if selected_names := selected_names or [
+        name for name in names if has_records and re.search(r"\.json(\.\w+)?$", name, re.IGNORECASE)
     ]:
-        return {name: files[name] for name in wanted}
-    shown = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
+        return {name: files[name] for name in selected_names}
+    example_names = [name.rsplit("/", 1)[-1] for name in names[:_SHOWN]]
     if len(names) > _SHOWN:
-        shown.append(f"{len(names) - _SHOWN} more files")
-    if n_folders := sum(info["type"] == "directory" for info in listed.values()):
-        shown.append(f"{n_folders} folder(s)")
-    inside = f"it holds {', '.join(shown)}" if shown else "it is empty"
+        example_names.append(f"{len(names) - _SHOWN} more files")
+    if n_folders := sum(info["type"] == "directory" for info in infos.values()):
+        example_names.append(f"{n_folders} folder(s)")
+    inside = f"it holds {', '.join(example_names)}" if example_names else "it is empty"
     kind = (
-        "a file of records (.jsonl, .csv, .tsv, .parquet)" if records else "a file that ends in .txt or .log"
+        "a file of records (.jsonl, .csv, .tsv, .parquet)"
+        if has_records
+        else "a file that ends in .txt or .log"
     )
     folder = source.rstrip("/")
     raise FileNotFoundError(
@@ -160,8 +168,8 @@ HEADER_SIZE_LIMIT = DocumentSizeLimit(RECORD_BYTES, remedy="is a line end missin
 def get_total_bytes(ranges: Sequence[object]) -> int | None:
     """Return the stored size of all parts of the text, in bytes; None if one is unknown."""
     sizes = [getattr(file_range, "n_bytes", None) for file_range in ranges]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    known_sizes = [size for size in sizes if size is not None]
+    return sum(known_sizes) if len(known_sizes) == len(sizes) else None
 
 
 class FileRange(NamedTuple):
@@ -231,7 +239,7 @@ def split_files(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
     read_options: ReadOptions = DEFAULTS,
     *,
-    ids: bool = False,
+    is_ids: bool = False,
 ) -> list[FileRange]:
     r"""Split files into byte ranges; only sizes, headers and the footers of Parquet files are read.
 
@@ -249,7 +257,7 @@ def split_files(
                 url,
                 "",
                 None,
-                "id" if ids else "",
+                "id" if is_ids else "",
                 read_options.field,
                 encoding=encoding,
                 fingerprints=(fingerprint,),
@@ -263,7 +271,7 @@ def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> 
     """Find the files of a source; an error for a list of strings also mentions `Texts`."""
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None
-        look = partial(find_files, source, read_options.options, records=records, any_ending=any_ending)
+        look = partial(find_files, source, read_options.options, has_records=records, any_ending=any_ending)
         return retry(look, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
@@ -276,19 +284,22 @@ def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> 
 def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> FileRange:
     """Return the range of a whole file with its format; raise ValueError if unit or field do not fit the format."""
     url, unit, field = file.url, read_options.unit, read_options.field
-    named, compression = get_format(path)
+    format_by_name, compression = get_format(path)
     file = file._replace(compression=compression)
     # If the ending does not decide, the content does; with a unit, any file is text.
-    is_open = named is None and unit is None
-    looked = is_open or (named in (None, "txt") and field is not None)
+    is_open = format_by_name is None and unit is None
+    looked = is_open or (format_by_name in (None, "txt") and field is not None)
     file_format = (
-        read_options.format or (_sniff_format(file, read_options, named) if looked else None) or named
+        read_options.format
+        or (_sniff_format(file, read_options, format_by_name) if looked else None)
+        or format_by_name
     )
     file_format = file_format or ("txt" if unit in ("line", "file") else None)
     if file_format is None:
-        known = ", ".join(f".{name}" for name in ENDINGS)
+        endings = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(
-            f"{url} must end in one of {known} (with .gz, .bz2 or .zst if compressed): use format=, or unit='line' or "
+            f"{url} must end in one of {endings} (with .gz, .bz2 or .zst if compressed): use format=, or unit='line' "
+            "or "
             "'file' to read it as text"
         )
     file, unit = file._replace(format=file_format), unit or FORMATS[file_format]
@@ -296,8 +307,10 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
         raise ValueError(f"{url} is text without fields: use unit='line' or 'file' without field=")
     if file_format != "txt" and (unit != "field" or field is None):
         more = "" if unit == "field" else ", and unit be 'field'"
-        shown = f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
-        raise ValueError(f"{url} has records: field= must name the field with the text{shown}{more}")
+        field_names = (
+            f" ({', '.join(map(str, names))})" if (names := _list_fields(file, read_options)) else ""
+        )
+        raise ValueError(f"{url} has records: field= must name the field with the text{field_names}{more}")
     if read_options.delimiter is not None and file_format != "csv":
         raise ValueError(
             f"delimiter={read_options.delimiter!r} must be None, because {url} is not a csv file"
@@ -307,7 +320,7 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
     return file._replace(unit=file.unit or unit)
 
 
-def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None) -> str | None:
+def _sniff_format(file: FileRange, read_options: ReadOptions, format_by_name: str | None) -> str | None:
     """Detect the format of a file from its first bytes; None if it has no records."""
     with (
         open_decompressed(file.url, file.compression, read_options.options) as raw,
@@ -334,7 +347,7 @@ def _sniff_format(file: FileRange, read_options: ReadOptions, named: str | None)
     try:
         _locate_columns(file._replace(format=file_format, delimiter=","), read_options)
     except ValueError:
-        if named is None:
+        if format_by_name is None:
             raise
         return None
     return file_format
@@ -358,24 +371,31 @@ def _list_fields(file: FileRange, read_options: ReadOptions) -> list[Any]:
 
 
 def _split_file(file: FileRange, path: str, size: int | None, read_options: ReadOptions) -> list[FileRange]:
-    whole = _detect_format(file, path, read_options)
+    file_range = _detect_format(file, path, read_options)
     # A row group is the smallest unit that can be decoded separately.
-    if whole.format == "parquet":
+    if file_range.format == "parquet":
         groups = range(
-            count_row_groups(whole.url, read_options.options, str(whole.field), numbers=whole.unit == "id")
+            count_row_groups(
+                file_range.url,
+                read_options.options,
+                str(file_range.field),
+                allow_numbers=file_range.unit == "id",
+            )
         )
-        return [whole._replace(start=group, stop=group + 1) for group in groups]
+        return [file_range._replace(start=group, stop=group + 1) for group in groups]
     line = 1
-    if whole.format in ("csv", "tsv"):
-        whole, line = _locate_columns(whole, read_options)
+    if file_range.format in ("csv", "tsv"):
+        file_range, line = _locate_columns(file_range, read_options)
     # A range starts with a seek to the next line end. This needs a seekable file and records without line ends, which
     # excludes CSV.
-    wide = is_wide(whole.encoding)
-    streamed = whole.unit == "file" or whole.compression or whole.format == "csv" or wide or line > 1
+    wide = is_wide(file_range.encoding)
+    streamed = (
+        file_range.unit == "file" or file_range.compression or file_range.format == "csv" or wide or line > 1
+    )
     if streamed or size is None or size <= read_options.block_bytes:
-        return [whole._replace(n_bytes=size)]
+        return [file_range._replace(n_bytes=size)]
     borders = pairwise([*range(0, size, read_options.block_bytes), size])
-    return [whole._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
+    return [file_range._replace(start=start, stop=stop, n_bytes=stop - start) for start, stop in borders]
 
 
 def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[FileRange]:
@@ -399,25 +419,32 @@ def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[
         yield held
 
 
-def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
+def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:
     """Return the range with its delimiter and column indices from the header, and the header's line number."""
-    wanted = [str(whole.field), *([] if read_options.text_field is None else [read_options.text_field])]
-    given = read_options.delimiter
-    tried = DELIMITERS if given is None and whole.format == "csv" else (given or whole.delimiter,)
+    column_names = [
+        str(file_range.field),
+        *([] if read_options.text_field is None else [read_options.text_field]),
+    ]
+    fixed_delimiter = read_options.delimiter
+    tried = (
+        DELIMITERS
+        if fixed_delimiter is None and file_range.format == "csv"
+        else (fixed_delimiter or file_range.delimiter,)
+    )
     headers: list[list[str]] = []
     errors: list[ValueError] = []
     for cut in tried:
         try:
-            names, line = _read_header(whole._replace(delimiter=cut), read_options.options)
+            names, line = _read_header(file_range._replace(delimiter=cut), read_options.options)
         except ValueError as error:  # quotes that are invalid with this delimiter
             errors.append(error)
             continue
         if not names:
-            return whole, line
-        if all(names.count(name) == 1 for name in wanted):
-            column, text_column = names.index(wanted[0]), names.index(wanted[-1])
-            whole = whole._replace(column=column, n_columns=len(names), delimiter=cut)
-            return whole._replace(text_column=None if len(wanted) == 1 else text_column), line
+            return file_range, line
+        if all(names.count(name) == 1 for name in column_names):
+            column, text_column = names.index(column_names[0]), names.index(column_names[-1])
+            file_range = file_range._replace(column=column, n_columns=len(names), delimiter=cut)
+            return file_range._replace(text_column=None if len(column_names) == 1 else text_column), line
         headers.append(names)
     if not headers:
         raise errors[0]
@@ -426,33 +453,33 @@ def _locate_columns(whole: FileRange, read_options: ReadOptions) -> tuple[FileRa
     remedy = "; use delimiter= for another delimiter" if len(tried) > 1 and len(names) == 1 else ""
     if any(sign in "".join(names) for sign in "\ufffd\0"):
         raise ValueError(
-            f"{whole.url}, line {line} cannot be decoded: use another encoding=, such as 'utf-16'"
+            f"{file_range.url}, line {line} cannot be decoded: use another encoding=, such as 'utf-16'"
         )
-    lacking = next((name for name in wanted if names.count(name) != 1), whole.field)
+    lacking = next((name for name in column_names if names.count(name) != 1), file_range.field)
     raise ValueError(
-        f"{whole.url} must have one column {lacking!r}, but its columns are {', '.join(names)}{remedy}"
+        f"{file_range.url} must have one column {lacking!r}, but its columns are {', '.join(names)}{remedy}"
     )
 
 
-def _read_header(whole: FileRange, options: dict[str, Any]) -> tuple[list[str], int]:
+def _read_header(file_range: FileRange, options: dict[str, Any]) -> tuple[list[str], int]:
     """Return the column names of a CSV or TSV file, empty for an empty file, and the header's line number."""
     # Undecodable bytes raise an error later, in the reader.
     with (
-        open_decompressed(whole.url, whole.compression, options) as raw,
-        open_as_utf8(raw, whole.url, whole.encoding, "replace") as file,
+        open_decompressed(file_range.url, file_range.compression, options) as raw,
+        open_as_utf8(raw, file_range.url, file_range.encoding, "replace") as file,
     ):
-        is_csv = whole.format == "csv"
-        pieces = read_line_chunks(
+        is_csv = file_range.format == "csv"
+        chunks = read_line_chunks(
             file,
-            whole.url,
+            file_range.url,
             chunk_bytes=LINE_CHUNK_BYTES >> 4,
             size_limit=HEADER_SIZE_LIMIT,
             keep_returns=is_csv,
         )
-        texts = (decode_to_utf8(piece, whole.encoding, "replace") for piece in pieces)
+        texts = (decode_to_utf8(chunk, file_range.encoding, "replace") for chunk in chunks)
         if is_csv:
-            records = iter_csv_records(texts, whole.url, whole.delimiter, HEADER_SIZE_LIMIT)
+            records = iter_csv_records(texts, file_range.url, file_range.delimiter, HEADER_SIZE_LIMIT)
             return next(((names, line) for line, names in records if not is_blank(names, 0)), ([], 1))
-        lines = (line.rstrip("\r") for piece in texts for line in piece.data.decode().split("\n"))
+        lines = (line.rstrip("\r") for chunk in texts for line in chunk.data.decode().split("\n"))
         numbered = ((line.split("\t"), number) for number, line in enumerate(lines, start=1))
         return next((header for header in numbered if "".join(header[0]).strip()), ([], 1))

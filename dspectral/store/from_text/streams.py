@@ -60,10 +60,12 @@ def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
 def raise_if_exists(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
     """Raise a transient OSError if a file that was not found does exist."""
     system.invalidate_cache()
-    listed: set[str] = set()
+    listed_folders: set[str] = set()
     with suppress(Exception):  # some servers have no listings
-        listed.update(str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False))
-    if path in listed or system.exists(path):
+        listed_folders.update(
+            str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False)
+        )
+    if path in listed_folders or system.exists(path):
         raise OSError(f"{path} exists, but was not found: try again") from error
 
 
@@ -236,16 +238,17 @@ def open_as_utf8(file: IO[bytes], url: str, encoding: str | None, errors: str) -
 
 def _transcode(file: IO[bytes], url: str, encoding: str, errors: str) -> Iterator[bytes]:
     """Yield the content of a file transcoded to UTF-8."""
-    decoder, at, data = codecs.getincrementaldecoder(encoding)(errors), 0, b" "
-    # A read may end inside a character, whose first bytes stay in the decoder; `at` counts the bytes of earlier reads.
+    decoder, byte_position, data = codecs.getincrementaldecoder(encoding)(errors), 0, b" "
+    # A read may end inside a character, whose first bytes stay in the decoder; `byte_position` counts the bytes of
+    # earlier reads.
     while data:
         data = file.read(TRANSCODE_BYTES)
         waiting = len(decoder.getstate()[0])
         try:
             yield decoder.decode(data, final=not data).encode("utf-8", "replace")
         except UnicodeDecodeError as error:
-            position = at - waiting + error.start
+            position = byte_position - waiting + error.start
             raise ValueError(f"{url}, byte {position}: {decode_error_message(encoding, error)}") from error
         except UnicodeError as error:  # UTF-16 without a byte order mark, in some versions of Python
             raise ValueError(f"{url} is not valid {encoding} ({error}): use another encoding=") from error
-        at += len(data)
+        byte_position += len(data)

@@ -96,8 +96,8 @@ class TextFiles:
         self.sources = [expand_path(source) for source in every]
         size_limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
-        given = ReadOptions(*kind, block_bytes, errors, storage_options, size_limit, missing, format)
-        self.read_options = given.validate()
+        read_options = ReadOptions(*kind, block_bytes, errors, storage_options, size_limit, missing, format)
+        self.read_options = read_options.validate()
 
     def __repr__(self) -> str:
         return f"TextFiles({', '.join(map(repr, self.sources))})"
@@ -112,16 +112,16 @@ class TextFiles:
         counted = run_tasks(
             partial(_count_documents, read_options=self.read_options), ranges, name="count-documents"
         )
-        self._n_long = sum(found.count for _, found in counted)
+        self._n_long = sum(counts.count for _, counts in counted)
         if self._n_long:
-            positions = [position for _, found in counted for position in found.positions]
+            positions = [position for _, counts in counted for position in counts.positions]
             warn_long_documents(
                 self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3
             )
         return tuple(
             TextBlock(file_range, number, *block)
-            for file_range, (of_span, _) in zip(ranges, counted, strict=True)
-            for number, block in enumerate(of_span)
+            for file_range, (n_documents, _) in zip(ranges, counted, strict=True)
+            for number, block in enumerate(n_documents)
         )
 
     @property
@@ -134,7 +134,7 @@ class TextFiles:
         """Number of documents that were skipped or truncated because they are too long."""
         return self._n_long if self.blocks else 0
 
-    def hashed(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
+    def hash_ngrams(self, hashing: HashingSettings | HasSettings | None = None) -> da.Array:
         """Return a lazy array of the hashed n-grams of the documents.
 
         Parameters
@@ -176,8 +176,10 @@ class TextFiles:
         # A byte range with several blocks is read once.
         ranges = list(dict.fromkeys(block.file_range for block in self.blocks))
         sample = partial(_sample_range, read_options=self.read_options, hashing=settings, size=size)
-        of_spans = run_tasks(sample, ranges, name="sample-terms")
-        return KeptTerms.from_sample(merge_samples(part for parts in of_spans for part in parts), settings)
+        range_samples = run_tasks(sample, ranges, name="sample-terms")
+        return KeptTerms.from_sample(
+            merge_samples(part for parts in range_samples for part in parts), settings
+        )
 
 
 def _count_documents(
@@ -186,7 +188,7 @@ def _count_documents(
     """Return size and text digest of each block of a byte range, and the counts of long documents."""
     counts = ReadCounts()
     # Later reads compare the digest to detect a changed file.
-    blocks = read_file_range(file_range, read_options.counting(counts))
+    blocks = read_file_range(file_range, read_options.with_counts(counts))
     return [(documents.n_documents, compute_digest(*documents)) for documents in blocks], counts
 
 

@@ -77,18 +77,18 @@ class TextInput(NamedTuple):
         if self.texts is not None:
             if is_dry_run():
                 raise ValueError(
-                    "a dry run cannot read texts in memory, because they are read only once: give files as sources"
+                    "a dry run cannot read texts in memory, because they are read only once: pass files as sources"
                 )
-            pieces: Any = save_texts(writer, self.texts, read_options, self.id_field)
-            of_piece: Any = partial(read_saved_texts, location=writer.location)
+            text_ranges: Any = save_texts(writer, self.texts, read_options, self.id_field)
+            read_range: Any = partial(read_saved_texts, location=writer.location)
         else:
-            pieces, of_piece = self.ranges, read_file_range
-        read: Any = partial(of_piece, read_options=read_options)
+            text_ranges, read_range = self.ranges, read_file_range
+        read: Any = partial(read_range, read_options=read_options)
         if self.counts:
             read = partial(
-                _read_counted, read=of_piece, read_options=read_options, writer=writer.without_history()
+                _read_counted, read=read_range, read_options=read_options, writer=writer.without_history()
             )
-        return pieces, partial(_read_lines, read=read) if self.by_lines else read
+        return text_ranges, partial(_read_lines, read=read) if self.by_lines else read
 
     @property
     def counts(self) -> bool:
@@ -111,22 +111,22 @@ def open_text(
     sources: TextSources,
     read_options: ReadOptions,
     *,
-    sentences: bool = False,
-    ids: bool = False,
+    as_sentences: bool = False,
+    is_ids: bool = False,
     id_field: str | None = None,
 ) -> TextInput:
     """Return the text input of sources, which are files or texts in memory; only sizes and headers are read."""
     read_options = read_options.validate()
     unit = read_options.unit
-    by_lines = sentences and unit in (None, "line")
+    by_lines = as_sentences and unit in (None, "line")
     sources = as_file_list(sources)
     texts = as_texts(sources, read_options.field)
     if texts is None:
-        if sentences and unit != "file":
+        if as_sentences and unit != "file":
             unit = "line" if read_options.field is None and unit != "field" else "field"
-        ranges = split_files(sources, read_options._replace(unit=unit), ids=ids)  # type: ignore[arg-type]
+        ranges = split_files(sources, read_options._replace(unit=unit), is_ids=is_ids)  # type: ignore[arg-type]
         return TextInput(read_options, ranges, None, by_lines)
-    unit = None if sentences and unit != "file" else unit
+    unit = None if as_sentences and unit != "file" else unit
     for name in ("unit", "encoding", "delimiter", "format"):
         value = unit if name == "unit" else getattr(read_options, name)
         if value is not None:
@@ -135,7 +135,7 @@ def open_text(
 
 
 def _read_counted(
-    piece: FileRange | SavedTextBlock,
+    text_range: FileRange | SavedTextBlock,
     *,
     read: Callable[..., Iterable[Documents]],
     read_options: ReadOptions,
@@ -143,45 +143,47 @@ def _read_counted(
 ) -> Iterator[Documents]:
     """Yield the documents of a part of the text, then write its read counts."""
     counts = ReadCounts()
-    yield from read(piece, read_options.counting(counts))
-    write_read_counts(writer, piece, counts)
+    yield from read(text_range, read_options.with_counts(counts))
+    write_read_counts(writer, text_range, counts)
 
 
-def _read_lines(piece: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Documents]:
-    for documents in read(piece):
+def _read_lines(text_range: FileRange | SavedTextBlock, *, read: Read) -> Iterator[Documents]:
+    for documents in read(text_range):
         yield split_documents(documents)
 
 
-def write_read_counts(writer: StoreWriter, piece: object, found: ReadCounts) -> None:
+def write_read_counts(writer: StoreWriter, text_range: object, counts: ReadCounts) -> None:
     """Write the read counts of a part of the text into the temporary group of the store."""
-    if found.count or found.other_counts:
-        name = sha256(repr(piece).encode()).hexdigest()[:32]
-        mark = {"count": found.count, "positions": found.positions, "other_counts": found.other_counts}
-        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", mark)
+    if counts.count or counts.other_counts:
+        name = sha256(repr(text_range).encode()).hexdigest()[:32]
+        record = {"count": counts.count, "positions": counts.positions, "other_counts": counts.other_counts}
+        writer.location.write_attributes(f"{writer.scratch}/{COUNTS}/{name}", record)
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:
     """Return the draft with all read counts in its provenance; warn about long documents."""
     path = f"{writer.scratch}/{COUNTS}"
-    marks = [writer.location.read_attributes(f"{path}/{name}") for name in writer.location.list_names(path)]
-    count = sum(mark["count"] for mark in marks if mark)
+    records = [writer.location.read_attributes(f"{path}/{name}") for name in writer.location.list_names(path)]
+    count = sum(record["count"] for record in records if record)
     totals = Counter[str]()
-    for mark in marks:
-        totals.update((mark or {}).get("other_counts", {}))
+    for record in records:
+        totals.update((record or {}).get("other_counts", {}))
     if not count and not totals:
         return writer
-    of_call: dict[str, Any] = dict(sorted(totals.items()))
+    call_record: dict[str, Any] = dict(sorted(totals.items()))
     if count:
-        positions = sorted(position for mark in marks if mark for position in mark["positions"])[
+        positions = sorted(position for record in records if record for position in record["positions"])[
             :MAX_POSITIONS
         ]
         warn_long_documents(size_limit, count, positions, stacklevel=4)
-        of_call |= {"n_long_documents": count, "long_documents_at": positions}
+        call_record |= {"n_long_documents": count, "long_documents_at": positions}
     # The counts of an append belong to its own record.
     if writer.generation:
-        *earlier, made = writer.provenance["appended"]
-        return writer._replace(provenance={**writer.provenance, "appended": [*earlier, {**made, **of_call}]})
-    return writer._replace(provenance={**writer.provenance, **of_call})
+        *earlier_appends, last_append = writer.provenance["appended"]
+        return writer._replace(
+            provenance={**writer.provenance, "appended": [*earlier_appends, {**last_append, **call_record}]}
+        )
+    return writer._replace(provenance={**writer.provenance, **call_record})
 
 
 def build_blocks(
@@ -197,8 +199,10 @@ def build_blocks(
     work = partial(_build_range, writer=writer.without_history(), read=read, write=write, find=find)
     expect_passes(1)
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
-        done = run_tasks(work, list(enumerate(ranges)), name=name, n_bytes=get_total_bytes(ranges), **threads)
-    return [block for of_span in done for block in of_span]
+        block_lists = run_tasks(
+            work, list(enumerate(ranges)), name=name, n_bytes=get_total_bytes(ranges), **threads
+        )
+    return [block for range_blocks in block_lists for block in range_blocks]
 
 
 def _build_range(
@@ -212,20 +216,20 @@ def _build_range(
     """Write the incomplete blocks of one byte range; return the infos of all its blocks."""
     number, file_range = item
     # Blocks are written in order, so the complete ones are first.
-    done: list[B] = []
-    while (block := find(writer.name(number, len(done)))) is not None:
-        done.append(block)
-    if done and done[-1].last:
-        return done
+    complete_blocks: list[B] = []
+    while (block := find(writer.name(number, len(complete_blocks)))) is not None:
+        complete_blocks.append(block)
+    if complete_blocks and complete_blocks[-1].last:
+        return complete_blocks
     blocks: list[B] = []
     # Invariant: `blocks` has the infos of blocks 0 to len(blocks) - 1 of this range.
-    for content, last in _mark_last(read(file_range)):
-        part = len(blocks)  # text has no index, so complete blocks are read again, but not written
-        if part < len(done):
-            blocks.append(done[part])
+    for content, is_last in _mark_last(read(file_range)):
+        block_number = len(blocks)  # text has no index, so complete blocks are read again, but not written
+        if block_number < len(complete_blocks):
+            blocks.append(complete_blocks[block_number])
         else:
             trim_malloc()
-            blocks.append(write(writer.name(number, part), content, last=last))
+            blocks.append(write(writer.name(number, block_number), content, is_last=is_last))
     return blocks
 
 

@@ -64,14 +64,14 @@ class Texts:
         self.field = field
 
     def __repr__(self) -> str:
-        named = "" if self.field is None else f", field={self.field!r}"
-        return f"Texts({type(self.texts).__name__}{named})"
+        field_argument = "" if self.field is None else f", field={self.field!r}"
+        return f"Texts({type(self.texts).__name__}{field_argument})"
 
     def __iter__(self) -> Iterator[Any]:
         column = self.column
         if dask.is_dask_collection(column):
             raise TypeError(
-                f"{self!r} is lazy and cannot be iterated: give it to build_store, build_corpus or NgramHashing"
+                f"{self!r} is lazy and cannot be iterated: pass it to build_store, build_corpus or NgramHashing"
             )
         return (text.decode() for text in encode_texts(column))
 
@@ -156,14 +156,16 @@ class PartitionResults(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Concatenate the results of all partitions."""
-        return type(self)(tuple(value for part in (self, *others) for value in part.found))
+        return type(self)(tuple(value for results in (self, *others) for value in results.found))
 
 
 def map_partitions(
     partitions: da.Array, function: Callable[[int, Any], Any], *, name: str
 ) -> tuple[Any, ...]:
     """Call a function with the number and the texts of each partition, one task each; return all results."""
-    return summarize(partitions, of=partial(_apply_to_partition, function=function), name=name).found
+    return summarize(
+        partitions, summarize_block=partial(_apply_to_partition, function=function), name=name
+    ).found
 
 
 def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int) -> da.Array:
@@ -171,9 +173,9 @@ def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any]
     sizes = map_partitions(partitions, _count_documents, name="count-documents")
     if not sum(sizes):
         raise ValueError("the texts have 0 documents, but need at least one")
-    rows_of = partial(_hash_partition, hash_block=hash_block)
+    hash_partition = partial(_hash_partition, hash_block=hash_block)
     meta, chunks = sparse.csr_array((0, 0), dtype=np.float32), (sizes, (n_columns,))
-    return da.map_blocks(rows_of, partitions, dtype=np.float32, chunks=chunks, meta=meta)
+    return da.map_blocks(hash_partition, partitions, dtype=np.float32, chunks=chunks, meta=meta)
 
 
 def _apply_to_partition(block: tuple[int, Any], *, function: Callable[[int, Any], Any]) -> PartitionResults:
@@ -239,8 +241,8 @@ def _iter_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]
                 f"record {number} is a {type(record).__name__}, but must be a mapping with field={fields[0]!r}"
             )
         if lacking := [field for field in fields if field not in record]:
-            known = ", ".join(map(str, record))
-            raise ValueError(f"record {number} has no field {lacking[0]!r}: its fields are {known}")
+            field_names = ", ".join(map(str, record))
+            raise ValueError(f"record {number} has no field {lacking[0]!r}: its fields are {field_names}")
         yield tuple(record[field] for field in fields)
 
 
@@ -250,8 +252,8 @@ def _iter_stream_rows(table: Any, fields: tuple[str, ...]) -> Iterator[tuple[Any
     # Lazy frames of polars and data sets of Arrow read only the needed columns. Relations of DuckDB, record batch
     # readers and other tables are already Arrow streams.
     if hasattr(table, "collect_batches"):
-        known = set(fields) <= set(table.collect_schema())
-        streams = (table.select(fields) if known else table).collect_batches()
+        has_fields = set(fields) <= set(table.collect_schema())
+        streams = (table.select(fields) if has_fields else table).collect_batches()
     else:
         streams = [table.scanner(columns=list(fields)).to_reader() if hasattr(table, "scanner") else table]
     for stream in streams:
@@ -282,8 +284,8 @@ def save_texts(
 ) -> list[SavedTextBlock]:
     """Save texts and ids in the temporary group of a store; a resumed build compares their digests."""
     location, path = writer.location, f"{writer.scratch}/texts"
-    known = location.read_attributes(path)
-    target = None if known else location
+    existing = location.read_attributes(path)
+    target = None if existing else location
     try:
         save = partial(
             _save_partition,
@@ -296,15 +298,15 @@ def save_texts(
         with thread_pool_options() as threads, dask.config.set(threads):
             blocks = _save_all(texts, save, id_field)
     except Exception:
-        if not known:  # an incomplete save cannot be resumed
+        if not existing:  # an incomplete save cannot be resumed
             with suppress(OSError):  # workers may still write; the first error is raised
                 writer.abort()
         raise
 
-    listed = to_json(blocks)
-    if not known:
-        location.write_attributes(path, {"blocks": listed})
-    elif known["blocks"] != listed:
+    block_list = to_json(blocks)
+    if not existing:
+        location.write_attributes(path, {"blocks": block_list})
+    elif existing["blocks"] != block_list:
         raise StoreError(
             f"the unfinished build at {location.url} has other texts: finish it with the same texts, or remove it with "
             "dspectral.store.discard_unfinished"
@@ -319,7 +321,7 @@ def _get_fields(texts: Texts, id_field: str | None) -> tuple[str, ...]:
     if texts.field is None:
         kind = type(texts.texts).__name__
         raise TypeError(
-            f"id_field={id_field!r} needs field=, but the texts are a {kind} without it: give a table or records"
+            f"id_field={id_field!r} needs field=, but the texts are a {kind} without it: pass a table or records"
         )
     return texts.field, id_field
 
@@ -339,7 +341,11 @@ def _save_all(
     if partitions is None:
         blocks = save(0, column)
     else:
-        blocks = [block for found in map_partitions(partitions, save, name="keep-texts") for block in found]
+        blocks = [
+            block
+            for partition_blocks in map_partitions(partitions, save, name="keep-texts")
+            for block in partition_blocks
+        ]
     if not blocks:
         raise ValueError(f"{texts!r} has 0 documents, but needs at least one")
     return blocks
@@ -372,33 +378,33 @@ def _save_partition(
     """Pack the texts of a partition into blocks and write them; with ``location=None`` only compute their digests."""
     blocks = []
     # Block boundaries depend only on the texts, so a resumed build has the same blocks.
-    found = ReadCounts()
-    read_options = read_options.counting(found)
-    named = f"partition {number}, document" if number else "document"
+    counts = ReadCounts()
+    read_options = read_options.with_counts(counts)
+    item_label = f"partition {number}, document" if number else "document"
     # `ids` are the ids of texts that are not in a block yet.
     ids: list[str] = []
     rows = _collect_ids(_iter_rows(texts, fields), ids, read_options) if fields else texts
     replace_missing = partial(_replace_missing, read_options=read_options)
     chunk_bytes = min(read_options.block_bytes, LINE_CHUNK_BYTES)
-    whole = pack_texts(rows, block_bytes=chunk_bytes, item_name=named, replace_missing=replace_missing)
+    whole = pack_texts(rows, block_bytes=chunk_bytes, item_name=item_label, replace_missing=replace_missing)
     n_before = 0
     for part, documents in enumerate(
-        pack_blocks(_limit_sizes(whole, named, read_options.size_limit), read_options.block_bytes)
+        pack_blocks(_limit_sizes(whole, item_label, read_options.size_limit), read_options.block_bytes)
     ):
         name = f"{path}/{number:06d}-{part:06d}"
-        own = Documents.from_strings(ids[: documents.n_documents])
+        block_ids = Documents.from_strings(ids[: documents.n_documents])
         del ids[: documents.n_documents]
-        digest = compute_digest(*documents, *own) if fields else compute_digest(*documents)
+        digest = compute_digest(*documents, *block_ids) if fields else compute_digest(*documents)
         # The reader may be a few documents ahead of this block.
-        blocks.append(SavedTextBlock(name, digest, found.count - n_before, tuple(found.positions)))
-        n_before, found.positions = found.count, []
+        blocks.append(SavedTextBlock(name, digest, counts.count - n_before, tuple(counts.positions)))
+        n_before, counts.positions = counts.count, []
         if location is not None:
             write_documents(location, name, documents)
             if fields:
-                write_documents(location, f"{name}/{IDS}", own)
-    if location is not None and found.other_counts:
-        mark = {"count": 0, "positions": [], "other_counts": found.other_counts}
-        location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", mark)
+                write_documents(location, f"{name}/{IDS}", block_ids)
+    if location is not None and counts.other_counts:
+        record = {"count": 0, "positions": [], "other_counts": counts.other_counts}
+        location.write_attributes(f"{path.rpartition('/')[0]}/{COUNTS}/texts-{number:06d}", record)
     return blocks
 
 
@@ -411,21 +417,21 @@ def _replace_missing(position: str, *, read_options: ReadOptions) -> bytes | Non
 
 def _collect_ids(rows: Iterable[tuple[Any, ...]], ids: list[str], read_options: ReadOptions) -> Iterator[Any]:
     """Yield the text of each row and append its id to ``ids``, unless the row is skipped."""
-    for number, (text, own) in enumerate(rows):
+    for number, (text, row_id) in enumerate(rows):
         if read_options.if_missing != "skip" or not is_missing(text):
-            if is_missing(own):
+            if is_missing(row_id):
                 raise ValueError(f"the id of row {number} is missing, but must be a string or an integer")
-            ids.append(own if isinstance(own, str) else str(own))
+            ids.append(row_id if isinstance(row_id, str) else str(row_id))
         yield text
 
 
 def _limit_sizes(
-    parts: Iterable[Documents], named: str, size_limit: DocumentSizeLimit
+    parts: Iterable[Documents], item_name: str, size_limit: DocumentSizeLimit
 ) -> Iterator[Documents]:
     first = 0
 
     def describe_position(i: int) -> str:
-        return f"{named} {first + i}"
+        return f"{item_name} {first + i}"
 
     for part in parts:
         yield size_limit.apply(part, describe_position)

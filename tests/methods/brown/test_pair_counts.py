@@ -37,7 +37,7 @@ def limited(limit):
 
 def stored(corpus, limit):
     with limited(limit):
-        pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts), where=corpus.location)
+        pairs = count_adjacent_pairs(corpus.sentences, np.asarray(corpus.counts), location=corpus.location)
     assert not pairs.in_memory
     return pairs
 
@@ -139,7 +139,7 @@ def test_pairs_of_types_are_not_taken_for_those_of_as_many_words(corpus):
     tokens[numbers] = counts
     with limited(30_000):
         sentences = renumber_blocks(corpus.sentences, numbers)
-        types = count_adjacent_pairs(sentences, tokens, where=corpus.location, numbers=numbers)
+        types = count_adjacent_pairs(sentences, tokens, location=corpus.location, numbers=numbers)
     assert not types.in_memory
     expected = words.concatenate().toarray()
     np.testing.assert_array_equal(types.concatenate().toarray()[np.ix_(numbers, numbers)], expected)

@@ -60,7 +60,7 @@ def test_corners_are_found_and_a_corner_hidden_by_the_first_choice_is_found_the_
 
 def test_given_anchors_stay_and_only_candidates_are_picked():
     points = np.random.default_rng(1).standard_normal((40, 3))
-    found = find_anchors(points, np.arange(10, 20), 4, given=[3, 33])
+    found = find_anchors(points, np.arange(10, 20), 4, fixed_anchors=[3, 33])
     assert found[:2].tolist() == [3, 33]
     assert set(found[2:].tolist()) <= set(range(10, 20))
     assert len(set(found.tolist())) == 4

@@ -142,7 +142,7 @@ def test_states_without_counts_are_followed_by_everything_alike():
     assert model.initial.tolist() == [0.5, 0.5]
     np.testing.assert_allclose(model.transition, 1 / 3)
     np.testing.assert_allclose(model.emission, 0.25)
-    assert m_step(zero, lengths=False).final.tolist() == [1.0, 1.0]
+    assert m_step(zero, model_lengths=False).final.tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("bad", [-1, 4])

@@ -80,8 +80,8 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     assert need[:3] == (0, 0, 2 * (alone.sketch.product.nbytes + alone.label_range.nbytes))
     heard = []
     with event_listener(lambda event: heard.append(event) if isinstance(event, PassStarted) else None):
-        joined = summarize(store, store.labels, of=of)
-        each = summarize(store.counts.blocks[:], store.labels.blocks[:], of=of)
+        joined = summarize(store, store.labels, summarize_block=of)
+        each = summarize(store.counts.blocks[:], store.labels.blocks[:], summarize_block=of)
     (few, _) = heard
     assert 1 < few.n_blocks < few.n_joined == 10
     assert joined.pairs == each.pairs

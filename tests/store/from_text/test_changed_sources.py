@@ -179,7 +179,7 @@ def test_a_store_whose_sums_are_not_written_is_not_finished(tmp_path, appends):
 def test_text_files_whose_text_is_another_one_are_refused_when_they_are_read(tmp_path):
     put(tmp_path / "a.txt", OLD)
     files = TextFiles(str(tmp_path / "a.txt"), block_bytes=400)
-    rows = files.hashed(SMALL)
+    rows = files.hash_ngrams(SMALL)
     put(tmp_path / "a.txt", NEW)
     with pytest.raises(ValueError, match=r"a\.txt"):
         rows.compute()

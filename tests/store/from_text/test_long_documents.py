@@ -42,7 +42,7 @@ def read(url, longest, *, block_bytes=1 << 20, span_bytes=16 << 20, **options):
         spans_of(url, span_bytes=span_bytes, **options),
         ReadOptions(block_bytes=block_bytes, size_limit=longest),
     )
-    blocks = [b for span in spans for b in read_file_range(span, read_options.counting(found))]
+    blocks = [b for span in spans for b in read_file_range(span, read_options.with_counts(found))]
     return [b.text(i).decode() for b in blocks for i in range(b.n_documents)], found
 
 

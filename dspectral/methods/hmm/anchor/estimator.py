@@ -190,7 +190,7 @@ class AnchorHMM(StateDecoder):
         X : corpus, or iterable of token lists
             Sentences of words; a corpus is read block by block, once and for each EM pass.
         y : ignored
-            Present for scikit-learn's API.
+            Not used, present for API consistency.
         checkpoints : str or Path, optional
             Folder or URL for checkpoints, as :func:`dspectral.checkpoints` takes it.
 
@@ -212,14 +212,16 @@ class AnchorHMM(StateDecoder):
         types = WordTypes.from_counts(corpus.words, corpus.counts, self.min_count, spelled=self.spelling > 0)
         self.words_, self.spelling_classes_ = types.words, types.classes
         expect_passes(1 + self._recipe.n_transition_em_iter + self.n_em_iter)
-        numbers, counts = types.numbers(corpus.words), types.counts(corpus)
+        numbers, counts = types.get_types(corpus.words), types.counts(corpus)
         sentences = renumber_blocks(corpus.sentences, numbers)
-        where = getattr(corpus, "location", None)
-        near = NeighborCounts(count_adjacent_pairs(sentences, counts, where=where, numbers=numbers), counts)
+        location = getattr(corpus, "location", None)
+        near = NeighborCounts(
+            count_adjacent_pairs(sentences, counts, location=location, numbers=numbers), counts
+        )
         self.n_passes_ = 1
         if not near.pairs.nnz:
             raise ValueError("X has no sentence of two or more words, but counts of neighbors need them")
-        candidates, given = self._candidates(types, near.counts)
+        candidates, fixed_anchors = self._candidates(types, near.counts)
         features = types.features() if self.spelling else None
         # With one BLAS thread, sums and therefore anchors do not depend on the number of cores.
         with blas_in_one_thread():
@@ -228,7 +230,7 @@ class AnchorHMM(StateDecoder):
                 near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
             )
             anchors = find_anchors(
-                points, candidates, self.n_states, given=given, reselect=self._recipe.reselect
+                points, candidates, self.n_states, fixed_anchors=fixed_anchors, reselect=self._recipe.reselect
             )
             membership = project_to_simplex(points, points[anchors])
         if self.n_sweeps:
@@ -245,18 +247,18 @@ class AnchorHMM(StateDecoder):
         return AnchorRecipe() if self.recipe is None else self.recipe
 
     def _lookup_types(self, tokens: Sequence[Hashable]) -> Int32s:
-        return WordTypes(self.words_, self.spelling_classes_).numbers(cast("Sequence[str]", tokens))
+        return WordTypes(self.words_, self.spelling_classes_).get_types(cast("Sequence[str]", tokens))
 
     def _candidates(self, types: WordTypes, counts: Int64s) -> tuple[Int64s, list[int]]:
         """Return the types among which anchors are selected, and the types of the fixed anchors."""
         candidates = types.sort_by_frequency(counts)[:N_CANDIDATES]
-        given = [types.get_own_type(word) for word in self.anchors or ()]
-        if len(set(candidates.tolist()) | set(given)) < self.n_states:
+        fixed_anchors = [types.get_own_type(word) for word in self.anchors or ()]
+        if len(set(candidates.tolist()) | set(fixed_anchors)) < self.n_states:
             raise ValueError(
                 f"n_states={self.n_states} must be at most {len(candidates)}, the number of candidate anchors (of the "
                 f"{N_CANDIDATES} most frequent words): lower n_states or min_count={self.min_count}"
             )
-        return candidates, given
+        return candidates, fixed_anchors
 
     def _set_model(self, near: NeighborCounts, membership: Doubles) -> None:
         """Set the model by the method of moments."""
@@ -274,10 +276,10 @@ class AnchorHMM(StateDecoder):
             if step == n_fixed:
                 emission = smooth_emissions(self.membership_, near.counts.astype(np.float64))
                 self.model_ = self.model_._replace(emission=emission)
-            of = partial(ExpectedCounts.from_block, model=self.model_)
-            expected = summarize(sentences, of=of, name="expect")
+            summarize_block = partial(ExpectedCounts.from_block, model=self.model_)
+            expected = summarize(sentences, summarize_block=summarize_block, name="expect")
             # Transitions from inverted moments are noisier than emissions, so the first passes update only these.
-            model = m_step(expected.counts, lengths=False)
+            model = m_step(expected.counts, model_lengths=False)
             self.model_ = model._replace(emission=self.model_.emission) if step < n_fixed else model
             self.log_likelihoods_.append(expected.log_likelihood)
         self.n_passes_ += n_fixed + self.n_em_iter

@@ -88,17 +88,17 @@ class WordTypes(NamedTuple):
             )
         return self.words.index(word, 1)
 
-    def numbers(self, words: Sequence[str]) -> Int32s:
+    def get_types(self, words: Sequence[str]) -> Int32s:
         """Return the type of each word."""
-        known = {word: i for i, word in enumerate(self.words)}
+        type_by_word = {word: i for i, word in enumerate(self.words)}
         classes = {name: len(self.words) + i for i, name in enumerate(self.classes)}
-        return np.array([_lookup_type(word, known, classes) for word in words], dtype=np.int32)
+        return np.array([_lookup_type(word, type_by_word, classes) for word in words], dtype=np.int32)
 
     def counts(self, corpus: HoldsSentences) -> Int64s:
         """Return the number of tokens that each type has in a corpus, shape (n_types,)."""
         # np.add.at sums repeated indices; several words may share a class.
         tokens = np.zeros(self.n_types, dtype=np.int64)
-        np.add.at(tokens, self.numbers(corpus.words), np.asarray(corpus.counts))
+        np.add.at(tokens, self.get_types(corpus.words), np.asarray(corpus.counts))
         return tokens
 
     def sort_by_frequency(self, counts: Int64s) -> Int64s:
@@ -118,8 +118,8 @@ class WordTypes(NamedTuple):
         return feature_table([None, *words, *classes])
 
 
-def _lookup_type(word: str, known: dict[str, int], classes: dict[str, int]) -> int:
-    number = known.get(word)
+def _lookup_type(word: str, type_by_word: dict[str, int], classes: dict[str, int]) -> int:
+    number = type_by_word.get(word)
     if number is None:
         number = classes.get(match_class(*spelling(word), classes), 0) if classes and word else 0
     return number
@@ -174,11 +174,11 @@ def spelling_classes(words: Sequence[str], counts: Iterable[int], *, min_tokens:
     return [match_class(shape, ending, frequent) or class_name(shape, "") for shape, ending in spelled]
 
 
-def match_class(shape: str, ending: str, known: Mapping[str, int]) -> str:
+def match_class(shape: str, ending: str, classes: Mapping[str, int]) -> str:
     """Return the existing class of the longest ending, else that of the shape, else an empty string."""
     for n in range(len(ending), -1, -1):
         name = class_name(shape, ending[len(ending) - n :])
-        if name in known:
+        if name in classes:
             return name
     return ""
 

@@ -19,7 +19,12 @@ TOLERANCE = 1e-12
 
 
 def find_anchors(
-    points: Doubles, candidates: Int64s, n_anchors: int, *, given: Sequence[int] = (), reselect: int = 5
+    points: Doubles,
+    candidates: Int64s,
+    n_anchors: int,
+    *,
+    fixed_anchors: Sequence[int] = (),
+    reselect: int = 5,
 ) -> Int64s:
     """Return the candidates that are approximate corners of the convex hull of all points.
 
@@ -30,15 +35,15 @@ def find_anchors(
     >>> sorted(find_anchors(points, np.arange(5), 3).tolist())
     [0, 2, 4]
     """
-    if len(set(given)) < len(given):
-        raise ValueError(f"the given anchors {list(given)} must be distinct: remove repeated words")
-    if len(given) > n_anchors:
+    if len(set(fixed_anchors)) < len(fixed_anchors):
+        raise ValueError(f"the given anchors {list(fixed_anchors)} must be distinct: remove repeated words")
+    if len(fixed_anchors) > n_anchors:
         raise ValueError(
-            f"{len(given)} anchors are given, but must be at most {n_anchors}, the number of states"
+            f"{len(fixed_anchors)} anchors are given, but must be at most {n_anchors}, the number of states"
         )
     # Given anchors are rows 0, 1, ... of the pool.
     pool = np.concatenate(
-        [np.array(list(given), dtype=np.int64), candidates[~np.isin(candidates, list(given))]]
+        [np.array(list(fixed_anchors), dtype=np.int64), candidates[~np.isin(candidates, list(fixed_anchors))]]
     )
     if len(pool) < n_anchors:
         raise ValueError(
@@ -47,12 +52,12 @@ def find_anchors(
     rows = np.asarray(points[pool], dtype=np.float64)
     min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
     # Cost: O(n_candidates d n_anchors) for each selection. A round without a change is a fixed point.
-    picked = list(range(len(given)))
+    picked = list(range(len(fixed_anchors)))
     while len(picked) < n_anchors:
         picked.append(_farthest_row(rows, picked, min_distance))
     for _ in range(reselect):
         before = list(picked)
-        for i in range(len(given), n_anchors):
+        for i in range(len(fixed_anchors), n_anchors):
             others = picked[:i] + picked[i + 1 :]
             picked[i] = _farthest_row(rows, others, min_distance, current=picked[i])
         if picked == before:
@@ -190,12 +195,12 @@ def _move_to_minimum(
         if leaves < 0:
             return n_in
         p[order[leaves]] = 0.0
-        kept = 0
+        n_kept = 0
         for a in range(n_in):
             if a != leaves:
-                order[kept] = order[a]
-                kept += 1
-        n_in = kept
+                order[n_kept] = order[a]
+                n_kept += 1
+        n_in = n_kept
         if not _solve(products, gram, order, n_in, factor, work):
             return n_in
 

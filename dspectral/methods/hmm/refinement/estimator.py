@@ -196,8 +196,8 @@ class RefinementHMM(ChainDecoder):
             self.model_ = mix_refinements(self.model_, self.bounds_)
         # EM with known labels: each token is in one of the refinements of its label.
         for _ in range(n_em_iter):
-            of = partial(ExpectedCounts.from_block, model=self.model_, bounds=self.bounds_)
-            expected = summarize(corpus.sentences, of=of, name="expect")
+            summarize_block = partial(ExpectedCounts.from_block, model=self.model_, bounds=self.bounds_)
+            expected = summarize(corpus.sentences, summarize_block=summarize_block, name="expect")
             self.model_ = m_step(expected.counts, smoothing=self.smoothing)
             self.n_passes_ += 1
             self.log_likelihoods_.append(expected.log_likelihood)
@@ -312,15 +312,15 @@ class RefinementHMM(ChainDecoder):
         check_is_fitted(self)
         corpus = as_labeled_corpus(X, y)
         # Labels outside the training data are -1, which never equals a prediction.
-        known = {label: a for a, label in enumerate(self.labels_)}
-        labels = np.array([known.get(label, -1) for label in corpus.labels])
+        label_numbers = {label: a for a, label in enumerate(self.labels_)}
+        labels = np.array([label_numbers.get(label, -1) for label in corpus.labels])
         count = partial(self._count_correct, types=self._lookup_types(corpus.words), labels=labels)
         n_correct, n_tokens = np.sum(apply_to_blocks(corpus.sentences, count), axis=0).tolist()
         return float(n_correct / n_tokens)
 
     def _count_correct(self, block: LabeledSentences, *, types: Int32s, labels: Int64s) -> tuple[int, int]:
-        found = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
-        return int(np.sum(found == labels[block.labels])), len(block.ids)
+        predicted = self.label_shares(Sentences(types[block.ids], block.offsets)).argmax(axis=1)
+        return int(np.sum(predicted == labels[block.labels])), len(block.ids)
 
     def label_shares(self, sentences: Sentences) -> Doubles:
         """Return the probability of each label at each token of a block.

@@ -79,12 +79,12 @@ def projections(gram: Doubles, m: int, *, regularization: float = 1e-2) -> Proje
         left, values, right = scipy.linalg.svd(sides[1] @ covariance[width:, :width] @ sides[0])
         # A correlation of 0 separates nothing: the label gets fewer refinements.
         rank = min(m - 1, int(np.sum(values > 1e-9)))
-        for side, axes, at in (
+        for side, axes, side_number in (
             (out.past, sides[0] @ right[:rank].T, 0),
             (out.future, sides[1] @ left[:, :rank], 1),
         ):
             side[label, :-1, 1 : rank + 1] = axes
-            side[label, -1, 1 : rank + 1] = -mean[at * width : (at + 1) * width] @ axes
+            side[label, -1, 1 : rank + 1] = -mean[side_number * width : (side_number + 1) * width] @ axes
         out.correlations[label, :rank] = values[:rank]
         out.n_refinements[label] = rank + 1
     return out

@@ -114,8 +114,8 @@ class ViewMoments(NamedTuple):
             rows = views.compute(panel)
             # Grouping by label turns moments into matrix products.
             for label in np.unique(panel.labels):
-                own = rows[panel.labels == label]
-                gram[label] += own.T @ own
+                label_rows = rows[panel.labels == label]
+                gram[label] += label_rows.T @ label_rows
         return cls(gram)
 
     def merge(self, *others: Self) -> Self:
@@ -169,12 +169,12 @@ def join_projections(past: Doubles, future: Doubles) -> Doubles:
 
 
 def project_rows(rows: Doubles, labels: Int32s, projections: Doubles) -> Doubles:
-    """Return each row projected by the projection of its label, shape (n_tokens, 2 m)."""
+    """Multiply each row by the projection of its label, shape (n_tokens, 2 m)."""
     out = np.empty((len(rows), projections.shape[2]))
     for label in np.unique(labels):
         # One matrix product for each label.
-        own = labels == label
-        out[own] = rows[own] @ projections[label]
+        has_label = labels == label
+        out[has_label] = rows[has_label] @ projections[label]
     return out
 
 
@@ -218,21 +218,25 @@ def start_with_moments(
     # second computes moments of projected views and tokens, which give operators and parameters.
     if m == 1:  # the views are only the constant
         views = views._replace(memory=np.empty(0), run_memory=np.empty(0))
-        found = projections(np.zeros((views.n_labels, 1, 1)), m)
+        label_projections = projections(np.zeros((views.n_labels, 1, 1)), m)
     else:
-        gram = summarize(corpus.sentences, of=partial(ViewMoments.from_block, views=views), name="views").gram
-        found = projections(gram, m)
-    of = partial(OperatorMoments.from_block, views=views, past=found.past, future=found.future)
-    moments = summarize(corpus.sentences, of=of, name="moments")
+        gram = summarize(
+            corpus.sentences, summarize_block=partial(ViewMoments.from_block, views=views), name="views"
+        ).gram
+        label_projections = projections(gram, m)
+    summarize_block = partial(
+        OperatorMoments.from_block, views=views, past=label_projections.past, future=label_projections.future
+    )
+    moments = summarize(corpus.sentences, summarize_block=summarize_block, name="moments")
     # A label has at most as many refinements as types.
     n_types = np.sum(moments.joint[:, :, 0, 0] > 0, axis=1)
-    n_refinements = np.clip(n_types, 1, found.n_refinements)
+    n_refinements = np.clip(n_types, 1, label_projections.n_refinements)
     recovered = recover_counts(*moments, n_refinements)
     return Start(
         m_step(recovered.counts, smoothing=smoothing),
         n_refinements,
         operators(*moments, n_refinements),
-        found.correlations,
+        label_projections.correlations,
         recovered.n_negative,
         1 + (m > 1),
     )
@@ -253,8 +257,8 @@ def mix_refinements(model: HiddenMarkov, bounds: Int64s) -> HiddenMarkov:
     for start, end in pairwise(bounds):
         for part in (initial, transition, emission):
             # In place through a view. Distributions still sum to 1.
-            own = part[..., start:end]
-            own += MIXING * (own.mean(axis=-1, keepdims=True) - own)
+            label_states = part[..., start:end]
+            label_states += MIXING * (label_states.mean(axis=-1, keepdims=True) - label_states)
     return HiddenMarkov.from_arrays(initial, transition, emission, model.final)
 
 
