@@ -1,4 +1,4 @@
-"""HTML cards for notebooks: a table and a bar chart of a spectrum, without scripts."""
+"""Sizes and numbers as text, and HTML tables for notebooks, without scripts."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,22 +7,11 @@ from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-WIDTH = 500
-"""Maximum width of a card in pixels."""
 SHOWN = 6
 """Maximum number of names of a list in a card."""
 LONGEST = 60
 """Maximum number of characters of a name in a card."""
-_PLOT_WIDTH, _PLOT_HEIGHT, _MOST_BARS = 440, 64, 110
-_BLUE, _ORANGE = "#3d85c6", "#e07b00"  # both stand out from white and from black
-_CARD = (
-    f"max-width:{WIDTH}px;margin:4px 0;padding:6px 10px;border:1px solid rgba(128,128,128,.45);border-radius:4px;"
-    "font-family:sans-serif;font-size:13px;line-height:1.4;overflow-wrap:anywhere;box-sizing:border-box"
-)
-_TABLE = "border-collapse:collapse;margin:4px 0 0 0;width:100%;table-layout:fixed;font-size:12px"
-_CELL = "text-align:left;vertical-align:top;padding:1px 8px 1px 0;border:0;background:transparent;white-space:normal"
 Facts: TypeAlias = Iterable[tuple[str, object]]
 
 
@@ -64,46 +53,14 @@ def names(values: Sequence[object], max_shown: int = SHOWN) -> str:
     return f"{len(values):,}: {', '.join(first)}{', ...' if len(values) > max_shown else ''}"
 
 
-def card(title: str, facts: Facts, picture: str = "") -> str:
-    """Return a card as HTML: a title, a table and a picture."""
+def card(title: str, facts: Facts) -> str:
+    """Return facts as an HTML table with a caption; those that are None are left out."""
     rows = "".join(
-        f'<tr style="background:transparent"><td style="{_CELL};width:32%;opacity:.7">{escape(name)}</td>'
-        f'<td style="{_CELL}">{escape(_format_cell(value))}</td></tr>'
+        f"<tr><th>{escape(name)}</th><td>{escape(_format_cell(value))}</td></tr>"
         for name, value in facts
         if value is not None
     )
-    table = f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>' if rows else ""
-    return f'<div style="{_CARD}"><b>{escape(title)}</b>{table}{picture}</div>'
-
-
-def spectrum_picture(values: ArrayLike, *, bound: float | None = None, what: str = "") -> str:
-    """Return a bar chart of singular values as an inline SVG. Shapes: `values` (k,)."""
-    heights = np.nan_to_num(np.asarray(values, dtype=np.float64).ravel(), nan=0.0, posinf=0.0, neginf=0.0)
-    if not len(heights) or heights.max() <= 0:
-        return ""
-    drawn = heights[:_MOST_BARS]
-    step = min(_PLOT_WIDTH / len(drawn), 24.0)
-    scale = (_PLOT_HEIGHT - 4) / drawn.max()
-    bars = "".join(
-        f'<rect x="{i * step:.1f}" y="{_PLOT_HEIGHT - max(0.0, height) * scale:.1f}" width="{max(step - 1, 1):.1f}" '
-        f'height="{max(0.0, height) * scale:.1f}" fill="{_BLUE}"/>'
-        for i, height in enumerate(drawn)
-    )
-    text = f"{len(heights):,} {what or 'singular values'}, {number(heights[0])} to {number(heights[-1])}"
-    if len(drawn) < len(heights):
-        text += f" (the first {len(drawn)} are shown)"
-    line = ""
-    if bound is not None and 0 < bound < drawn.max():
-        y = f"{_PLOT_HEIGHT - bound * scale:.1f}"
-        line = f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{y}" y2="{y}" stroke="{_ORANGE}" stroke-width="1.5" '
-        line += 'stroke-dasharray="5 3"/>'
-        text += "; dashed: the bound of the certificate"
-    return (
-        f'<svg role="img" viewBox="0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT + 2}" width="100%" '
-        f'style="display:block;margin-top:6px;max-width:{_PLOT_WIDTH}px"><title>{escape(text)}</title>{bars}'
-        f'<line x1="0" x2="{_PLOT_WIDTH}" y1="{_PLOT_HEIGHT}" y2="{_PLOT_HEIGHT}" stroke="currentColor" '
-        f'stroke-opacity=".5"/>{line}</svg><div style="font-size:11px;opacity:.7">{escape(text)}</div>'
-    )
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 
 def _format_cell(value: object) -> str:

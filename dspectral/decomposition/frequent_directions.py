@@ -13,7 +13,6 @@ from dspectral.decomposition.block_sketches import (
     sketch_large_sparse,
 )
 from dspectral.engine.summary import BlockSize, MemoryEstimate
-from dspectral.html import card, format_bytes, number, share
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
     compute_centered_energy,
@@ -165,18 +164,6 @@ class FrequentDirections(NamedTuple):
         n_kept, n_columns = self.sketch.shape
         size = f"{n_kept} of at most {self.size} rows, {n_columns} columns"
         return f"FrequentDirections({size}, of {self.n_rows} rows, error={self.error:.4g})"
-
-    def _repr_html_(self) -> str:
-        n_kept, n_columns = self.sketch.shape
-        facts = [
-            ("sketch", f"{n_kept:,} of at most {self.size:,} rows x {n_columns:,} columns"),
-            ("in memory", f"{format_bytes(self.sketch.nbytes)} of {self.sketch.dtype}"),
-            ("of", f"{self.n_rows:,} rows{' less their mean' if self.center else ''}"),
-            ("energy", self.energy),
-            ("error at most", f"{number(self.error)}, {share(self.error, self.energy)} of the energy"),
-            ("shrinks", self.shrink),
-        ]
-        return card("FrequentDirections", facts)
 
     @classmethod
     def estimate_block_memory(

@@ -11,7 +11,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dspectral.decomposition.block_sketches import largest_eigenvalue_bound
 from dspectral.engine.summary import BlockSize, MemoryEstimate, add_fields, min_block_bytes
-from dspectral.html import card, format_bytes
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
     compute_centered_energy,
@@ -71,13 +70,6 @@ class Moments(NamedTuple):
     total: Doubles
     gram: Doubles
     center: bool = False
-
-    def _repr_html_(self) -> str:
-        facts = [
-            ("of", f"{self.n_rows:,} rows x {len(self.gram):,} columns"),
-            ("in memory", format_bytes(self.gram.nbytes + self.total.nbytes)),
-        ]
-        return card("Moments", facts)
 
     @classmethod
     def estimate_block_memory(cls, block: BlockSize, **_settings: object) -> MemoryEstimate:

@@ -18,7 +18,6 @@ from dspectral import engine
 from dspectral.configuration import get_memory_limit
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_svd
-from dspectral.html import card, number, share
 from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
@@ -247,14 +246,6 @@ class Certificate(NamedTuple):
         """Return the certificate of rows of the given energy, of which the components lose at most `lost`."""
         shares = (absolute / energy, min(1.0, lost / energy)) if energy else (0.0, 0.0)
         return cls(*map(float, (absolute, *shares)))
-
-    def _repr_html_(self) -> str:
-        facts = [
-            ("squared singular values", f"at most {number(self.absolute)} below the truth"),
-            ("share of the energy", share(self.relative, 1.0)),
-            ("energy lost against the best rank", f"at most {share(self.lost, 1.0)}"),
-        ]
-        return card("Certificate", facts)
 
 
 class Spectrum(NamedTuple):

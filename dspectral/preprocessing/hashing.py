@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_integer, reject_foreign_arguments
 from dspectral.inputs.rows import SparseOutput
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.preprocessing.analyzers import TOKEN_PATTERN, Accents, Analysis, Unit
 from dspectral.registry import register_class
 from dspectral.store.columns import annotate_columns, columns_from_hashing
@@ -48,7 +48,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
 
 @register_class
 class NgramHashing(
-    FittedFactsMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    RunPlanMixin, SparseOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     r"""Count the n-grams of texts, hashed to columns, in memory or out of core.
 

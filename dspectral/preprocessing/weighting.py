@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_flag, check_option, reject_foreign_arguments
 from dspectral.inputs.rows import SparseOutput, validate_rows
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import annotate_columns
 from dspectral.store.rows import CountMatrix
@@ -59,7 +59,7 @@ FOREIGN_ARGUMENTS: dict[str, tuple[Any, str]] = {
     }
 )
 @register_class
-class TfidfWeighting(FittedFactsMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class TfidfWeighting(RunPlanMixin, SparseOutput, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn document frequencies from counts, and weight rows by tf-idf, out of core.
 
     New rows are weighted by the document frequencies of the rows in :meth:`fit`. Equal to scikit-learn's

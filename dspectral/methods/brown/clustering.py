@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import expect_passes, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.dense import leading_left_vectors, leading_left_vectors_by_block, normalize_rows
@@ -32,7 +32,7 @@ from dspectral.types import CheckpointPath, CSRRows, Doubles, Int32s, Int64s
     }
 )
 @register_class
-class SpectralBrownClustering(FittedFactsMixin, BaseEstimator):
+class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
     """Cluster words by their adjacent words, with a bit string for each cluster.
 
     Words are represented by singular vectors of their scaled neighbor counts. A windowed agglomeration merges them into

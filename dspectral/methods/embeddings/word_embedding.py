@@ -20,8 +20,8 @@ from dspectral.decomposition.spectrum import (
     spectrum,
 )
 from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as_token_lists, is_corpus
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows
@@ -76,7 +76,7 @@ class EmbeddingRecipe(NamedTuple):
     }
 )
 @register_class
-class WordEmbedding(FittedFactsMixin, WordQueries, BaseEstimator):
+class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
     """Word vectors from the leading singular vectors of transformed and scaled context counts.
 
     Parameters

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
-from dspectral.inputs.fitted_facts import FittedFactsMixin
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.sequences import (
     HoldsLabeledSentences,
     HoldsSentences,
@@ -40,7 +40,7 @@ CorpusLike: TypeAlias = HoldsSentences | HoldsLabeledSentences
         "model_.emission": Array("t k", sums=0),
     }
 )
-class ChainDecoder(FittedFactsMixin, TopTermsMixin, BaseEstimator, ABC):
+class ChainDecoder(RunPlanMixin, TopTermsMixin, BaseEstimator, ABC):
     """Base of estimators whose ``model_`` is a hidden Markov model over types; each block is one task."""
 
     model_: HiddenMarkov

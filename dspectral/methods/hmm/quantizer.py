@@ -11,9 +11,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspectral.engine import is_lazy, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
 from dspectral.inputs.rows import check_lossless
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s
 
@@ -36,7 +36,7 @@ Frames: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
     }
 )
 @register_class
-class VectorQuantizer(FittedFactsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class VectorQuantizer(RunPlanMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Replace each frame of a sequence by the index of its nearest center (mini-batch k-means).
 
     Parameters

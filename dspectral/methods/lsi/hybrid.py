@@ -33,7 +33,6 @@ from dspectral.engine import (
     tracked_fit,
 )
 from dspectral.engine.summary import add_fields
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import (
     Classes,
     check_label_memory,
@@ -44,6 +43,7 @@ from dspectral.inputs.labels import (
 )
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
 from dspectral.inputs.rows import LazyOutputMixin, project, validate_rows
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (
@@ -258,7 +258,7 @@ SOLVER, N_PASSES = "auto", 5
 )
 @register_class
 class HybridLSI(
-    FittedFactsMixin,
+    RunPlanMixin,
     TopTermsMixin,
     LazyOutputMixin,
     ClassNamePrefixFeaturesOutMixin,

@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import (
     Classes,
     LabeledStreams,
@@ -33,6 +32,7 @@ from dspectral.inputs.parameters import (
     resolve_seed,
 )
 from dspectral.inputs.rows import LazyOutputMixin, validate_rows
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
 from dspectral.methods.lsi.local_regions import (
@@ -104,7 +104,7 @@ class LocalMachines(NamedTuple):
 )
 @register_class
 class LocalLSI(
-    FittedFactsMixin,
+    RunPlanMixin,
     TopTermsMixin,
     LazyOutputMixin,
     ClassNamePrefixFeaturesOutMixin,

@@ -14,9 +14,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import collect_rows, is_lazy, map_rows
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import encode_label_lists, validate_documents
 from dspectral.inputs.parameters import check_integer
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_indicator
@@ -135,7 +135,7 @@ def binarize(rows: CSRRows) -> CSRRows:
     return sparse.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
 
 
-class LabelPrediction(FittedFactsMixin, TopTermsMixin, ClassifierMixin, BaseEstimator):
+class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimator):
     """Prediction methods of :class:`~dspectral.MomentMultiLabelClassifier`."""
 
     recipe: MultiLabelRecipe | None

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.labels import as_label_array
 from dspectral.inputs.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,
@@ -75,7 +75,7 @@ class IntentRecipe(NamedTuple):
     }
 )
 @register_class
-class IntentClassifier(FittedFactsMixin, ClassifierMixin, BaseEstimator):
+class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     """Crammer-Singer linear SVM on n-grams of words and characters and, optionally, a sentence representation.
 
     Parameters

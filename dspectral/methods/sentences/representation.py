@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.decomposition.spectrum import Solver, Spectrum, SVDOptions, spectrum
 from dspectral.engine import map_rows, summarize, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import (
     MAX_READS,
     RandomState,
@@ -24,6 +23,7 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
@@ -75,7 +75,7 @@ CHARACTER_RANGE = (2, 4)
 """Smallest and largest number of characters of an n-gram within a word."""
 
 
-class SentenceFeatures(FittedFactsMixin, TransformerMixin, BaseEstimator, ABC):
+class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of representations: n-gram counts, then the vectors that :meth:`embed` of a subclass returns."""
 
     n_features: int

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import map_rows, tracked_fit
-from dspectral.inputs.fitted_facts import FittedFactsMixin
 from dspectral.inputs.parameters import check_flag, check_integer, check_option
 from dspectral.inputs.rows import LazyOutputMixin
+from dspectral.inputs.run_plans import RunPlanMixin
 from dspectral.inputs.sequences import TokenLists, as_token_lists
 from dspectral.inputs.texts import clone_with_shared
 from dspectral.linalg.blas import blas_in_one_thread
@@ -40,7 +40,7 @@ from dspectral.types import CheckpointPath
 )
 @register_class
 class TreePCA(
-    FittedFactsMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    RunPlanMixin, LazyOutputMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Tree-structured multilinear principal component analysis (TMPCA) of sequences of vectors.
 
