@@ -146,7 +146,9 @@ class Decomposition(
             If more than ``tol`` of the energy may be lost.
         """
         if not hasattr(self, "_skl_callbacks"):
-            return self._fit(X)
+            X, plan = self._prepare(X)
+            found = self._fit_share(X, plan) if _is_share(self.n_components) else spectrum(X, plan)
+            return self._finish(plan, found)
         from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
 
         def fit_with_callbacks(self: Self) -> None:
@@ -179,6 +181,12 @@ class Decomposition(
 
     def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
         """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
+        X, plan = self._prepare(X, grows=grows)
+        is_share = _is_share(self.n_components)
+        return self._finish(plan, self._fit_share(X, plan, grows=grows) if is_share else spectrum(X, plan))
+
+    def _prepare(self, X: RowsLike, *, grows: bool = False) -> tuple[CheckedRows, SVDOptions]:
+        """Return validated rows and the solver options."""
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
         plan = self._plan(X.dtype, grows=grows)
@@ -186,20 +194,22 @@ class Decomposition(
             plan = plan._replace(n_components=min(X.shape))
         if grows:
             plan = plan._replace(solver=select_solver(plan, X.shape[1]))
-        if _is_share(self.n_components):
-            found = self._fit_share(X, plan, self.n_components, grows=grows)
-        else:
-            self._set(found := spectrum(X, plan))
+        return X, plan
+
+    def _finish(self, plan: SVDOptions, found: Spectrum) -> Self:
+        """Set the fitted attributes, unless they are set; warn if the tolerance was not reached."""
+        if not _is_share(self.n_components):
+            self._set(found)
         if 0 < plan.tol < found.lost_share:
             warn(
                 f"tol={plan.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost after "
                 f"{self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         return self
 
-    def _fit_share(self, X: CheckedRows, plan: SVDOptions, share: float, *, grows: bool) -> Spectrum:
+    def _fit_share(self, X: CheckedRows, plan: SVDOptions, *, grows: bool = False) -> Spectrum:
         """Fit the fewest components that explain a share of the variance: try 32, then double the number.
 
         With `grows` the rows are read once, and the sketch size limits the number of components.
@@ -214,7 +224,7 @@ class Decomposition(
                 found = spectrum(X, plan._replace(n_components=k), is_last=k == most)
             n_passes += found.n_passes
             self._set(found)
-            if k == most or np.sum(self.explained_variance_ratio_) > share:
+            if k == most or np.sum(self.explained_variance_ratio_) > self.n_components:
                 break
             k = min(2 * k, most)
         self._truncate_to_share(found._replace(n_passes=n_passes))

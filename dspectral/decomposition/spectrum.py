@@ -6,7 +6,7 @@ before the product; without centering the mean is added again as a row.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Literal, NamedTuple, Self, TypeAlias, get_args
 from warnings import warn
@@ -175,11 +175,11 @@ def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: b
 
 
 def multiply_by_column_groups(
-    multiply: Callable[[FloatArray], GramProduct], Z: FloatArray, n_at_once: int
-) -> tuple[GramProduct, int]:
-    """Multiply a matrix (d, r) in groups of `n_at_once` columns; return the product and the number of groups."""
+    Z: FloatArray, n_at_once: int
+) -> Generator[FloatArray, GramProduct, tuple[GramProduct, int]]:
+    """Yield groups of `n_at_once` columns of a matrix (d, r); return its product and the number of groups."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
-        return multiply(Z), 1
+        return (yield Z), 1
     product, along, starts = tall_zeros_like(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
     # Columns are summed separately, so the bits do not depend on the groups.
     for start in starts:
@@ -187,7 +187,7 @@ def multiply_by_column_groups(
         factor = np.empty((len(Z), group.stop - start), dtype=Z.dtype)
         for panel in iter_panels(len(Z), Z):
             factor[panel] = Z[panel, group]
-        part = multiply(factor)
+        part = yield factor
         along += [] if part.projected_total is None else [part.projected_total]
         for panel in iter_panels(len(Z), product):
             product[panel, group] = part.product[panel]
@@ -289,14 +289,13 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
             plan,
         )
     if solver in ("krylov", "nystrom"):
-
-        def multiply(Z: FloatArray) -> GramProduct:
-            return engine.summarize(X, summarize_block=product_summarizer(Z), name="product")
-
         n_groups = n_reads // n_solver_passes(plan, solver)
         products = plan._replace(dtype=product_dtype(X, plan))
-        found = krylov_spectrum(multiply, X.shape[1], products, solver, n_groups)
-        found = found._replace(axes=found.axes.astype(plan.dtype, copy=False))
+        steps = krylov_steps(X.shape[1], products, solver, n_groups)
+        step = next(steps)
+        while not isinstance(step, Spectrum):
+            step = steps.send(engine.summarize(X, summarize_block=product_summarizer(step), name="product"))
+        found = step._replace(axes=step.axes.astype(plan.dtype, copy=False))
     else:
         of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
         found = spectrum_from_summary(engine.summarize(X, summarize_block=of, name="sketch"), plan)
@@ -418,7 +417,18 @@ def krylov_spectrum(
     solver: str,
     n_groups: int = 1,
 ) -> Spectrum:
-    """Decompose ``A'A``, given as a function that multiplies by it, in one pass per product or column group.
+    """Decompose ``A'A``, given as a function that multiplies by it: see :func:`krylov_steps`."""
+    steps = krylov_steps(n_columns, plan, solver, n_groups)
+    step = next(steps)
+    while not isinstance(step, Spectrum):
+        step = steps.send(multiply(step))
+    return step
+
+
+def krylov_steps(
+    n_columns: int, plan: SVDOptions, solver: str, n_groups: int = 1
+) -> Generator[FloatArray | Spectrum, GramProduct, None]:
+    """Decompose ``A'A``: yield each factor, whose product with it is sent back in one pass; yield the spectrum last.
 
     With w columns of a product, p products and k components the space takes ``d (p w + k)`` numbers: in memory up to
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
@@ -433,9 +443,8 @@ def krylov_spectrum(
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
     # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
-        part, n_more = multiply_by_column_groups(multiply, space.newest, math.ceil(width / n_groups))
-        n_done, n_reads = n_done + 1, n_reads + n_more
-        mean = part.total / max(1, part.n_rows)
+        part, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
+        n_done, n_reads, mean = n_done + 1, n_reads + n_more, part.total / max(1, part.n_rows)
         product, of_mean = part.product, part.n_rows * float(mean @ mean)
         part = part._replace(product=product[:0])
         added = int(part.projected_total is not None) - int(plan.center)
@@ -470,19 +479,17 @@ def krylov_spectrum(
             if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
     # Centering a product after summing may leave only rounding.
-    late = added < 0
-    floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
+    floor = (
+        rounding_floor(np.array([part.energy if added < 0 else values[0]]), plan.dtype)
+        if len(values)
+        else 0.0
+    )
     k = min(k, int(np.sum(values > floor)))
     axes, n_rows = orthonormalize_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)), part.n_rows
     values, early = values[:k], part.projected_total is not None
     scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
     variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
     noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, part.energy)
-    about = (
-        variances,
-        scatter,
-        noise_floor,
-        math.sqrt(floor / values[0]) if k else 1.0,
-        lost_share / (energy or 1.0),
-    )
-    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)
+    about = scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share / (energy or 1.0)
+    of_rows = axes, values, n_rows, mean, energy
+    yield Spectrum(*of_rows, certificate, solver, n_reads, None, variances, *about)

@@ -213,9 +213,19 @@ def test_blocks_may_ride_beside_rows():
         summarize(Blocks(int, []), summarize_block=moments_of_numbers)
 
 
-def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "estimator", "step"),
+    [
+        (FirstMoments, MomentMultiLabelClassifier(3), "first_pass"),
+        (Moments, SketchedPCA(3), "spectrum"),
+        (GramProduct, TruncatedSVD(3, solver="krylov", n_passes=1), "spectrum"),
+    ],
+)
+def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(
+    kind, estimator, step, monkeypatch
+):
     """Of the engine there are four; the estimator and its step are the others."""
-    stacks, package, of = [], str(Path(dspectral.__file__).parent), FirstMoments.from_block
+    stacks, package, of = [], str(Path(dspectral.__file__).parent), kind.from_block
 
     def stops(_kind, *arguments, **keywords):
         stacks.append(
@@ -223,10 +233,10 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(mon
         )
         return of(*arguments, **keywords)
 
-    monkeypatch.setattr(FirstMoments, "from_block", classmethod(stops))
+    monkeypatch.setattr(kind, "from_block", classmethod(stops))
     words, labels, _ = sample_labeled_documents(400, n_words=60, n_labels=12, n_states=3, seed=0)
     rows = da.from_array(words.toarray(), chunks=(100, -1))
     with dask.config.set(scheduler="sync"):
-        MomentMultiLabelClassifier(3).fit(rows, labels)
-    expected = ["call_and_emit", "fit", "first_pass", "summarize", "call_with_retries", "call_on_blocks"]
+        estimator.fit(rows, labels)
+    expected = ["call_and_emit", "fit", step, "summarize", "call_with_retries", "call_on_blocks"]
     assert stacks == [expected] * rows.numblocks[0]
