@@ -1,10 +1,9 @@
 """Generate data sets of any size, without a download."""
 
-from dspectral.datasets.brown_model import brown_model_sentences
 from dspectral.datasets.counts import low_rank_counts
-from dspectral.datasets.dense import gaussian_rows
-from dspectral.datasets.hidden_markov import anchor_sentences, refinement_sequences
+from dspectral.datasets.hidden_markov import anchor_sentences, brown_model_sentences, refinement_sequences
 from dspectral.datasets.labeled_documents import labeled_counts, sample_labeled_documents, state_parameters
+from dspectral.datasets.random_blocks import gaussian_rows
 from dspectral.datasets.standard_library import standard_library_documents, standard_library_intents
 
 __all__ = [

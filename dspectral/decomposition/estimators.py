@@ -28,8 +28,14 @@ from dspectral.decomposition.spectrum import (
     spectrum_from_summary,
 )
 from dspectral.inputs.parameters import RandomState, check_flag, check_integer, check_option, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, frame_to_rows, get_row_dtype, project, validate_rows
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import (
+    LazyOutputMixin,
+    RunPlanMixin,
+    frame_to_rows,
+    get_row_dtype,
+    project,
+    validate_rows,
+)
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 from dspectral import engine
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_finite_rows, is_dense, iter_dense_panels
+from dspectral.run_plan import RunPlan
 from dspectral.store.columns import (
     FRAME,
     Columns,
@@ -275,3 +276,39 @@ class SparseOutput:
     def set_output(self, *, transform: str | None = None) -> Self:  # noqa: ARG002  as scikit-learn calls it
         """Accept a container for dense results, without effect: the rows of this transformer stay sparse."""
         return self
+
+
+class RunPlanMixin:
+    """Mixin of the method ``plan``."""
+
+    def plan(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        workers: int | None = None,
+        memory_limit: str | float | None = None,
+        **fit_params: Any,
+    ) -> RunPlan:
+        """Return the run plan of ``fit(X, y)``: passes, tasks, bytes, memory and approximate time.
+
+        Parameters
+        ----------
+        X : object
+            Data as ``fit`` takes it.
+        y : object, optional
+            Target as ``fit`` takes it.
+        workers : int, optional
+            Number of worker processes, as for :func:`dspectral.plan`.
+        memory_limit : str or float, optional
+            Memory limit of each worker, such as ``"2 GB"``.
+        **fit_params : object
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        RunPlan
+            Run plan, see :func:`dspectral.plan`.
+        """
+        arguments = (X,) if y is None else (X, y)
+        return engine.plan(self, *arguments, workers=workers, memory_limit=memory_limit, **fit_params)

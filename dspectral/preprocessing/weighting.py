@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import expect_passes, is_lazy, map_rows, summarize, tracked_fit
 from dspectral.inputs.parameters import check_flag, check_option, reject_foreign_arguments
-from dspectral.inputs.rows import SparseOutput, validate_rows
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin, SparseOutput, validate_rows
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.store.columns import annotate_columns
 from dspectral.store.rows import CountMatrix

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.cooccurrence.scaling import ContextScaling, CountTransform
 from dspectral.engine import expect_passes, tracked_fit
 from dspectral.inputs.parameters import RandomState, check_integer, check_option, resolve_seed
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, get_word_ids
 from dspectral.linalg.blas import blas_in_one_thread
 from dspectral.linalg.dense import leading_left_vectors, leading_left_vectors_by_block, normalize_rows

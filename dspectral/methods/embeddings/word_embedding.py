@@ -21,7 +21,7 @@ from dspectral.decomposition.spectrum import (
 )
 from dspectral.engine import collect_rows, count_as_pass, expect_passes, map_rows, summarize, tracked_fit
 from dspectral.inputs.parameters import MAX_READS, RandomState, check_integer, check_real, resolve_seed
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import HoldsSentences, TokenLists, as_corpus, as_token_lists, is_corpus
 from dspectral.linalg import sparse_products
 from dspectral.linalg.dense import normalize_rows

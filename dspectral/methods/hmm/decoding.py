@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral._compiled import read_only
 from dspectral.engine import Blocks, run_tasks, summarize
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.sequences import (
     HoldsLabeledSentences,
     HoldsSentences,

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspectral.engine import is_lazy, tracked_fit
 from dspectral.inputs.parameters import RandomState, check_integer, resolve_seed
-from dspectral.inputs.rows import check_lossless
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin, check_lossless
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckpointPath, Doubles, Int32s
 

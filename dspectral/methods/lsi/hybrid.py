@@ -42,8 +42,7 @@ from dspectral.inputs.labels import (
     pair_with_labels,
 )
 from dspectral.inputs.parameters import RandomState, check_real, resolve_seed
-from dspectral.inputs.rows import LazyOutputMixin, project, validate_rows
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, project, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import (

@@ -31,8 +31,7 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.rows import LazyOutputMixin, validate_rows
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin, validate_rows
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.methods.lsi.linear_svm import MAX_PAIRS, Relevancy, Training, multiply_rows, train_linear_svms
 from dspectral.methods.lsi.local_regions import (

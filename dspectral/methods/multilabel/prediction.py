@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import collect_rows, is_lazy, map_rows
 from dspectral.inputs.labels import encode_label_lists, validate_documents
 from dspectral.inputs.parameters import check_integer
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products
 from dspectral.linalg.block_sums import check_indicator

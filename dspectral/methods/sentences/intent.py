@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dspectral.engine import tracked_fit
 from dspectral.inputs.labels import as_label_array
 from dspectral.inputs.parameters import RandomState, check_flag, check_option, check_real, resolve_seed
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.texts import TextColumn, as_documents, clone_with_shared, is_fitted
 from dspectral.methods.sentences.cross_validation import (
     PLUS_WEIGHTS,

@@ -23,7 +23,7 @@ from dspectral.inputs.parameters import (
     check_real,
     resolve_seed,
 )
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import RunPlanMixin
 from dspectral.inputs.texts import TextColumn, TextsOrCounts, as_documents, is_text_collection
 from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.linalg import sparse_products

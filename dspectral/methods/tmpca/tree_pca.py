@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspectral.engine import map_rows, tracked_fit
 from dspectral.inputs.parameters import check_flag, check_integer, check_option
-from dspectral.inputs.rows import LazyOutputMixin
-from dspectral.inputs.run_plans import RunPlanMixin
+from dspectral.inputs.rows import LazyOutputMixin, RunPlanMixin
 from dspectral.inputs.sequences import TokenLists, as_token_lists
 from dspectral.inputs.texts import clone_with_shared
 from dspectral.linalg.blas import blas_in_one_thread

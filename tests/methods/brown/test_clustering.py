@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dspectral import AnchorHMM
-from dspectral.datasets.brown_model import brown_model_sentences
+from dspectral.datasets.hidden_markov import brown_model_sentences
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 
 TOY = [["a", "red", "cat"], ["a", "blue", "cat"], ["one", "red", "dog"], ["one", "blue", "dog"]] * 5
