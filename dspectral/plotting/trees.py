@@ -10,10 +10,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import ColorType
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import dendrogram
 
 from dspectral.configuration import get_fan_in
 from dspectral.plotting.style import BLUE, GRAY, get_axes
-from dspectral.types import IntArray
+from dspectral.types import Int32s, IntArray
 
 if TYPE_CHECKING:
     from dspectral.methods.brown.clustering import SpectralBrownClustering
@@ -77,7 +78,7 @@ def plot_brown_tree(
         f"{_format_words(words, counts, classes == number, n_words)}   {bits[number]}" for number in order
     ]
     ax = get_axes(ax, width=7.0, height=max(2.0, 0.2 * len(order) + 0.5))
-    _draw_tree(ax, [bits[number] for number in order])
+    _draw_tree(ax, tree.merges, n_clusters)
     ax.yaxis.tick_right()
     ax.set_yticks(range(len(order)), labels, fontsize=_font_size(ax, len(order)))
     ax.tick_params(axis="y", length=0)
@@ -87,30 +88,20 @@ def plot_brown_tree(
     return ax
 
 
-def _draw_tree(ax: Axes, codes: list[str]) -> None:
-    """Draw the tree of sorted bit strings, with leaf i at y = i."""
-    max_depth = max(map(len, codes))
-    lines: list[list[tuple[float, float]]] = []
-    # A node is (first leaf, end of its leaves, length of the common prefix).
-    middle: dict[tuple[int, int], float] = {}
-    nodes = [(0, len(codes), 0)]
-    # Breadth first: the loop appends children to the list that it iterates over.
-    for first, last, depth in nodes:
-        if last - first > 1:
-            cut = next(i for i in range(first, last + 1) if i == last or codes[i][depth] == "1")
-            nodes += [(a, b, depth + 1) for a, b in ((first, cut), (cut, last)) if b > a]
-    for first, last, depth in reversed(nodes):  # children before parents
-        if last - first == 1:
-            middle[first, last] = float(first)
-            lines.append([(depth, first), (max_depth, first)])
-            continue
-        cut = next(i for i in range(first, last + 1) if i == last or codes[i][depth] == "1")
-        ends = [middle[part] for part in ((first, cut), (cut, last))]
-        middle[first, last] = sum(ends) / 2
-        lines.append([(depth, ends[0]), (depth, ends[1])])
-        lines += [[(depth, end), (depth + 1, end)] for end in ends]
-    ax.add_collection(LineCollection(lines, colors=[BLUE], linewidths=1.2))
-    ax.set_xlim(-0.3, max_depth + 0.1)
+def _draw_tree(ax: Axes, merges: Int32s, n_clusters: int) -> None:
+    """Draw the last merges of a tree from the root at the left, with the classes at y = 0, 1, ... by bit string."""
+    n_leaves, kept = len(merges) + 1, merges[len(merges) + 1 - n_clusters :]
+    # Nodes from this number on are those of the merges that are drawn; the others are classes.
+    first = 2 * n_leaves - n_clusters
+    classes = np.sort(kept[kept < first])
+    nodes = np.where(kept < first, np.searchsorted(classes, kept), kept - first + n_clusters)
+    heights = np.arange(1.0, n_clusters)
+    if n_clusters > 1:
+        tree = dendrogram(np.column_stack([nodes, heights, np.ones(n_clusters - 1)]), no_plot=True)
+        ends = zip(tree["dcoord"], tree["icoord"], strict=True)
+        lines = [np.column_stack([np.negative(x), (np.array(y) - 5.0) / 10.0]) for x, y in ends]
+        ax.add_collection(LineCollection(lines, colors=[BLUE], linewidths=1.2))
+    ax.set_xlim(-1.02 * n_clusters, 0.0)
 
 
 def _format_words(words: NDArray[Any], counts: IntArray, inside: NDArray[np.bool_], n_words: int) -> str:
