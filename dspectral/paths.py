@@ -17,11 +17,7 @@ ResolvedURL: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
 
 
 def expand_path(path: str | PathLike[str]) -> str:
-    """Return a path or URL as text: the local path of a ``file://`` URL, with ``~`` and ``~user`` expanded.
-
-    >>> expand_path(Path("a", "b c")), expand_path("file:///a/b%20c"), expand_path("s3://a/b%20c")
-    ('a/b c', '/a/b c', 's3://a/b%20c')
-    """
+    """Return a path or URL as text: the local path of a ``file://`` URL, with ``~`` and ``~user`` expanded."""
     if not isinstance(path, str | PathLike) or not isinstance(text := fspath(path), str) or not text:
         raise TypeError(f"the path {path!r:.60} must be a local path or a URL, as str or Path")
     scheme, is_url, rest = text.partition("://")

@@ -37,11 +37,7 @@ Rows: TypeAlias = "sparse.csr_array[Any, tuple[int, int]] | NDArray[np.floating[
 
 
 def format_value(value: object) -> str:
-    """Return the first 60 characters of a value for a message; huge integers as a power of 2.
-
-    >>> format_value("auto"), format_value(2.5), format_value(10**5000)
-    ("'auto'", '2.5', 'about 2**16610')
-    """
+    """Return the first 60 characters of a value for a message; huge integers as a power of 2."""
     size = abs(int(value)) if isinstance(value, Integral) else 0
     return f"about 2**{size.bit_length()}" if size >= 1 << 63 else f"{value!r:.60}"
 
@@ -191,11 +187,7 @@ class Sentences(NamedTuple):
 
     @classmethod
     def from_ids(cls, sentences: "Sequence[Sequence[int]]") -> "Sentences":
-        """Concatenate sentences of token ids.
-
-        >>> Sentences.from_ids([[3, 1], [], [2]]).offsets
-        array([0, 2, 2, 3])
-        """
+        """Concatenate sentences of token ids."""
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
         ids = np.fromiter((i for sentence in sentences for i in sentence), np.int32, int(offsets[-1]))

@@ -58,13 +58,7 @@ class ContextSettings(NamedTuple):
 
 
 class ContextCounts(NamedTuple):
-    """Number of tokens, and counts of contexts of each word type, shape (n_types, n_contexts).
-
-    >>> ContextCounts.from_block(Sentences.from_ids([[0, 1, 2]]), n_types=3, window=1).counts.toarray()
-    array([[0., 1., 0.],
-           [1., 0., 1.],
-           [0., 1., 0.]])
-    """
+    """Number of tokens, and counts of contexts of each word type, shape (n_types, n_contexts)."""
 
     n_tokens: int
     counts: CSRRows
@@ -100,11 +94,7 @@ def make_window(
     n_contexts: int | None = None,
     sides: Sides = "both",
 ) -> Window:
-    """Return the context window for :func:`count_contexts`.
-
-    >>> make_window(9, 3, distance_weighting=True, sides="right").weights.round(2)
-    array([1.  , 0.5 , 0.33])
-    """
+    """Return the context window for :func:`count_contexts`."""
     if n_types < 1:
         raise ValueError(f"n_types={n_types} must be at least 1")
     if window < 1:

@@ -31,11 +31,7 @@ class ByteCoding(NamedTuple):
 
     @classmethod
     def from_weights(cls, weights: Doubles) -> "ByteCoding":
-        """Return the coding for sums of weights.
-
-        >>> ByteCoding.from_weights(np.array([0.5, 1.0, 1.0, 0.5])).values[:5]
-        array([0. , 0.5, 1. , 1.5, 2. ])
-        """
+        """Return the coding for sums of weights."""
         return _build_coding(np.asarray(weights, dtype=np.float64).tobytes())
 
 

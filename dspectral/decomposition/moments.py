@@ -116,10 +116,7 @@ class Moments(NamedTuple):
 @register_arrays({"total": Array("d"), "factor": Array("r d")})
 @register_class
 class RowFactor(NamedTuple):
-    """Number and sum of rows, and the triangular factor R (r, d) of a QR decomposition of the centered rows.
-
-    No squares are computed, so small singular values keep their relative accuracy.
-    """
+    """Number and sum of rows, and the triangular QR factor R (r, d) of the centered rows, which needs no squares."""
 
     n_rows: int
     total: Doubles

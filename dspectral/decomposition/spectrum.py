@@ -208,10 +208,7 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
 
 
 def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
-    """Add ``n mean mean' Z`` to the product ``C Z`` in place; a negative n subtracts it.
-
-    Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
-    """
+    """Add ``n mean mean' Z`` to the product ``C Z`` (d, r) in place; a negative n subtracts it."""
     along = n_rows * multiply_from_left(mean, Z)
     for panel in iter_panels(len(Z), product):
         product[panel] += np.outer(mean[panel], along).astype(product.dtype)

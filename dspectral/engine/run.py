@@ -232,11 +232,7 @@ def map_rows(
     name: str = "map",
     n_rows: Sequence[int] | None = None,
 ) -> Any:
-    """Apply a function to every row block: now for rows in memory, else lazily as a Dask array.
-
-    ``n_rows``: rows of the result of each item of :class:`Blocks`. Shapes: X (n_rows, n_columns_in); returns (n_rows,
-    n_columns).
-    """
+    """Apply a function to every row block, now for rows in memory, else lazily; `n_rows`: rows of each block."""
     if is_in_memory(X) and not isinstance(X, Blocks):
         # The same blocks as in a pass over these rows. They have no declared shapes to check.
         rows: Any = sparse.csr_array(X) if is_sparse(X) else X

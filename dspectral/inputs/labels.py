@@ -64,10 +64,7 @@ def as_label_matrix(y: Any) -> Any:
 
 
 def as_label_array(y: Any) -> Any:
-    """Return labels (n,) or (n, 1) as an array (n,), or an indicator (n, L); lazy and sparse ones are unchanged.
-
-    Labels that NumPy would silently convert raise a ValueError.
-    """
+    """Return labels (n,) or (n, 1) as (n,), or an indicator (n, L); reject what NumPy would convert."""
     # np.asarray would convert a list of strings, numbers and NaN to strings.
     labels = as_label_matrix(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
     if is_lazy(labels) or is_sparse(labels):
@@ -163,10 +160,7 @@ def encode_classes(y: Classes, n_rows: int) -> ClassRows:
 
 
 def check_label_memory(n_labels: int, n_each: int, n_copies: int) -> None:
-    """Raise a MemoryError if a model with ``n_each`` numbers per label and ``n_copies`` copies does not fit.
-
-    A model of more than `MANY_NUMBERS` numbers causes a warning.
-    """
+    """Raise a MemoryError if ``n_copies`` of ``n_each`` numbers per label do not fit; warn about large models."""
     n_bytes = 8 * n_labels * n_each * n_copies
     if n_labels * n_each > MANY_NUMBERS:
         warnings.warn(

@@ -142,12 +142,7 @@ def is_corpus(X: object) -> bool:
 
 
 def as_corpus(X: HoldsSentences | TokenLists, *, min_count: int = 1) -> HoldsSentences:
-    """Return X as a corpus; words that occur less than ``min_count`` times become type 0.
-
-    >>> corpus = as_corpus([["the", "cat", "sat"], ["the", "dog"]], min_count=2)
-    >>> corpus.words, corpus.counts
-    (['<?>', 'the'], array([3, 2]))
-    """
+    """Return X as a corpus; words that occur less than ``min_count`` times become type 0."""
     if min_count < 1:
         raise ValueError(f"min_count={min_count} must be at least 1")
     if not is_corpus(X):

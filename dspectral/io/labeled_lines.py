@@ -214,10 +214,7 @@ def _parse(
 
 @compiled
 def _labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
-    """Read comma-separated labels; return an error code, the next position, and the total number of labels.
-
-    A line that starts with a ``column:value`` or ``qid:`` pair has no labels.
-    """
+    """Read comma-separated labels, if the line has any; return error code, next position and number of labels."""
     # Invariant: names[first:n_names] are the labels of this line before `position`. Returning `start` and `first`
     # discards them, and the line is parsed as pairs.
     start = position

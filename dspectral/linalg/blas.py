@@ -26,10 +26,7 @@ MAX_SCANNED_LENGTH = 100
 
 
 def blas_in_one_thread() -> AbstractContextManager[None]:
-    """Return a context manager that limits BLAS to one thread; several threads may enter it.
-
-    It also ignores underflow, whatever ``np.seterr`` is set to.
-    """
+    """Return a reentrant context that limits BLAS to one thread and ignores underflow."""
     return _BlasGate()
 
 

@@ -30,10 +30,7 @@ def is_dense(rows: Rows) -> bool:
 def iter_dense_panels(
     rows: Rows, shift: FloatArray | float = 0.0, n_rows: int = 0, dtype: DTypeLike = np.float64
 ) -> Iterator[FloatArray]:
-    """Yield consecutive rows (m, d) minus a shift (d,), at least `n_rows` at a time, as dense arrays of `dtype`.
-
-    Far from the origin the difference is exact or nearly so, and products of it keep its digits.
-    """
+    """Yield consecutive rows (m, d) minus a shift (d,), at least `n_rows` at a time, as dense arrays of `dtype`."""
     step = max(n_rows, PANEL_ENTRIES // max(1, rows.shape[1]), 1)
     for start in range(0, rows.shape[0], step):
         stop = min(start + step, rows.shape[0])
@@ -60,11 +57,7 @@ def mean_row(rows: Rows) -> Doubles:
 
 
 def mean_scatter(summaries: Sequence[Any], field: str = "total") -> Doubles:
-    """Return ``sqrt(n_i) (mean_i - mean)`` of b blocks.
-
-    Adding its Gram matrix turns scatter about the block means into scatter about the common mean. `summaries`:
-    summaries with ``n_rows`` and a sum (d,) of rows; returns (b, d).
-    """
+    """Return ``sqrt(n_i) (mean_i - mean)``, shape (b, d), whose Gram matrix is the scatter of b block means."""
     sizes, totals = [part.n_rows for part in summaries], [getattr(part, field) for part in summaries]
     mean = np.add.reduce(totals) / sum(sizes)
     return np.stack([math.sqrt(n) * (total / n - mean) for n, total in zip(sizes, totals, strict=True)])
@@ -151,11 +144,7 @@ def sum_dense_gram(rows: Rows, mean: Doubles | None) -> Doubles:
 
 
 def compute_gram(rows: Rows, mean: Doubles | None = None) -> Doubles:
-    """Return ``A'A`` in double precision, of the rows minus a mean (d,) if given.
-
-    The mean is subtracted from dense rows before the product, and from the product of sparse rows as a rank-one
-    matrix. Shapes: `rows` (n, d); returns (d, d).
-    """
+    """Return ``A'A`` (d, d) in double precision, of the rows (n, d) minus a mean (d,) if given."""
     if is_dense(rows) or not is_sparse(rows):
         return sum_dense_gram(rows, mean)
     gram = sparse_products.gram(rows)

@@ -112,10 +112,7 @@ def rounding_floor(values: Doubles, dtype: DTypeLike, margin: float = MARGIN) ->
 
 
 def sum_rounding_bound(n_terms: int, energy: float) -> float:
-    """Bound the rounding of a Gram matrix of n rows and of its centering: ``2 n eps`` times the trace.
-
-    Higham 2002, section 3.1. Sums of equal terms always round to the same side and come within a factor of the bound.
-    """
+    """Bound the rounding of a Gram matrix of n rows: ``2 n eps`` times the trace (Higham 2002, section 3.1)."""
     return float(2.0 * n_terms * np.finfo(np.float64).eps * energy)
 
 

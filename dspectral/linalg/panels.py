@@ -203,13 +203,7 @@ def _subtract(
 
 
 def split_by_size(sizes: IntArray, max_size: int) -> list[tuple[int, int]]:
-    """Split consecutive items greedily into ranges ``(start, stop)`` of total size at most `max_size`, or of one item.
-
-    Time: one cumulative sum, then one binary search per range. Shapes: `sizes` (n,).
-
-    >>> split_by_size(np.array([9, 1, 1, 1, 4]), 5)
-    [(0, 1), (1, 4), (4, 5)]
-    """
+    """Split consecutive items greedily into ranges of total size at most `max_size`, or of one item."""
     ends = np.cumsum(sizes)
     runs, start, before = [], 0, 0
     # Invariant: `before` is the total size of the items before `start`.

@@ -18,10 +18,7 @@ N = TypeVar("N", bound=np.generic)
 def sort_keys(
     keys: NDArray[N], spare: NDArray[N], positions: Int64s, n: int, low: int, high: int
 ) -> tuple[NDArray[N], NDArray[N]]:
-    """Sort the first ``n`` keys by their bits ``low``, ..., ``high - 1``; return the sorted buffer and the other one.
-
-    Shapes: `positions` (n_digits or more, N_VALUES), working memory.
-    """
+    """Sort the first ``n`` keys by some of their bits; return the sorted buffer and the other one."""
     n_digits, width = _split_digits(high - low)
     mask = keys.dtype.type((1 << width) - 1)
     # Count all digits before sorting: among sorted keys equal ones are adjacent, and each increment would wait for the

@@ -104,11 +104,7 @@ def gram_times(A: CSRRows, Z: FloatArray, panels: TransposedPanels | None = None
 
 
 def gram(A: CSRRows) -> Doubles:
-    """Return ``A' A`` as a dense matrix in double precision.
-
-    Each pair of entries of a row is multiplied once: half the sum of the squared row sizes. Sums follow the order of
-    the rows. Shapes: `A` (n, d); returns (d, d).
-    """
+    """Return ``A'A`` (d, d) in double precision, summed in the order of the rows."""
     out = np.zeros((A.shape[1], A.shape[1]))
     for start, stop in split_by_size(np.diff(A.indptr), GRAM_PANEL_ENTRIES):
         panel = slice_rows(A, start, stop)
@@ -177,10 +173,7 @@ def is_nearly_dense(A: CSRRows) -> bool:
 
 
 def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
-    """Return ``A' (A Z)``, of the rows minus a mean if given, converting the rows to dense tiles.
-
-    Shapes: `A` (n, d), `Z` (d, r), `mean` (d,); returns (d, r).
-    """
+    """Return ``A' (A Z)``, of the rows minus a mean (d,) if given, converting the rows to dense tiles."""
     out = np.zeros_like(Z)
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])

@@ -142,10 +142,7 @@ def normalize_rows(X: Doubles) -> Doubles:
 
 
 class OrthogonalCP(NamedTuple):
-    """Decomposition ``sum_j values[j] u_j x u_j x u_j`` of a tensor, largest first, and its relative residual.
-
-    Shapes: `values` (k,), `vectors` (k, k): unit vectors u_j in columns.
-    """
+    """Decomposition ``sum_j values[j] u_j x u_j x u_j`` with u_j in columns, and its relative residual."""
 
     values: Doubles
     vectors: Doubles

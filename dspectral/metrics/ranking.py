@@ -231,10 +231,7 @@ def label_propensities(
 
 
 def find_hits(scores: Scores, truth: Truth, k: int) -> tuple[Doubles, Int64s, Int64s]:
-    """Return which of the k best labels are true (n, k), the number of true labels (n,), and the best labels (n, k).
-
-    Labels are ordered by falling score; ties go to the lower column.
-    """
+    """Return which of the k best labels are true (n, k), the number of true labels (n,), and the best labels (n, k)."""
     scores, (rows, columns, n_true) = _check_scores(scores, truth)
     n, n_labels = scores.shape
     if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= k <= n_labels:

@@ -219,11 +219,7 @@ def run_labels(labels: Iterable[Hashable]) -> list[Hashable]:
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other.
-
-    >>> edit_distance("kitten", "sitting")
-    3
-    """
+    """Return the smallest number of insertions, deletions and substitutions that turn one sequence into the other."""
     first, second = check_list("first", first), check_list("second", second)
     # Invariant: row[j] is the distance between the first i values of `first` and the first j values of `second`.
     row = list(range(len(second) + 1))

@@ -39,13 +39,7 @@ def get_fill_value(dtype: np.dtype[Any]) -> Any:
 
 
 def encode_array(values: NDArray[Any]) -> dict[str, bytes]:
-    """Return the files of an array by name: its metadata and each compressed chunk with its checksum.
-
-    Shapes: `values` (n,).
-
-    >>> sorted(encode_array(np.arange(3)))
-    ['c/0', 'zarr.json']
-    """
+    """Return the files of an array (n,) by name: its metadata and each compressed chunk with its checksum."""
     dtype = values.dtype.newbyteorder("<")
     codec = Blosc("lz4", 5, getattr(Blosc, _get_shuffle(dtype).upper()), typesize=dtype.itemsize)
     files = {METADATA: _format_metadata(dtype, len(values))}

@@ -227,10 +227,7 @@ class Coordinates:
 def write_rows(
     Z: Any, out: str | PathLike[str], *, storage_options: dict[str, Any] | None = None
 ) -> Coordinates:
-    """Write dense rows, lazy or in memory, in chunks with the ids of their store.
-
-    Repeating an interrupted call resumes it; existing chunks are not computed again.
-    """
+    """Write dense rows in chunks with the ids of their store; resumes an interrupted call."""
     if not str(out).rstrip("/").endswith((".zarr", ".parquet")):
         raise ValueError(f"out={str(out)!r} must end in .zarr or .parquet")
     rows, location = as_dask_rows(Z), Location.from_url(out, storage_options)

@@ -85,18 +85,7 @@ def find_group_end(buffers: RowBuffers, n_bits: Int, first: Int) -> Int:
 def hash_group(
     tokens: Tokens, ngram_range: tuple[int, int], buffers: RowBuffers, first: Int, last: Int
 ) -> None:
-    """Hash the n-grams of documents first, ..., last - 1 into ``buffers.codes``.
-
-    N-grams are ordered by document, by first word and by length.
-
-    >>> from dspectral.text.tokens import tokenize
-    >>> from dspectral.types import Documents
-    >>> tokens = tokenize(Documents.from_strings(["a word"]))
-    >>> buffers = allocate_buffers(tokens.bounds, (1, 1))
-    >>> hash_group(tokens, (1, 1), buffers, 0, 1)
-    >>> buffers.codes
-    array([3326792864], dtype=uint32)
-    """
+    """Hash the n-grams of documents first, ..., last - 1 into ``buffers.codes``, by document, first word and length."""
     (text, starts, bounds), (low, high) = tokens, ngram_range
     codes, tails = buffers.codes, buffers.tails
     # Invariant: `states[i]` is the hash state after the first i 4-byte words from `begin`, and `state` after all 4-byte

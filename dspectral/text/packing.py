@@ -24,11 +24,7 @@ def pack_texts(
     item_name: str = "document",
     replace_missing: MissingReplacement | None = None,
 ) -> Iterator[Documents]:
-    """Yield blocks of packed texts; missing texts are errors unless ``replace_missing`` replaces them.
-
-    >>> [block.n_documents for block in pack_texts(["to be", "or not", "to be"], block_bytes=10)]
-    [2, 1]
-    """
+    """Yield blocks of packed texts; missing texts are errors unless ``replace_missing`` replaces them."""
     pending: list[bytes] = []
     n_bytes = 0
     for text in encode_texts(X, item_name=item_name, replace_missing=replace_missing):

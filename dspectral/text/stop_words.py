@@ -15,11 +15,7 @@ MAX_SHOWN = 5
 
 
 def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tuple[str, ...]:
-    """Return stop words as a tuple; ``"english"`` is the list of scikit-learn.
-
-    >>> check_stop_words(None), check_stop_words({"The"}), len(check_stop_words("english"))
-    ((), ('The',), 318)
-    """
+    """Return stop words as a tuple; ``"english"`` is the list of scikit-learn."""
     if stop_words is None:
         return ()
     expected = "must be 'english', None or a collection of words"
@@ -44,13 +40,7 @@ def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tu
 def tokenize_stop_words(
     stop_words: Collection[str], cut: Callable[[Documents], Tokens], ngram_range: tuple[int, int]
 ) -> Documents:
-    """Tokenize stop words like the text, and return their terms; warn about entries that match no term.
-
-    >>> from dspectral.text.tokens import tokenize
-    >>> terms = tokenize_stop_words(["The", "don't", "a"], tokenize, (1, 1))
-    >>> [terms.text(i) for i in range(terms.n_documents)]
-    [b'the', b'don']
-    """
+    """Tokenize stop words like the text, and return their terms; warn about entries that match no term."""
     entries = list(stop_words)
     tokens, (low, high) = cut(Documents.from_strings(entries)), ngram_range
     lengths = np.diff(tokens.bounds)

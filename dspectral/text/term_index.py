@@ -57,10 +57,7 @@ def encode_documents(
     tokenizer: TokenizerLike | None = None,
     normalize: str | None = None,
 ) -> sparse.csr_array:
-    """Count the n-grams of each document that are in a vocabulary, like scikit-learn's ``CountVectorizer``.
-
-    Return canonical float32 CSR rows, shape (n_documents, n_terms), without stored zeros.
-    """
+    """Count the n-grams of documents that are in a vocabulary, as CSR rows (n_documents, n_terms) of float32."""
     check_ngram_range(ngram_range)
     low, high = ngram_range
     tokens = tokenize_documents(documents, lowercase, tokenizer, normalize)

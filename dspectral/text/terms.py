@@ -40,12 +40,7 @@ class TermTable(NamedTuple):
         tokenizer: TokenizerLike | None = None,
         normalize: str | None = None,
     ) -> "TermTable":
-        """Count the n-grams of a block of documents. Memory: 56 bytes per word, besides the table.
-
-        >>> table = TermTable.from_block(Documents.from_strings(["to be or not to be", "to do"]))
-        >>> [(table.term(i), int(table.counts[i])) for i in range(len(table.counts))]
-        [('be', 2), ('do', 1), ('not', 1), ('or', 1), ('to', 3)]
-        """
+        """Count the n-grams of a block of documents. Memory: 56 bytes per word, besides the table."""
         check_ngram_range(ngram_range)
         low, high = ngram_range
         tokens = tokenize_documents(documents, lowercase, tokenizer, normalize)

@@ -107,11 +107,7 @@ def tokenize_by_rule(
 
 
 def count_unspaced(token: str) -> int:
-    """Count the letters of a token that belong to scripts without spaces.
-
-    >>> count_unspaced("東京タワー"), count_unspaced("Tokyo")
-    (2, 0)
-    """
+    """Count the letters of a token that belong to scripts without spaces."""
     kinds = _kinds("words", True)
     return sum(int(kinds[ord(character)] == SOLID) for character in token)
 

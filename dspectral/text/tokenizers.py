@@ -112,11 +112,7 @@ TokenizerLike: TypeAlias = Callable[[str], Iterable[Any]] | str | dict[str, str]
 
 
 def as_tokenizer(tokenizer: TokenizerLike | None, parameter: str = "tokenizer") -> Tokenizer | None:
-    """Return a named tokenizer, or None.
-
-    >>> as_tokenizer(str.split), as_tokenizer("builtins:str.split")
-    ('builtins:str.split', 'builtins:str.split')
-    """
+    """Return a named tokenizer, or None."""
     if tokenizer is None:
         return None
     if is_record(tokenizer):

@@ -110,13 +110,7 @@ def _pluralize(n: int, word: str, ending: str = "s") -> str:
 
 
 def format_counts(phase: Phase) -> str:
-    """Return the tasks of a phase and their speed as text.
-
-    >>> format_counts(Phase("hash-block", 11, 245, again=6))
-    '11/245, 6 repeated'
-    >>> format_counts(Phase("sketch-block", 1, 2, 0, 2.0, n_rows=50_000, n_bytes=10_000_000))
-    '1/2, 12,500 rows/s, 2.5 MB/s'
-    """
+    """Return the tasks of a phase and their speed as text."""
     rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")

@@ -190,10 +190,7 @@ def fit_context(name: str, n_passes: int | None = None, owner: object = None) ->
 
 
 def tracked_fit(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a ``fit`` method or a builder: emit ``FitStarted`` and ``FitEnded``, and count the passes.
-
-    The decorator consumes the argument ``checkpoints`` of a method.
-    """
+    """Decorate a ``fit`` or a builder: emit events, count passes, and consume the argument ``checkpoints``."""
     is_method = "." in function.__qualname__.rpartition("<locals>.")[2]
 
     @wraps(function)

@@ -262,10 +262,7 @@ def emit_from_worker(event: Event) -> None:
 
 
 def emit_to_all(event: Event) -> None:
-    """Pass an event to all listeners of this process, and from a Dask task also to the scheduler.
-
-    The thread of a task does not have the context of the thread that started the pass.
-    """
+    """Pass an event to all listeners of this process, in any thread, and from a Dask task also to the scheduler."""
     log_and_notify(event, tuple(_ALL_LISTENERS))
     emit_from_worker(event)
 

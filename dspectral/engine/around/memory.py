@@ -49,10 +49,7 @@ CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 class InsufficientMemoryError(MemoryError):
-    """A pass needs more memory than a process may use.
-
-    `remedies`: changes that would make it fit, such as ``with memory_limit='2000MB'``.
-    """
+    """A pass needs more memory than a process may use; `remedies` lists changes that would make it fit."""
 
     remedies: tuple[str, ...] = ()
 

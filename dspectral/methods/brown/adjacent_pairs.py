@@ -25,11 +25,7 @@ ENTRY_BYTES = 100
 def count_adjacent_pairs(
     sentences: Blocks, counts: Int64s, *, location: Location | None = None, numbers: Int32s | None = None
 ) -> AdjacentCounts:
-    """Count in one pass how often each type directly follows each other one.
-
-    `counts` (n_types,): number of tokens of each type; `location`: store of the corpus; `numbers`: type of each word of
-    the corpus, if types are not words.
-    """
+    """Count in one pass how often each type follows each other one; `numbers`: type of each word."""
     if location is not None and PAIR_BYTES * int(np.minimum(counts, len(counts)).sum()) > get_memory_limit():
         pairs = _count_in_store(sentences, counts, location, numbers)
         # The condition is an upper bound. If the actual pairs fit, memory is faster.

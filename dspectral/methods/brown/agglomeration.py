@@ -199,15 +199,7 @@ def _merge_window(points: Doubles, weights: Doubles, n_active: int) -> tuple[Int
 
 
 def merge_by_information(counts: Doubles) -> tuple[Int32s, Doubles]:
-    """Merge all clusters, at each step the pair with the smallest loss of mutual information.
-
-    Brown et al. 1992, section 3, in ``O(m^3)``: the loss of a pair changes only by its cells with the merged clusters.
-    Shapes: `counts` (m, m); returns `merges` (m - 1, 2), `losses` (m - 1,).
-
-    >>> merge_by_information(np.array([[0.0, 5, 5], [5, 0, 0], [5, 0, 0]]))[0]
-    array([[1, 2],
-           [0, 3]], dtype=int32)
-    """
+    """Merge clusters, at each step the pair with the smallest loss of mutual information, in ``O(m^3)``."""
     return _merge_by_information(np.array(counts, dtype=np.float64))  # the loop overwrites the copy
 
 

@@ -38,10 +38,7 @@ def nearest_vectors(
     method: Literal["add", "mul"] = "add",
     hidden: Sequence[int] = (),
 ) -> tuple[Int64s, FloatArray]:
-    """Return ids and scores (n,) of the vectors nearest to a sum of vectors, excluding these and `hidden` ones.
-
-    Shapes: `vectors` (n_types, k).
-    """
+    """Return ids and scores (n,) of the vectors nearest to a sum of vectors, without these and `hidden` ones."""
     if not len(positive) and not len(negative):
         raise ValueError("positive and negative are both empty, but at least one word must be given")
     if method == "add":

@@ -143,11 +143,7 @@ def find_weighted_regions(
 def decompose_regions(
     X: CheckedRows, regions: list[Region], n_components: int, *, seed: int, row_nbytes: float = 0.0
 ) -> tuple[list[NDArray[np.float64]], int]:
-    """Return the axes of each region, shape (<= n_components, d) each, and the number of passes over the rows.
-
-    Each class is one task, which holds its region. One pass gathers regions of up to a million documents and
-    ``dspectral.memory-limit`` bytes. Shapes: `X` (n, d).
-    """
+    """Return the axes (<= n_components, d) of each region, one task each, and the number of passes."""
     if not 1 <= n_components <= X.shape[1]:
         raise ValueError(
             f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X"

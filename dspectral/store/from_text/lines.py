@@ -231,15 +231,7 @@ def read_line_chunks(
     empty: bytes = b"",
     keep_returns: bool = False,
 ) -> Iterator[LineChunk]:
-    r"""Yield the lines whose first byte is in ``start <= byte < stop`` of a file.
-
-    A line ends in LF, CR LF or CR; CR becomes LF unless ``keep_returns``. A line that is too long raises an error, or
-    is replaced by a prefix or by ``empty``. Memory: ``chunk_bytes``, or twice the size limit of a line.
-
-    >>> import io
-    >>> [piece.data for piece in read_line_chunks(io.BytesIO(b"ab\ncd\nef"), "a.txt", start=1, stop=4)]
-    [b'cd\n']
-    """
+    """Yield the lines whose first byte is in ``start <= byte < stop``, with LF for CR; replace or refuse long ones."""
     lines = _LineEndReader(file, keep_returns)
     begins, line = _seek_first_line(lines, start, stop), None if start else 1
     max_line_bytes = (

@@ -39,17 +39,7 @@ OFFSET_BYTES = 8
 
 
 def read_file_range(file_range: FileRange, read_options: ReadOptions = DEFAULTS) -> Iterator[Documents]:
-    r"""Yield the documents of a byte range in blocks of at most ``block_bytes``.
-
-    One pass. Memory is about two blocks, and at most 8 times the longest document (16 times for csv records).
-
-    >>> import fsspec
-    >>> with fsspec.open("memory://two.txt", "w") as file:
-    ...     _ = file.write("the cat\nsat\n")
-    >>> blocks = read_file_range(FileRange("memory://two.txt", "txt", None, "line", None), ReadOptions(block_bytes=8))
-    >>> [block.data.tobytes() for block in blocks]
-    [b'the cat', b'sat']
-    """
+    """Yield the documents of a byte range in blocks of at most ``block_bytes``; memory is about two blocks."""
     return pack_blocks(
         (part for file in file_range.files() for part in _read_documents(file, read_options)),
         read_options.block_bytes,

@@ -31,10 +31,7 @@ _LONGEST_FIELD = 2**31 - 1
 def parse_json_lines(
     chunk: LineChunk, field: str, read_options: ReadOptions, *, allow_numbers: bool = False
 ) -> tuple[Documents, Sequence[int]]:
-    """Return a field of JSON lines, and the line index of each record.
-
-    With ``allow_numbers``, integers are accepted as ids. Blank lines are skipped.
-    """
+    """Return a field of JSON lines and the line of each record; with ``numbers`` integers are ids."""
     lines = chunk.data.decode().removesuffix("\n").split("\n")
     texts: list[bytes | None] = []
     for number, line in enumerate(lines):
@@ -108,10 +105,7 @@ def _encode_text(text: str, errors: str) -> bytes:
 def parse_tsv_lines(
     chunk: LineChunk, column: int, n_columns: int, read_options: ReadOptions, text_column: int
 ) -> tuple[Documents, IntArray]:
-    """Return a column of TSV lines, vectorized, and the line index of each record.
-
-    An empty cell in `text_column` is a missing text.
-    """
+    """Return a column of TSV lines and the line of each record; an empty cell of `text_column` is a missing text."""
     lines = split_lines(chunk.data)
     # A line of n columns has n - 1 tabs. If all lines have that many fields, the tab positions form a table: entry
     # (i, j) is the tab after field j of line i. A field extends from the previous tab, or the line start, to the next
@@ -195,10 +189,7 @@ def parse_csv(
     read_options: ReadOptions = DEFAULTS,
     text_column: int = 0,
 ) -> Iterator[Documents]:
-    """Yield a column of a CSV file in groups of records; blank lines are skipped.
-
-    An empty cell in `text_column` is a missing text.
-    """
+    """Yield a column of a CSV file in groups of records; an empty cell of `text_column` is a missing text."""
     # `texts` are the documents since the last yield, `lines` their line numbers, `n_bytes` their size. `n_columns` is
     # 0 until the header is read.
     n_columns, n_bytes, size_limit = 0, 0, read_options.size_limit

@@ -245,9 +245,6 @@ def _mark_last(contents: Iterable[C]) -> Iterator[tuple[C, bool]]:
 
 
 def trim_malloc() -> None:
-    """Return freed memory to the operating system with glibc's ``malloc_trim``.
-
-    Reading frees many small allocations, whose memory later large arrays cannot use.
-    """
+    """Return memory of freed small allocations to the operating system with glibc's ``malloc_trim``."""
     if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

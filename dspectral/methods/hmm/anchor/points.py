@@ -184,13 +184,7 @@ def match_class(shape: str, ending: str, classes: Mapping[str, int]) -> str:
 
 
 def feature_table(spellings: Sequence[tuple[str, str] | None]) -> CSRRows:
-    """Return the binary features of each spelling, shape (n_types, n_features); None is a row of zeros.
-
-    >>> feature_table([None, ("a", "t"), ("a", "s")]).toarray()
-    array([[0., 0., 0.],
-           [1., 1., 0.],
-           [1., 0., 1.]])
-    """
+    """Return the binary features of each spelling, shape (n_types, n_features); None is a row of zeros."""
     numbers: dict[str, int] = {}
     starts, columns = np.zeros(len(spellings) + 1, dtype=np.int64), []
     for i, spelled in enumerate(spellings):

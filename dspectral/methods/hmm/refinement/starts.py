@@ -92,14 +92,7 @@ class Views(NamedTuple):
 
 
 class ViewMoments(NamedTuple):
-    """Sums of ``row' row`` with ``row = [past, future, 1]``, shape (n_labels, 2 width + 1, 2 width + 1).
-
-    >>> views = Views(np.eye(2), np.array([0.0]), np.array([]), 1)
-    >>> one = np.zeros(3, dtype=np.int32)
-    >>> block = LabeledSentences(np.array([0, 1, 1], dtype=np.int32), one, np.array([0, 3]))
-    >>> ViewMoments.from_block(block, views=views).gram[0, -1]
-    array([1., 1., 2., 2., 0., 2., 2., 2., 3.])
-    """
+    """Sums of ``row' row`` with ``row = [past, future, 1]``, shape (n_labels, 2 width + 1, 2 width + 1)."""
 
     gram: Doubles
 
