@@ -24,7 +24,7 @@ PANEL_ROWS = 8_192
 """Rows of a block whose cosines with all queries are in memory at a time."""
 
 
-DEFAULT_WORDS = 0.75
+DEFAULT_WORDS = 0.7
 """Default weight of the shared words in a score."""
 
 
@@ -184,7 +184,7 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
         Number of rows to return per query.
     words : float or None, default=None
         Weight of the shared words, from 0 to 1; 0 compares coordinates alone. It needs the counts of a store, from
-        which the rows or saved coordinates are, and a text, row number or counts as query. None takes 0.75 with both,
+        which the rows or saved coordinates are, and a text, row number or counts as query. None takes 0.7 with both,
         and 0 otherwise.
 
     Returns

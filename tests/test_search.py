@@ -141,7 +141,7 @@ def test_the_score_is_the_weighted_mean_of_the_cosines_of_coordinates_and_words(
     words /= np.maximum(np.linalg.norm(words, axis=1, keepdims=True), 1e-9)
     found = nearest(model, rows, 4, n=40)
     cosines = {near.row: near.cosine for near in nearest(model, rows, 4, n=40, words=0)}
-    expected = {row: 0.25 * cosines[row] + 0.75 * (words[row] @ words[4]) for row in cosines}
+    expected = {row: 0.3 * cosines[row] + 0.7 * (words[row] @ words[4]) for row in cosines}
     assert [near.row for near in found] != list(cosines)
     np.testing.assert_allclose(
         [near.score for near in found], [expected[near.row] for near in found], atol=1e-5

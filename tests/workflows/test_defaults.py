@@ -10,10 +10,12 @@ from dspectral.datasets import sample_labeled_documents
 from dspectral.io import write_labeled_text
 from tests.methods.embeddings.test_word_embedding import CLASSES, language
 from tests.methods.sentences.test_sentences import sentences
-from workflows.benchmarks import defaults
+from tests.workflows.programs import report_of
+from workflows.benchmarks import accuracy, defaults
 from workflows.benchmarks._defaults import families, sets
 from workflows.benchmarks._defaults.families import FAMILIES
 from workflows.benchmarks._defaults.sets import RULE, designed_on
+from workflows.benchmarks.accuracy import margin_and_error
 
 WORDS = {"DET": ["the", "a", "no"], "ADJ": ["red", "big", "new"], "NOUN": ["cat", "dog", "owl"]}
 GRIDS = {
@@ -35,7 +37,6 @@ NAMES = {
     "lsi": ("trec", "sms_spam"),
     "multilabel": ("enron", "rcv1-subset1", "bibtex"),
     "refinement_hmm": ("en_ewt", "atis_slots"),
-    "sentences": ("trec", "sms"),
     "texts": ("trec", "sms_spam"),
     "tree": ("trec", "sms_spam"),
 }
@@ -126,7 +127,6 @@ def found(data, tmp_path_factory):
 LEAST = {
     "anchor_hmm": 0.9,
     "refinement_hmm": 0.9,
-    "sentences": 0.8,
     "multilabel": 0.1,
     "lsi": 0.3,
     "local_lsi": 0.3,
@@ -152,6 +152,44 @@ def test_each_family_learns_in_each_way_and_halves_are_told_apart(family, found)
     assert any(RULE in note for note in report["notes"])
     reported = set(NAMES[family]) - designed
     assert not reported or f"of {len(reported)} data sets" in report["answer"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_defaults_are_compared_with_the_best_peer_of_each_job(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(accuracy, "N_COMPONENTS", 3)
+    sets_of = {"intents": "trec", "search": "trec", "topics": "novel", "labels": "enron"}
+    texts = [
+        f"{words} word{i % 16} {kind}"
+        for i in range(40)
+        for kind, words in enumerate(("cat purr", "dog bark"))
+    ]
+    for side in ("train", "test"):
+        lines = ["text\tintent", *(f"{text}\t{text[:3]}" for text in texts)]
+        write(data / "intent" / "novel" / f"{side}.tsv.gz", lines)
+    for job, name in sets_of.items():
+        options = ["--jobs", job, "--sets", name, "--labelled", "4", "--draws", "2", "--topics", "2"]
+        report = report_of("benchmarks.accuracy", tmp_path / job, "--data", data, *options)
+        rows = report["rows"]
+        for metric in {row["metric"] for row in rows}:
+            margins = {row["method"]: row["over_peer"] for row in rows if row["metric"] == metric}
+            assert margins.keys() > {"Topics" if job == "topics" else "default"}
+            assert max(margin for method, margin in margins.items() if method not in accuracy.OURS) == 0
+            assert all(row["over_peer_error"] >= 0 for row in rows)
+        assert "behind the best peer" in report["answer"]
+    errors = [row["over_peer_error"] for row in rows if row["method"] == "default"]
+    assert all(0 < error < 0.2 for error in errors)
+
+
+def test_the_error_of_a_margin_is_that_of_items_and_draws():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.random((2, 3, 50))
+    margin, error = margin_and_error([*ours], [*theirs], paired=True)
+    differences = ours - theirs
+    over_draws = differences.mean(axis=1).std(ddof=1) / np.sqrt(3)
+    over_items = differences.mean(axis=0).std(ddof=1) / np.sqrt(50)
+    assert (margin, error) == pytest.approx((differences.mean(), np.hypot(over_draws, over_items)))
+    _, alone = margin_and_error([ours[0]], [theirs[0][:20]], paired=False)
+    assert alone**2 == pytest.approx(ours[0].var(ddof=1) / 50 + theirs[0][:20].var(ddof=1) / 20)
 
 
 def test_every_other_data_set_by_name_is_designed_on():

@@ -111,8 +111,8 @@ def run_one(name: str, texts: list[str], k: int) -> Ran:
     return Ran(model, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def coherence(texts: list[str], topics: list[list[str]]) -> float:
-    """Return the mean NPMI of pairs of a topic's words over documents; 0 for a topic of one word."""
+def coherence(texts: list[str], topics: list[list[str]]) -> NDArray[np.float64]:
+    """Return the mean NPMI of pairs of each topic's words over documents; 0 for a topic of one word."""
     names = {word: column for column, word in enumerate(sorted({word for words in topics for word in words}))}
     # Both kinds of words: scikit-learn cuts at apostrophes, we do not.
     counter = CountVectorizer(
@@ -136,7 +136,7 @@ def coherence(texts: list[str], topics: list[list[str]]) -> float:
         npmi = np.full(len(both), -1.0)
         npmi[seen] = np.log(both[seen] / apart[seen]) / np.maximum(-np.log(both[seen]), 1e-12)
         found.append(npmi.mean() if len(npmi) else 0.0)
-    return float(np.mean(found))
+    return np.array(found)
 
 
 def groups_found(typical: list[list[int]], labels: NDArray[Any]) -> int:
@@ -194,7 +194,7 @@ def race(run: Any, arguments: argparse.Namespace) -> None:
             model = found.model
             figures = {
                 "groups_found": groups_found(model.typical, labels),
-                "npmi": coherence(other, model.words),
+                "npmi": np.mean(coherence(other, model.words)),
                 "nmi": normalized_mutual_info_score(labels, model.largest),
                 "cpu_seconds": found.seconds,
                 "memory_mb": found.memory,

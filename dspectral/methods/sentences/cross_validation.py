@@ -1,6 +1,6 @@
 """Cross-validation of an intent classifier: folds, support vector machines on weighted blocks, accuracy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -101,11 +101,10 @@ def best_choice(
     choices: list[Choice],
     settings: dict[str, Any],
     *,
-    n_folds: int,
-    seed: int,
+    splits: Iterable[tuple[IntArray, IntArray]],
 ) -> tuple[Choice, float]:
     """Return the first choice of highest mean accuracy, and that accuracy: NaN if nothing can be held out."""
-    usable = [fold for fold in folds(y, n_folds, seed) if can_learn(y, *fold)]
+    usable = [fold for fold in splits if can_learn(y, *fold)]
     if not usable:
         return choices[0], float("nan")
     score = partial(accuracy, blocks, y, settings)
@@ -137,6 +136,12 @@ def folds(
     for fold in range(n_used):
         test = order[fold::n_folds]
         yield np.setdiff1d(np.arange(len(y)), test), np.sort(test)
+
+
+def hold_out(y: NDArray[Any], seed: int, max_train: int = 6000) -> tuple[IntArray, IntArray]:
+    """Return train and test rows: the first of three folds, with a random sample of its train rows."""
+    train, test = next(folds(y, 3, seed))
+    return np.sort(np.random.default_rng(seed).permutation(train)[:max_train]), test
 
 
 def can_learn(y: NDArray[Any], train: IntArray, test: IntArray) -> bool:

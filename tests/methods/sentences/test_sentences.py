@@ -17,6 +17,7 @@ from dspectral import (
     save,
     write_counts,
 )
+from dspectral.methods.sentences import intent
 from dspectral.methods.sentences.cross_validation import (
     Choice,
     best_choice,
@@ -143,11 +144,24 @@ def test_by_default_as_for_a_single_choice_one_machine_is_fitted(monkeypatch, gi
     assert np.isnan(model.score_)
 
 
+@pytest.mark.parametrize(("n", "n_fits", "C"), [(99, 1, 1e-6), (100, 3, 1.0)])
+def test_with_many_labels_a_penalty_is_chosen_by_default(monkeypatch, n, n_fits, C):
+    monkeypatch.setattr(intent, "MIN_LABELS", 100)
+    monkeypatch.setattr(intent, "DEFAULT_PENALTIES", (1e-6, 1.0))
+    fitted, fit = [], LinearSVC.fit
+    monkeypatch.setattr(LinearSVC, "fit", lambda model, *rows: fitted.append(model) or fit(model, *rows))
+    texts, labels = sentences(n, seed=3)
+    model = IntentClassifier().fit(texts, labels)
+    assert (len(fitted), model.choice_.C, np.isnan(model.score_)) == (n_fits, C, n_fits == 1)
+    model = IntentClassifier(recipe=IntentRecipe(characters=False)).fit(texts, labels)
+    assert model.choice_.C == 1e-6
+
+
 def test_of_several_choices_the_first_of_highest_accuracy_is_taken():
     rows, labels = rows_and_labels()
     noise = sparse.csr_array(np.random.default_rng(0).random((rows.shape[0], 4)))
     choices = [Choice(C, weight, 0.0, 0.0) for C in (1e-4, 1.0, 3.0) for weight in (2.0, 0.5, 2.0)]
-    asked = {"n_folds": 4, "seed": 0}
+    asked = {"splits": list(folds(labels, 4, 0))}
     alone = [best_choice([rows, noise], labels, [one], SETTINGS, **asked)[1] for one in choices]
     assert 0 < np.argmax(alone) < 8
     assert len(set(alone)) > 2

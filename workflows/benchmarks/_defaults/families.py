@@ -16,14 +16,11 @@ from dspectral import (
     AnchorHMM,
     EmbeddingRecipe,
     HybridLSI,
-    IntentClassifier,
-    IntentRecipe,
     LocalLSI,
     MomentMultiLabelClassifier,
     NgramHashing,
     RefinementHMM,
     RefinementRecipe,
-    SentenceRepresentation,
     SpectralBrownClustering,
     TfidfWeighting,
     TreePCA,
@@ -202,30 +199,6 @@ def tokens_right(model: Any, part: Part) -> dict[str, float]:
     return {"accuracy": frame_accuracy(part.y, model.predict(part.X))}
 
 
-class Intents:
-    """A representation of all text, and a classifier of the sentences that have a label."""
-
-    def __init__(self, seed: int, **settings: Any) -> None:
-        self.seed, self.settings = seed, settings
-
-    def fit(self, texts: Any, labels: Any) -> "Intents":
-        """Learn from both."""
-        learned = SentenceRepresentation(random_state=self.seed).fit(texts)
-        few = np.flatnonzero(labels != "")
-        model = IntentClassifier(learned, random_state=self.seed, **self.settings)
-        self.model = model.fit([texts[row] for row in few], labels[few])
-        return self
-
-    def predict(self, texts: Any) -> Any:
-        """Return the label of each text."""
-        return self.model.predict(texts)
-
-
-def intents(way: str, settings: Settings, seed: int) -> Any:
-    """Make a classifier of intents; tuned it chooses among all parts of the representation."""
-    return Intents(seed, **settings, **({"recipe": IntentRecipe(half="auto")} if way == "tuned" else {}))
-
-
 class Trees:
     """Nodes of a tree over the vectors of a text's words, and a linear classifier of them."""
 
@@ -279,10 +252,6 @@ DOCUMENTS = (
     "atis", "banking77", "clinc150", "imdb", "movie_reviews", "newsgroups20", "reuters21578", "sms_spam", "snips",
     "sst2", "trec",
 )  # fmt: skip
-SENTENCES = (
-    "atis", "banking77", "clinc150", "goemotions", "newsgroups", "reuters", "sms", "snips", "sst5",
-    "standard_library", "trec",
-)  # fmt: skip
 WHOLE = ("banking77", "clinc150", "mr", "newsgroups20", "reuters21578", "sms_spam", "sst2", "trec")
 HASHING: Grid = {"n_features": (2**17, 2**20), "ngram_range": ((1, 1), (1, 2))}
 SVD: Grid = {"svd": (100,)}
@@ -322,10 +291,6 @@ FAMILIES: dict[str, Family] = {
         tuple(sets.SEQUENCES), sets.read_sequences, refinements,
         ways({"n_refinements": (1, 4, 8), "n_em_iter": (3, 10), "smoothing": (0.01, 0.1)}), tokens_right,
         learn_sequences,
-    ),
-    "sentences": Family(
-        SENTENCES, sets.read_sentences, intents,
-        {"default": {}, "tuned": {"C": ((1.0, 3.0, 10.0),), "weights": ((0.5, 1.0, 2.0),)}}, labels_right,
     ),
     "texts": Family(
         WHOLE, sets.read_whole, pipelines,

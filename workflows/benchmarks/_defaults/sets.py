@@ -18,7 +18,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from dspectral import build_corpus
-from dspectral.datasets import standard_library_intents
 from dspectral.io import read_conll
 
 from ..._parts.labelled_texts import read_tsv, words_of
@@ -121,6 +120,7 @@ TEXTS = {
     "mr": Texts("sentiment/mr/all.tsv.gz", ""),
     "newsgroups": Texts(*NEWS, read=subject),
     "newsgroups20": Texts(*NEWS),
+    "posts": Texts(*NEWS, read=lambda post: re.split(r"\n\n|\t\t", post, maxsplit=1)[-1]),
     "reuters": Texts(*REUTERS, ("title",)),
     "reuters21578": Texts(*REUTERS, ("title", "text")),
     "sms": Texts("sms_spam/all.tsv.gz", ""),
@@ -143,7 +143,9 @@ def records(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 def read_texts(data: Path, name: str, seed: int, most: int | None = MOST) -> Data:
     """Return texts, each with a tuple of its classes."""
-    source = TEXTS[name]
+    source = TEXTS.get(name) or Texts(
+        *(f"intent/{name}/{side}.tsv.gz" for side in ("train", "test")), "intent"
+    )
 
     def side(file: str) -> Part | None:
         found = list(records(data / file, (*source.text, source.label))) if file else []
@@ -198,29 +200,6 @@ def read_whole(data: Path, name: str, _scratch: str, seed: int) -> Data:
     """Return all texts of one class, with it."""
     train, test = (of_one_class(one) for one in read_texts(data, name, seed, most=None).final)
     return Data(halved(train, seed), (train, test))
-
-
-LABELLED = 10
-"""Labelled sentences of a class; all others are text without labels."""
-
-
-def read_sentences(data: Path, name: str, _scratch: str, seed: int) -> Data:
-    """Return sentences, few of which have a label; the label of the others is empty."""
-    if name == "standard_library":
-        found = standard_library_intents()
-        train = Part(found.train_texts, np.array(found.train_labels))
-        test = Part(found.test_texts, np.array(found.test_labels))
-    else:
-        train, test = map(of_one_class, read_texts(data, name, seed).final)
-    order = np.random.default_rng(seed).permutation(train.n_rows)
-    few = np.concatenate([order[train.y[order] == label][:LABELLED] for label in np.unique(train.y)])
-    held = few[::HELD_OUT]
-
-    def labels_of(rows: Any) -> Any:
-        return np.where(np.isin(np.arange(train.n_rows), rows), train.y, "")
-
-    choose = Part(train.X, labels_of(np.setdiff1d(few, held)))
-    return Data((choose, train.at(held)), (Part(train.X, labels_of(few)), test))
 
 
 def read_tagged(data: Path, name: str) -> Part:
