@@ -11,6 +11,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
@@ -150,9 +151,7 @@ def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scor
     labels = sparse.csr_matrix(Y)
     peers: dict[str, Callable[[], Any]] = {"logistic regressions": baselines.OneVsRest}
     if find_spec("napkinxc"):
-        from napkinxc import models  # noqa: PLC0415
-
-        peers["napkinXC"] = partial(baselines.NapkinTrees, models)
+        peers["napkinXC"] = partial(baselines.NapkinTrees, import_module("napkinxc.models"))
     scores = {"default": MomentMultiLabelClassifier().fit(X, Y).decision_function(test.X)}
     for method, make in peers.items():
         scores[method] = make().learn(weigh.transform(words), labels).scores(weigh.transform(others))
