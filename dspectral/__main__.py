@@ -82,7 +82,7 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
         sys.path.insert(0, str(folder.parent))
     try:
         command = import_module(f"{package}._form.options").COMMAND
-        started = command.set(f"dspectral {name}")
+        started = command.set((f"dspectral {name}", options))
         try:
             import_module(f"{package}.{name.replace('-', '_')}").main(options)
         finally:

@@ -8,6 +8,40 @@ strings as features: methods `baseline` and `clusters`, metric `f1`. Files in th
 """
 
 import argparse
+from functools import partial
+
+from ._form import form
+from ._parts.text_options import add_corpus_options, add_text_options, check_sources, read_corpus
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("brown_clusters", __doc__)
+    add = parser.add_argument
+    add_corpus_options(parser)
+    add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="numbers of clusters")
+    about = "dimensions of the start"
+    add("--n-dimensions", type=form.positive, default=64, metavar="K", help=about)
+    add("--refine", type=int, default=5, metavar="SWEEPS", help="most exchange sweeps")
+    add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
+    add_text_options(parser, "sentence")
+    for side in ("train", "dev", "test"):
+        about = "a word and an IOB2 tag a line (default: no names are sought)"
+        add(f"--ner-{side}", metavar="CONLL", help=about)
+    parser.check = partial(check, parser)
+    return parser
+
+
+def check(parser: form.Parser, arguments: argparse.Namespace) -> None:
+    """End the program if a file is missing, or one of three sides of named entities."""
+    check_sources(parser, arguments)
+    sides = (arguments.ner_train, arguments.ner_dev, arguments.ner_test)
+    if any(sides) and not all(sides):
+        parser.error("named entities need all three sides: --ner-train, --ner-dev and --ner-test")
+
+
+form.check_options(__name__, options)
+
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,20 +50,14 @@ from dspectral import SpectralBrownClustering, plot_brown_tree
 from dspectral.io import write_brown_paths
 from dspectral.store import Corpus
 
-from ._form import form
 from ._form.plots import at_integers, from_zero, new_lines
 from ._parts import entities
-from ._parts.text_options import add_corpus_options, add_text_options, read_corpus
 from ._parts.word_lists import name_of
 
 
 def main(argv: list[str] | None = None) -> None:
     """Count, cluster, score."""
-    parser = options()
-    arguments = parser.parse_args(argv)
-    sides = (arguments.ner_train, arguments.ner_dev, arguments.ner_test)
-    if any(sides) and not all(sides):
-        parser.error("named entities need all three sides: --ner-train, --ner-dev and --ner-test")
+    arguments = options().parse_args(argv)
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("count and number the words") as used:
             corpus = read_corpus(arguments, f"{scratch}/corpus.zarr")
@@ -40,26 +68,8 @@ def main(argv: list[str] | None = None) -> None:
             for n, m in enumerate(arguments.n_clusters)
         ]
         plot(run, models)
-        if all(sides):
+        if arguments.ner_train:
             tag(run, models[-1])
-
-
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("brown_clusters", __doc__)
-    add = parser.add_argument
-    add_corpus_options(parser)
-    add("--n-clusters", nargs="+", type=form.positive, default=[100], metavar="M", help="numbers of clusters")
-    default = SpectralBrownClustering()
-    about = "dimensions of the start"
-    add("--n-dimensions", type=form.positive, default=default.n_dimensions, metavar="K", help=about)
-    add("--refine", type=int, default=default.n_sweeps, metavar="SWEEPS", help="most exchange sweeps")
-    add("--plain", action="store_true", help="also the paper's own setting, with M dimensions")
-    add_text_options(parser, "sentence")
-    for side in ("train", "dev", "test"):
-        about = "a word and an IOB2 tag a line (default: no names are sought)"
-        add(f"--ner-{side}", metavar="CONLL", help=about)
-    return parser
 
 
 def clustered(

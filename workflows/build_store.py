@@ -7,44 +7,11 @@ build that was stopped goes on where it was when the same command is given again
 import argparse
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-import dspectral
-from dspectral import store as stores
-
 from ._form import form
-from ._parts.text_options import add_text_options, check_sources, reading
-
-POINTS = 500
-"""Points of a curve over all columns."""
+from ._parts.text_options import add_text_options, reading
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Build a store and describe it."""
-    parser = options()
-    arguments = parser.parse_args(argv)
-    check_sources(parser, arguments, arguments.text)
-    with form.run(arguments) as run:
-        if arguments.discard_unfinished:
-            stores.discard_unfinished(arguments.store)
-        before = dspectral.open_store(arguments.store).n_rows if arguments.append else 0
-        hashing, vocabulary = settings(arguments)
-        with run.measure("build") as used:
-            store = dspectral.build_store(
-                arguments.text,
-                arguments.store,
-                **reading(arguments),
-                hashing=hashing,
-                vocabulary=vocabulary,
-                block_bytes=arguments.block_bytes,
-                append=arguments.append,
-            )
-        run.passes = 2 if arguments.vocabulary and not arguments.append else 1
-        describe(run, store, (store.n_rows - before) / used.seconds)
-
-
-def options() -> argparse.ArgumentParser:
+def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("build_store", __doc__, fits=False)
     add = parser.add_argument
@@ -81,6 +48,40 @@ def count_or_share(text: str) -> int | float:
     (5, 0.5)
     """
     return int(text) if text.isdecimal() else form.share(text)
+
+
+form.check_options(__name__, options)
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dspectral
+from dspectral import store as stores
+
+POINTS = 500
+"""Points of a curve over all columns."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Build a store and describe it."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        if arguments.discard_unfinished:
+            stores.discard_unfinished(arguments.store)
+        before = dspectral.open_store(arguments.store).n_rows if arguments.append else 0
+        hashing, vocabulary = settings(arguments)
+        with run.measure("build") as used:
+            store = dspectral.build_store(
+                arguments.text,
+                arguments.store,
+                **reading(arguments),
+                hashing=hashing,
+                vocabulary=vocabulary,
+                block_bytes=arguments.block_bytes,
+                append=arguments.append,
+            )
+        run.passes = 2 if arguments.vocabulary and not arguments.append else 1
+        describe(run, store, (store.n_rows - before) / used.seconds)
 
 
 def settings(

@@ -4,6 +4,23 @@ Documents are labelled by their top-level package. Representations are learned f
 unlabelled part; a few labelled documents a package then train the classifier.
 """
 
+from ._form import form
+from ._parts.text_options import add_intent_options
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("demo", __doc__)
+    parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart")
+    parser.set_defaults(vectors=None)
+    add_intent_options(parser)
+    # A machine learns a number for each column and package: 2^16 columns do for this much text, and are faster.
+    parser.set_defaults(labelled=20, draws=4, shares=[0.0, 0.5, 1.0], n_components=100, columns_bits=16)
+    return parser
+
+
+form.check_options(__name__, options)
+
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -11,22 +28,15 @@ import numpy as np
 from dspectral import SentenceRepresentation, Texts, build_store
 from dspectral.datasets import standard_library_intents
 
-from ._form import form
 from ._parts.intent_scores import Labelled, Task
-from .intent_classification import add_choices, classify
+from .intent_classification import classify
 
 QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run the demo."""
-    parser = form.parser("demo", __doc__)
-    parser.add_argument("--packages", type=form.positive, default=20, metavar="N", help="to tell apart")
-    parser.set_defaults(vectors=None)
-    add_choices(parser)
-    # A machine learns a number for each column and package: 2^16 columns do for this much text, and are faster.
-    parser.set_defaults(labelled=20, draws=4, shares=[0.0, 0.5, 1.0], n_components=100, columns_bits=16)
-    arguments = parser.parse_args(argv)
+    arguments = options().parse_args(argv)
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the standard library"):
             found = standard_library_intents(arguments.packages, seed=arguments.seed)

@@ -12,7 +12,7 @@ import dspectral
 from dspectral import exploring
 
 from ._form import form
-from ._parts.text_options import add_text_options, check_sources, reading
+from ._parts.text_options import add_text_options, reading
 
 CLEAN_RULES = ("headers", "quotes", "signatures", "markup", "urls", "users", "timestamps", "ids", "numbers")
 """Rules of cleaning."""
@@ -20,9 +20,7 @@ CLEAN_RULES = ("headers", "quotes", "signatures", "markup", "urls", "users", "ti
 
 def main(argv: list[str] | None = None) -> None:
     """Explore a text and write its page."""
-    parser = options()
-    arguments = parser.parse_args(argv)
-    check_sources(parser, arguments, arguments.text)
+    arguments = options().parse_args(argv)
     with form.run(arguments) as run:
         with run.meter.measure() as used:
             found = dspectral.explore(
@@ -48,7 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     print(f"page: {arguments.out / 'explore.html'}")
 
 
-def options() -> argparse.ArgumentParser:
+def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("explore", __doc__)
     add = parser.add_argument

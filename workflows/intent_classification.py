@@ -12,6 +12,29 @@ chosen by cross-validation on the training sentences.
 """
 
 import argparse
+
+from ._form import form
+from ._parts.text_options import add_intent_options
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("intent_classification", __doc__)
+    add = parser.add_argument
+    about = "labelled sentences with the fields text and intent, as jsonl, CSV, TSV or Parquet"
+    add("--train", required=True, metavar="FILE", help=about)
+    add("--test", required=True, metavar="FILE", help="sentences to classify, in the same form")
+    add("--label", metavar="FIELD", help="field of the intent (default: intent, or label)")
+    about = "text, one sentence a line; also .gz, URLs (default: none)"
+    add("--unlabeled", nargs="*", default=[], metavar="FILE", help=about)
+    about = "word vectors in word2vec's text or binary format (default: learned here)"
+    add("--vectors", metavar="W2V", help=about)
+    add_intent_options(parser)
+    return parser
+
+
+form.check_options(__name__, options)
+
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -31,7 +54,6 @@ from dspectral import (
 )
 from dspectral.store import CountStore
 
-from ._form import form
 from ._parts.intent_scores import Labelled, Scores, Task
 from ._parts.labelled_documents import name_of, not_learned, note_not_learned
 from ._parts.labelled_texts import read_one_label
@@ -40,8 +62,6 @@ PAPER = IntentRecipe(characters=False)
 """Features of the paper: no character n-grams."""
 PENALTIES, WEIGHTS = (0.3, 1.0, 3.0), (0.5, 1.0)
 """Candidates of the cross-validation; `none` also tries C=10."""
-METHODS = ("auto", *SentenceRepresentation.half_kinds, "sent+", "characters")
-"""Methods that use unlabeled text; `sent`, `sent+` and `characters` are always fitted."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -57,34 +77,6 @@ def main(argv: list[str] | None = None) -> None:
             with run.measure("count the unlabelled text"):
                 store = unlabelled_store(arguments, [*train.texts, *others], f"{scratch}/unlabelled.zarr")
             classify(run, Task(name_of(arguments.train), train, test, store))
-
-
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("intent_classification", __doc__)
-    add = parser.add_argument
-    about = "labelled sentences with the fields text and intent, as jsonl, CSV, TSV or Parquet"
-    add("--train", required=True, metavar="FILE", help=about)
-    add("--test", required=True, metavar="FILE", help="sentences to classify, in the same form")
-    add("--label", metavar="FIELD", help="field of the intent (default: intent, or label)")
-    about = "text, one sentence a line; also .gz, URLs (default: none)"
-    add("--unlabeled", nargs="*", default=[], metavar="FILE", help=about)
-    about = "word vectors in word2vec's text or binary format (default: learned here)"
-    add("--vectors", metavar="W2V", help=about)
-    add_choices(parser)
-    return parser
-
-
-def add_choices(parser: argparse.ArgumentParser) -> None:
-    """Add the options other than paths."""
-    add = parser.add_argument
-    add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
-    add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
-    add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
-    about = "method whose model is saved (default: sent); auto takes the best in cross-validation"
-    add("--method", choices=METHODS, default="sent", help=about)
-    add("--n-components", type=form.positive, default=200, metavar="K", help="components of a word's vector")
-    add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
 
 
 def classify(run: form.Run, task: Task) -> SentenceRepresentation:

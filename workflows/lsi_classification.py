@@ -8,6 +8,42 @@ task each; the test side is scored once.
 """
 
 import argparse
+
+from ._form import form
+from ._parts.text_options import LABELED_FILES, add_label_options
+
+METHODS = ("none", "lsi", "hybrid", "rds", "lrw")
+GRID = {
+    "alpha": (0.1, 0.5, 0.9),
+    "beta": (0.0,),
+    "C": (0.3, 1.0, 3.0, 10.0),
+    "a": (2.0, 5.0, 10.0),
+    "b": (0.2, 1.0),
+    "gamma": (1.0, 3.0),
+}
+"""What cross-validation chooses from, unless an option says otherwise."""
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("lsi_classification", __doc__)
+    add = parser.add_argument
+    what = f"labelled documents: {LABELED_FILES}; also .gz, URLs"
+    add("--train", required=True, metavar="FILE", help=what)
+    add("--test", required=True, metavar="FILE", help="the same, to be classified")
+    add_label_options(parser)
+    add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
+    add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation")
+    for name, values in GRID.items():
+        add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help="to choose from")
+    about = "word vectors, for the similarity of terms that --beta weighs (default: none)"
+    add("--vectors", metavar="W2V", help=about)
+    return parser
+
+
+form.check_options(__name__, options)
+
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -18,9 +54,7 @@ from dspectral import VocabularySettings, Weighting, build_store, read_word2vec,
 from dspectral.store import CountStore
 from dspectral.text import inverse_document_frequency
 
-from ._form import form
 from ._form.plots import at_integers, from_zero, new_lines
-from ._parts import labelled_documents
 from ._parts.labelled_documents import (
     indicator,
     labels_that_count,
@@ -33,7 +67,6 @@ from ._parts.labelled_documents import (
 from ._parts.lsi_methods import (
     FINE,
     LOCAL,
-    METHODS,
     Documents,
     Task,
     choices,
@@ -44,16 +77,6 @@ from ._parts.lsi_methods import (
     trials,
 )
 
-GRID = {
-    "alpha": (0.1, 0.5, 0.9),
-    "beta": (0.0,),
-    "C": (0.3, 1.0, 3.0, 10.0),
-    "a": (2.0, 5.0, 10.0),
-    "b": (0.2, 1.0),
-    "gamma": (1.0, 3.0),
-}
-"""What cross-validation chooses from, unless an option says otherwise."""
-
 
 def main(argv: list[str] | None = None) -> None:
     """Read, choose, learn, report."""
@@ -63,24 +86,6 @@ def main(argv: list[str] | None = None) -> None:
             task, test = prepared(run, scratch)
         found = [one for method in arguments.methods for one in classify(run, method, task, test)]
         plot(run, found)
-
-
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("lsi_classification", __doc__)
-    add = parser.add_argument
-    what = f"labelled documents: {labelled_documents.FILES}; also .gz, URLs"
-    add("--train", required=True, metavar="FILE", help=what)
-    add("--test", required=True, metavar="FILE", help="the same, to be classified")
-    labelled_documents.add_fields(parser)
-    add("--n-components", nargs="+", type=form.positive, default=[100], metavar="K", help="ranks")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
-    add("--folds", type=form.positive, default=3, metavar="F", help="of the cross-validation")
-    for name, values in GRID.items():
-        add(f"--{name}", nargs="+", type=float, default=values, metavar="X", help="to choose from")
-    about = "word vectors, for the similarity of terms that --beta weighs (default: none)"
-    add("--vectors", metavar="W2V", help=about)
-    return parser
 
 
 def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:

@@ -9,28 +9,10 @@ from the same passes, as `default`, with penalties that are given, `low-rank` is
 """
 
 import argparse
-import json
-from itertools import product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
-import dspectral
-from dspectral import MomentMultiLabelClassifier
-from dspectral.methods.multilabel import MultiLabelRecipe
-from dspectral.metrics import document_auc, label_propensities, ndcg_at, precision_at, propensity_precision_at
-from dspectral.store import CountStore
-
 from ._form import form
-from ._form.plots import at_integers, from_zero, new_lines
-from ._parts import labelled_documents
-from ._parts.labelled_documents import name_of, note_not_learned
-from ._parts.multilabel_baselines import LowRank, OneVsRest
-from ._parts.multilabel_stores import parted, stores
+from ._parts.text_options import LABELED_FILES, add_label_options
 
 CHOICES = {
     "default": (),
@@ -42,47 +24,19 @@ CHOICES = {
     "one-vs-rest": ("inverse_penalty",),
 }
 """Settings of each method, by the names of the options."""
-
 METHODS = tuple(CHOICES)
 
 
-class Scored(NamedTuple):
-    """A method that has learned, and what it took."""
-
-    method: str
-    n_states: int
-    metrics: dict[str, float]
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Choose, learn, score, report."""
-    arguments = options().parse_args(argv)
-    with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
-        with run.measure("read the documents"):
-            train, test = stores(arguments, scratch)
-        run.note(
-            f"{train.n_rows} training and {test.n_rows} test documents, {train.n_columns} words, "
-            f"{train.n_labels} labels"
-        )
-        note_missed(run, train, test, scratch)
-        choose = Chooser(run, train, scratch)
-        scored = []
-        for method in arguments.methods:
-            for n_states in arguments.n_states if method != "one-vs-rest" else arguments.n_states[:1]:
-                scored += learn(run, method, n_states, choose, train, test)
-        plot(run, scored)
-
-
-def options() -> argparse.ArgumentParser:
+def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("multilabel", __doc__)
     add = parser.add_argument
     add("--train", required=True, metavar="FILE", help="labelled documents; also .gz, URLs")
     add("--test", metavar="FILE", help="the same, to be labelled (default: a share of the training file)")
     add("--test-share", type=float, default=0.5, metavar="S", help="where there is no test file")
-    formats = f"of the files (extreme); records are {labelled_documents.FILES}"
+    formats = f"of the files (extreme); records are {LABELED_FILES}"
     add("--format", choices=("extreme", "svmlight", "records"), default="extreme", help=formats)
-    labelled_documents.add_fields(parser)
+    add_label_options(parser)
     add("--one-based", action="store_true", help="the first column is 1 in the files, not 0")
     add("--n-states", type=form.positive, nargs="+", default=[100], metavar="K", help="latent states")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="to compare")
@@ -114,6 +68,56 @@ def number_or_auto(text: str) -> float | str:
         return text if text == "auto" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor auto") from None
+
+
+form.check_options(__name__, options)
+
+import json
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+import dspectral
+from dspectral import MomentMultiLabelClassifier
+from dspectral.methods.multilabel import MultiLabelRecipe
+from dspectral.metrics import document_auc, label_propensities, ndcg_at, precision_at, propensity_precision_at
+from dspectral.store import CountStore
+
+from ._form.plots import at_integers, from_zero, new_lines
+from ._parts.labelled_documents import name_of, note_not_learned
+from ._parts.multilabel_baselines import LowRank, OneVsRest
+from ._parts.multilabel_stores import parted, stores
+
+
+class Scored(NamedTuple):
+    """A method that has learned, and what it took."""
+
+    method: str
+    n_states: int
+    metrics: dict[str, float]
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Choose, learn, score, report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
+        with run.measure("read the documents"):
+            train, test = stores(arguments, scratch)
+        run.note(
+            f"{train.n_rows} training and {test.n_rows} test documents, {train.n_columns} words, "
+            f"{train.n_labels} labels"
+        )
+        note_missed(run, train, test, scratch)
+        choose = Chooser(run, train, scratch)
+        scored = []
+        for method in arguments.methods:
+            for n_states in arguments.n_states if method != "one-vs-rest" else arguments.n_states[:1]:
+                scored += learn(run, method, n_states, choose, train, test)
+        plot(run, scored)
 
 
 def made(arguments: argparse.Namespace, method: str, n_states: int, settings: dict[str, Any]) -> Any:

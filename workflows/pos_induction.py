@@ -8,6 +8,32 @@ of a fit. The anchor of each state is noted with the tag that the state stands f
 """
 
 import argparse
+
+from ._form import form
+
+SPELLING = 0.3
+METHODS = ("em", "brown", "anchor", "anchor+spelling", "anchor-plain")
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("pos_induction", __doc__)
+    add = parser.add_argument
+    add("--corpus", nargs="+", required=True, metavar="CONLL", help="a token a line; also .gz, URLs")
+    add("--word-column", type=form.positive, default=1, metavar="N", help="of the words, from 1 on")
+    add("--tag-column", type=form.positive, default=2, metavar="N", help="of the tags, from 1 on")
+    add("--n-states", type=form.positive, default=12, metavar="M", help="states or clusters")
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]), help="to compare")
+    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each method")
+    add("--em-iterations", type=form.positive, default=100, metavar="N", help="most passes of EM")
+    add("--spelling", type=float, default=SPELLING, help="weight of what words look like")
+    add("--min-count", type=form.positive, default=4, metavar="C", help="of anchor: rarer words are merged")
+    add("--name", help="of the data in the report (default: the first file's folder)")
+    return parser
+
+
+form.check_options(__name__, options)
+
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -22,11 +48,8 @@ from dspectral import EMHMM, AnchorHMM, SpectralBrownClustering
 from dspectral.io import TaggedSentences, read_conll
 from dspectral.metrics import many_to_one, one_to_one, v_measure
 
-from ._form import form
 from ._form.plots import COLOURS, new_bars
 
-SPELLING = 0.3
-METHODS = ("em", "brown", "anchor", "anchor+spelling", "anchor-plain")
 METRICS: dict[str, Callable[..., float]] = {
     "many_to_one": many_to_one,
     "one_to_one": one_to_one,
@@ -50,23 +73,6 @@ def main(argv: list[str] | None = None) -> None:
                     anchors(run, data, method, model)
                     run.save(lambda path, kept=model: dspectral.save(kept, path))  # type: ignore[misc]
         plot(run, scores)
-
-
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("pos_induction", __doc__)
-    add = parser.add_argument
-    add("--corpus", nargs="+", required=True, metavar="CONLL", help="a token a line; also .gz, URLs")
-    add("--word-column", type=form.positive, default=1, metavar="N", help="of the words, from 1 on")
-    add("--tag-column", type=form.positive, default=2, metavar="N", help="of the tags, from 1 on")
-    add("--n-states", type=form.positive, default=12, metavar="M", help="states or clusters")
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS[:4]), help="to compare")
-    add("--seeds", type=form.positive, default=1, metavar="N", help="fits of each method")
-    add("--em-iterations", type=form.positive, default=100, metavar="N", help="most passes of EM")
-    add("--spelling", type=float, default=SPELLING, help="weight of what words look like")
-    add("--min-count", type=form.positive, default=4, metavar="C", help="of anchor: rarer words are merged")
-    add("--name", help="of the data in the report (default: the first file's folder)")
-    return parser
 
 
 def read(paths: Sequence[str], word_column: int, tag_column: int) -> TaggedSentences:

@@ -9,23 +9,9 @@ fitting. Of several `--views` of past and future the best is chosen on a fifth o
 """
 
 import argparse
-from collections.abc import Callable
-from itertools import chain
 from typing import Any, NamedTuple
 
-import numpy as np
-
-import dspectral
-from dspectral import RefinementHMM, RefinementRecipe
-from dspectral.inputs import as_labeled_corpus
-from dspectral.metrics import frame_accuracy, label_error_rate
-
 from ._form import form
-from ._form.plots import at_integers, from_zero, new_plot
-from ._parts.labelled_documents import not_learned, note_not_learned
-from ._parts.sequences import Side, Task, recordings, tables
-
-METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
 
 
 class Views(NamedTuple):
@@ -39,34 +25,7 @@ class Views(NamedTuple):
         return ":".join(",".join(f"{decay:g}" for decay in side) for side in self)
 
 
-class Method(NamedTuple):
-    """A name, the refinements that it stands for, and how to make its model from a seed."""
-
-    name: str
-    n_refinements: int
-    make: Callable[[int], RefinementHMM]
-    n_seeds: int
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Fit, decode and report."""
-    arguments = options().parse_args(argv)
-    with form.run(arguments) as run:
-        tasks = recordings(run) if arguments.wav else tables(arguments)
-        for task in tasks:
-            note_not_learned(run, not_learned(task.test.labels, chain(*task.train.labels)))
-        with run.measure("compile"):  # so that no method's CPU seconds count it
-            for method in methods(arguments, arguments.views[0]):
-                model = method.make(0)
-                fitted(model.set_params(n_em_iter=min(1, model.n_em_iter)), tasks[0], head=True)
-        scores: dict[str, dict[str, list[float]]] = {}
-        for task in tasks:
-            for method in methods(arguments, choose_views(run, task)):
-                score(run, task, method, scores)
-        report(run, tasks, scores)
-
-
-def options() -> argparse.ArgumentParser:
+def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("sequence_labelling", __doc__)
     add = parser.add_argument
@@ -109,6 +68,52 @@ def decays(text: str) -> Views:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not like 0.5:0.7,0.95") from None
     return Views(past, run)
+
+
+form.check_options(__name__, options)
+
+from collections.abc import Callable
+from itertools import chain
+
+import numpy as np
+
+import dspectral
+from dspectral import RefinementHMM, RefinementRecipe
+from dspectral.inputs import as_labeled_corpus
+from dspectral.metrics import frame_accuracy, label_error_rate
+
+from ._form.plots import at_integers, from_zero, new_plot
+from ._parts.labelled_documents import not_learned, note_not_learned
+from ._parts.sequences import Side, Task, recordings, tables
+
+METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")
+
+
+class Method(NamedTuple):
+    """A name, the refinements that it stands for, and how to make its model from a seed."""
+
+    name: str
+    n_refinements: int
+    make: Callable[[int], RefinementHMM]
+    n_seeds: int
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Fit, decode and report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        tasks = recordings(run) if arguments.wav else tables(arguments)
+        for task in tasks:
+            note_not_learned(run, not_learned(task.test.labels, chain(*task.train.labels)))
+        with run.measure("compile"):  # so that no method's CPU seconds count it
+            for method in methods(arguments, arguments.views[0]):
+                model = method.make(0)
+                fitted(model.set_params(n_em_iter=min(1, model.n_em_iter)), tasks[0], head=True)
+        scores: dict[str, dict[str, list[float]]] = {}
+        for task in tasks:
+            for method in methods(arguments, choose_views(run, task)):
+                score(run, task, method, scores)
+        report(run, tasks, scores)
 
 
 def choose_views(run: form.Run, task: Task) -> Views:

@@ -8,6 +8,28 @@ blocks; the true error is then found by power iteration, many passes.
 """
 
 import argparse
+
+from ._form import form
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("sketch_scaling", __doc__)
+    add = parser.add_argument
+    add("--store", metavar="STORE", help="sketch its rows, not random ones (default: random ones)")
+    about = "of --store: damaged blocks to leave out, by name (default: none)"
+    add("--without", metavar="BLOCK", nargs="+", default=[], help=about)
+    add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
+    add("--columns", type=form.positive, default=100, help="of the random matrix")
+    add("--sketch-size", type=form.positive, default=100, help="rows of the sketch")
+    add("--batches", type=form.positive, nargs="+", default=[1, 2, 4, 8, 16], help="numbers of row blocks")
+    add("--shrink", choices=("full", "median"), default="full", help="median is the paper's schedule")
+    add("--repeats", type=form.positive, default=3, help="of each timing, of which the median counts")
+    return parser
+
+
+form.check_options(__name__, options)
+
 import statistics
 import time
 from collections.abc import Callable
@@ -27,7 +49,6 @@ from dspectral.engine import summarize
 from dspectral.linalg import blas_in_one_thread
 from dspectral.store import CountStore
 
-from ._form import form
 from ._form.plots import from_zero, new_bars, new_plot
 from ._form.table import number
 
@@ -63,22 +84,6 @@ def main(argv: list[str] | None = None) -> None:
             run.rows(values, data=name, method=arguments.shrink, batches=batches)
         plot(run)
         plot_tree(run, rows)
-
-
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("sketch_scaling", __doc__)
-    add = parser.add_argument
-    add("--store", metavar="STORE", help="sketch its rows, not random ones (default: random ones)")
-    about = "of --store: damaged blocks to leave out, by name (default: none)"
-    add("--without", metavar="BLOCK", nargs="+", default=[], help=about)
-    add("--rows", type=form.positive, default=1_000_000, help="of the random matrix")
-    add("--columns", type=form.positive, default=100, help="of the random matrix")
-    add("--sketch-size", type=form.positive, default=100, help="rows of the sketch")
-    add("--batches", type=form.positive, nargs="+", default=[1, 2, 4, 8, 16], help="numbers of row blocks")
-    add("--shrink", choices=("full", "median"), default="full", help="median is the paper's schedule")
-    add("--repeats", type=form.positive, default=3, help="of each timing, of which the median counts")
-    return parser
 
 
 def sketch_store(run: form.Run, store: CountStore) -> None:

@@ -14,77 +14,21 @@ against N instead.
 """
 
 import argparse
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
-
-import fsspec
-import numpy as np
-from numpy.typing import NDArray
-
-import dspectral
-from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 
 from ._form import form
-from ._form.plots import new_bars
-from ._parts.labelled_documents import name_of, not_learned, note_not_learned
-from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
-from ._parts.text_classifiers import (
-    DEGREE,
-    Average,
-    Classifier,
-    Concatenated,
-    LeastSquares,
-    Output,
-    Settings,
-    SupportVectors,
-    Tree,
-    Vectors,
-    Words,
-)
-from .tmpca_scaling import measure_scaling
 
-RARE = "<?>"
-LITTLE = 1_000_000
-"""Tokens below which word vectors are poor."""
-OUTPUTS: dict[str, Output] = {"tmpca-levels": "levels", "tmpca-pooled": "pooled", "tmpca-sliding": "sliding"}
+OUTPUTS = {"tmpca-levels": "levels", "tmpca-pooled": "pooled", "tmpca-sliding": "sliding"}
 """What trees leave of a text besides the root: thousands of features."""
-MACHINES: dict[str, Callable[[int], SupportVectors | LeastSquares]] = {
-    "svm": SupportVectors,
-    "ridge": LeastSquares,
-    "kernel": partial(LeastSquares, degree=DEGREE),
-}
-"""What learns from them, given a seed."""
+MACHINES = ("svm", "ridge", "kernel")
+"""What learns from them."""
 USUAL = ("svm", "mean+svm", "pca+svm", "tmpca+svm", "tmpca-sliding+ridge")
 """None that takes minutes: no SVM on thousands of dense features, no kernel of all texts with all."""
 METHODS = (*USUAL, *(f"{tree}+{how}" for tree in OUTPUTS for how in MACHINES if f"{tree}+{how}" not in USUAL))
 
-TREE = "tmpca"
-"""How the names of methods that take a tree begin."""
 
-
-def main(argv: list[str] | None = None) -> None:
-    """Learn, classify, report."""
-    arguments = options().parse_args(argv)
-    with form.run(arguments) as run:
-        zero = {"zero_digits": arguments.zero_digits, "label": arguments.label}
-        texts = read_texts(arguments.train, **zero)
-        if arguments.scaling:
-            source = Vectorizer(run)
-            measure_scaling(run, texts, source.settings(texts))
-            return
-        test = read_texts(arguments.test, **zero) if arguments.test else None
-        parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
-        if test:
-            note_not_learned(
-                run, not_learned(([label] for label in test.labels.tolist()), texts.labels.tolist())
-            )
-        classify(run, parts, cross_validated=test is None)
-
-
-def options() -> argparse.ArgumentParser:
+def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("tmpca_classification", __doc__)
     add = parser.add_argument
@@ -135,6 +79,62 @@ def _add_options_of_trees(parser: argparse.ArgumentParser) -> None:
     add("--whiten", action="store_true", help="scale the components of each level of a tree to unit variance")
     add("--forms", nargs="+", type=form.positive, default=[1], metavar="n", help="n-gram forms")
     add("--plain-test", action="store_true", help="n-gram forms of the training texts alone, as the paper's")
+
+
+form.check_options(__name__, options)
+
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+from numpy.typing import NDArray
+
+import dspectral
+from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
+
+from ._form.plots import new_bars
+from ._parts.labelled_documents import name_of, not_learned, note_not_learned
+from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from ._parts.text_classifiers import (
+    DEGREE,
+    Average,
+    Classifier,
+    Concatenated,
+    LeastSquares,
+    Settings,
+    SupportVectors,
+    Tree,
+    Vectors,
+    Words,
+)
+from .tmpca_scaling import measure_scaling
+
+RARE = "<?>"
+LITTLE = 1_000_000
+"""Tokens below which word vectors are poor."""
+TREE = "tmpca"
+"""How the names of methods that take a tree begin."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Learn, classify, report."""
+    arguments = options().parse_args(argv)
+    with form.run(arguments) as run:
+        zero = {"zero_digits": arguments.zero_digits, "label": arguments.label}
+        texts = read_texts(arguments.train, **zero)
+        if arguments.scaling:
+            source = Vectorizer(run)
+            measure_scaling(run, texts, source.settings(texts))
+            return
+        test = read_texts(arguments.test, **zero) if arguments.test else None
+        parts = [Split(texts, test)] if test else splits(texts, arguments.folds, arguments.seed)
+        if test:
+            note_not_learned(
+                run, not_learned(([label] for label in test.labels.tolist()), texts.labels.tolist())
+            )
+        classify(run, parts, cross_validated=test is None)
 
 
 class Vectorizer:
@@ -229,7 +229,12 @@ def classify(run: form.Run, parts: Any, *, cross_validated: bool) -> None:
         if not number:
             note_task(run, split, settings, cross_validated=cross_validated)
         for method, shown, features in candidates(run.arguments, settings):
-            machine = MACHINES[method.rpartition("+")[2]](run.arguments.seed)
+            name, seed = method.rpartition("+")[2], run.arguments.seed
+            machine = (
+                SupportVectors(seed)
+                if name == "svm"
+                else LeastSquares(seed, DEGREE if name == "kernel" else 1)
+            )
             classifier = Classifier(features, machine)
             with run.measure(f"{method} {shown}, split {number + 1}") as used:
                 classifier.fit(split.train)

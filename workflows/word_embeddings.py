@@ -8,6 +8,90 @@ each list apart: choose on one, report the other. `--others` scores the vectors 
 """
 
 import argparse
+
+from ._form import form
+from ._parts.text_options import add_corpus_options, add_text_options, read_corpus
+
+
+def options() -> form.Parser:
+    """Return the parser."""
+    parser = form.parser("word_embeddings", __doc__)
+    add = parser.add_argument
+    add_corpus_options(parser)
+    add(
+        "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
+    )
+    add_lists(parser)
+    add_count_settings(parser)
+    add_vector_settings(parser)
+    add("--counts-memory", type=form.positive, default=1024, metavar="MB", help="before they go to disk")
+    add_text_options(parser, "sentence")
+    return parser
+
+
+def add_lists(parser: argparse.ArgumentParser) -> None:
+    """Add what vectors are scored on, and which other ones are."""
+    add = parser.add_argument
+    about = "header; two words and a score (default: none)"
+    add("--similarity", nargs="*", default=[], metavar="TSV", help=about)
+    about = "header; a b c d in the last four columns (default: none)"
+    add("--analogies", nargs="*", default=[], metavar="TSV", help=about)
+    add(
+        "--parts",
+        nargs="+",
+        choices=("all", "first", "second"),
+        default=["all"],
+        help="of each list: all, or halves (seeded)",
+    )
+    about = "vectors of other tools, in word2vec's formats (default: none)"
+    add("--others", nargs="*", default=[], metavar="W2V", help=about)
+
+
+def add_count_settings(parser: argparse.ArgumentParser) -> None:
+    """Add how contexts are counted and scaled; of settings with several values all combinations are tried."""
+    add = parser.add_argument
+    about = "length of a vector"
+    add("--n-components", type=form.positive, default=300, metavar="K", help=about)
+    about = "of the counts: sqrt, log, none or a power"
+    add("--transform", nargs="+", type=transform_of, default=["sqrt"], help=about)
+    about = "of the counts"
+    add("--scaling", nargs="+", default=["cca"], choices=["cca", "ppmi", "reg", "none"], help=about)
+    add("--window", nargs="+", type=form.positive, default=[10], help="words on each side")
+    add("--context", choices=["bag", "list", "zones"], default="bag", help="whether places count")
+    add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
+    add(
+        "--context-smoothing",
+        nargs="+",
+        type=float,
+        default=[0.75],
+        metavar="X",
+        help="exponent of the contexts' frequencies",
+    )
+
+
+def add_vector_settings(parser: argparse.ArgumentParser) -> None:
+    """Add how vectors follow from the counts."""
+    add = parser.add_argument
+    add("--power", nargs="+", type=float, default=[0.7], metavar="P", help="of the singular values")
+    add("--n-skipped", nargs="+", type=int, default=[1], help="leading vectors left out")
+    about = "hash contexts to so many columns (default: none are hashed)"
+    add("--n-contexts", type=form.positive, metavar="N", help=about)
+    add("--n-passes", type=form.positive, default=6, metavar="N", help="of the solver")
+    add("--sketch-size", type=form.positive, metavar="L", help="of the solver (default: 4 K)")
+
+
+def transform_of(text: str) -> str | float:
+    """Read a transform: a name, or a power."""
+    if text in ("sqrt", "log", "none"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not sqrt, log, none or a power") from None
+
+
+form.check_options(__name__, options)
+
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -30,10 +114,8 @@ from dspectral.metrics import analogy_accuracy, word_similarity
 from dspectral.store import Corpus
 from dspectral.types import FloatArray
 
-from ._form import form
 from ._form.plots import from_zero, new_bars, new_plot
-from ._parts.text_options import add_corpus_options, add_text_options, read_corpus
-from ._parts.word_lists import PARTS, WordList, name_of, read_lists
+from ._parts.word_lists import WordList, name_of, read_lists
 
 ON_MAP = 120
 """Words on the map."""
@@ -70,84 +152,11 @@ def main(argv: list[str] | None = None) -> None:
         show(run, found[0])
 
 
-def options() -> argparse.ArgumentParser:
-    """Return the parser."""
-    parser = form.parser("word_embeddings", __doc__)
-    add = parser.add_argument
-    add_corpus_options(parser)
-    add(
-        "--store", metavar="DIR", help="keep the corpus here, or take the one that is (default: none is kept)"
-    )
-    add_lists(parser)
-    add_count_settings(parser)
-    add_vector_settings(parser)
-    add("--counts-memory", type=form.positive, default=1024, metavar="MB", help="before they go to disk")
-    add_text_options(parser, "sentence")
-    return parser
-
-
-def add_lists(parser: argparse.ArgumentParser) -> None:
-    """Add what vectors are scored on, and which other ones are."""
-    add = parser.add_argument
-    about = "header; two words and a score (default: none)"
-    add("--similarity", nargs="*", default=[], metavar="TSV", help=about)
-    about = "header; a b c d in the last four columns (default: none)"
-    add("--analogies", nargs="*", default=[], metavar="TSV", help=about)
-    add("--parts", nargs="+", choices=PARTS, default=PARTS[:1], help="of each list: all, or halves (seeded)")
-    about = "vectors of other tools, in word2vec's formats (default: none)"
-    add("--others", nargs="*", default=[], metavar="W2V", help=about)
-
-
-def add_count_settings(parser: argparse.ArgumentParser) -> None:
-    """Add how contexts are counted and scaled; of settings with several values all combinations are tried."""
-    add = parser.add_argument
-    default, recipe = WordEmbedding(), EmbeddingRecipe()
-    about = "length of a vector"
-    add("--n-components", type=form.positive, default=default.n_components, metavar="K", help=about)
-    about = "of the counts: sqrt, log, none or a power"
-    add("--transform", nargs="+", type=transform_of, default=[default.count_transform], help=about)
-    about = "of the counts"
-    add("--scaling", nargs="+", default=[default.scaling], choices=["cca", "ppmi", "reg", "none"], help=about)
-    add("--window", nargs="+", type=form.positive, default=[default.window], help="words on each side")
-    add("--context", choices=["bag", "list", "zones"], default=recipe.context, help="whether places count")
-    add("--no-distance-weighting", action="store_true", help="count 1 at every distance, not 1/distance")
-    add(
-        "--context-smoothing",
-        nargs="+",
-        type=float,
-        default=[recipe.context_smoothing],
-        metavar="X",
-        help="exponent of the contexts' frequencies",
-    )
-
-
-def add_vector_settings(parser: argparse.ArgumentParser) -> None:
-    """Add how vectors follow from the counts."""
-    add = parser.add_argument
-    default, recipe = WordEmbedding(), EmbeddingRecipe()
-    add("--power", nargs="+", type=float, default=[default.power], metavar="P", help="of the singular values")
-    add("--n-skipped", nargs="+", type=int, default=[recipe.n_skipped], help="leading vectors left out")
-    about = "hash contexts to so many columns (default: none are hashed)"
-    add("--n-contexts", type=form.positive, metavar="N", help=about)
-    add("--n-passes", type=form.positive, default=recipe.n_passes, metavar="N", help="of the solver")
-    add("--sketch-size", type=form.positive, metavar="L", help="of the solver (default: 4 K)")
-
-
 def corpus_of(arguments: argparse.Namespace, scratch: str) -> Corpus:
     """Open the corpus kept by an earlier run, or build it."""
     if arguments.store and Path(arguments.store).expanduser().exists():
         return open_corpus(arguments.store)
     return read_corpus(arguments, arguments.store or scratch)
-
-
-def transform_of(text: str) -> str | float:
-    """Read a transform: a name, or a power."""
-    if text in ("sqrt", "log", "none"):
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not sqrt, log, none or a power") from None
 
 
 def settings(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -4,9 +4,11 @@ import sys
 
 import pytest
 
+import dspectral
 from dspectral.__main__ import list_programs, main
-from tests.workflows.programs import NAMES, WORKFLOWS
+from tests.workflows.programs import NAMES, WORKFLOWS, parser_of
 from workflows._form import form
+from workflows._parts.text_options import INTENT_METHODS
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,17 @@ def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
     assert re.fullmatch(f"dspectral: error: .*{name}.*{hint}.*\n", capsys.readouterr().err)
 
 
+def run_without_slow_imports(options, folder):
+    """Run a command in a process that fails if it imports a slow package."""
+    code = (
+        "import sys; from dspectral.__main__ import main\n"
+        f"try: main({options!r})\n"
+        "finally: assert not {'numpy', 'dask', 'numba', 'sklearn', 'zarr'} & set(sys.modules), 'slow to import'"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -64,13 +77,37 @@ def test_a_misspelled_program_is_answered_with_the_nearest(name, hint, capsys):
 )
 def test_options_are_checked_before_the_library_is_imported(given, message, tmp_path):
     (tmp_path / "table.csv").write_text("text,label\nhello,a\n", encoding="utf-8")
-    code = (
-        "import sys; from dspectral.__main__ import main\n"
-        f"try: main({given!r})\n"
-        "finally: assert not {'dask', 'numba', 'sklearn', 'zarr'} & set(sys.modules), 'slow to import'"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_without_slow_imports(given, tmp_path)
     assert done.returncode == 2
     assert re.search(message, done.stderr)
+
+
+@pytest.mark.parametrize("name", [name.replace("_", "-") for name in NAMES if "." not in name])
+def test_help_of_every_program_imports_nothing_slow(name, tmp_path):
+    done = run_without_slow_imports([name, "--help"], tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: dspectral {name} ")
+
+
+def test_defaults_of_options_are_those_of_the_library(monkeypatch):
+    defaults = {
+        name: {action.dest: action.default for action in parser_of(name, monkeypatch)._actions}
+        for name in ("brown_clusters", "word_embeddings")
+    }
+    brown, embedding = dspectral.SpectralBrownClustering(), dspectral.WordEmbedding()
+    assert defaults["brown_clusters"]["n_dimensions"] == brown.n_dimensions
+    assert defaults["brown_clusters"]["refine"] == brown.n_sweeps
+    ours = defaults["word_embeddings"]
+    assert ours["n_components"] == embedding.n_components
+    assert [ours[name] for name in ("transform", "scaling", "window", "power")] == [
+        [value] for value in (embedding.count_transform, embedding.scaling, embedding.window, embedding.power)
+    ]
+    recipe = dspectral.EmbeddingRecipe()
+    assert (ours["context"], ours["context_smoothing"]) == (recipe.context, [recipe.context_smoothing])
+    assert (ours["n_skipped"], ours["n_passes"]) == ([recipe.n_skipped], recipe.n_passes)
+
+
+def test_methods_of_the_program_for_intents_are_those_of_the_library():
+    assert {*dspectral.SentenceRepresentation.half_kinds, "auto", "sent+", "characters"} == set(
+        INTENT_METHODS
+    )

@@ -2,10 +2,19 @@
 
 A workflow is a module with a ``main``::
 
-    def main(argv: list[str] | None = None) -> None:
+    from ._form import form
+
+    def options() -> form.Parser:
         parser = form.parser("spectrum", __doc__)
         parser.add_argument("store", help="a counts store")
-        with form.run(parser.parse_args(argv)) as run:
+        return parser
+
+    form.check_options(__name__, options)  # errors and --help exit here, before slow imports
+
+    from dspectral import SketchedPCA, open_store
+
+    def main(argv: list[str] | None = None) -> None:
+        with form.run(options().parse_args(argv)) as run:
             store = open_store(run.arguments.store)
             pca = SketchedPCA(100, random_state=run.arguments.seed)
             used = run.fit("sketch", pca, store)
@@ -21,12 +30,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import Parser, bits, local_path, memory_limit, positive, share
+from .options import Parser, bits, check_options, local_path, memory_limit, positive, share
 
 if TYPE_CHECKING:
     from .running import EXPECTED, Run, run, scratch_folder
 
-__all__ = ["EXPECTED", "Run", "bits", "local_path", "parser", "positive", "run", "scratch_folder", "share"]
+__all__ = [
+    "EXPECTED",
+    "Parser",
+    "Run",
+    "bits",
+    "check_options",
+    "local_path",
+    "parser",
+    "positive",
+    "run",
+    "scratch_folder",
+    "share",
+]
 
 
 def __getattr__(name: str) -> Any:

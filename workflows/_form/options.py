@@ -3,7 +3,7 @@
 import argparse
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 
 from dspectral.paths import expand_path
 
-COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
-"""What a person typed to start the program, ``dspectral demo`` for instance; None under ``python -m``."""
+COMMAND: ContextVar[tuple[str, list[str]] | None] = ContextVar("command", default=None)
+"""Command and options that started the program, such as ``("dspectral demo", [])``; None under ``python -m``."""
 PACKAGE = __name__.removesuffix("._form.options")
 """``workflows`` in the repository, ``dspectral.programs`` in the wheel."""
 MOST_BITS = 30
@@ -61,10 +61,13 @@ class Parser(argparse.ArgumentParser):
     """Reads a command line, and refuses a wrong one in a sentence."""
 
     def __init__(self, name: str, description: str | None) -> None:
-        prog = COMMAND.get() or f"python -m {PACKAGE}.{name}"
+        command = COMMAND.get()
+        prog = command[0] if command else f"python -m {PACKAGE}.{name}"
         super().__init__(prog=prog, description=description, formatter_class=Formatter)
         self.register("type", float, number)
         self.register("type", int, whole_number)
+        self.check: Callable[[argparse.Namespace], None] = lambda _: None
+        """Checks that need all options; calls `error`."""
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> argparse.Namespace:
         """Read the command line; the result also has ``prog``, and ``options``: the option of each value."""
@@ -78,12 +81,22 @@ class Parser(argparse.ArgumentParser):
             kind = "there is no option" if unknown[0].startswith("-") else "nothing is expected to be called"
             self.error(f"{kind} {unknown[0]}{hint}")
         result.prog, result.options = self.prog, options
+        self.check(result)
         return result
 
     def error(self, message: str) -> Any:
         """Say what is wrong and where to read on, and exit with code 2."""
         end = "" if message.endswith("?") else "."
         self.exit(2, f"{self.prog}: error: {message}{end} `{self.prog} --help` explains all options.\n")
+
+
+def check_options(module: str, options: Callable[[], Parser]) -> None:
+    """Parse the options if the module is the running program: errors and ``--help`` exit before slow imports."""
+    command = COMMAND.get()
+    if module == "__main__":
+        options().parse_args()
+    elif command and module == f"{PACKAGE}.{command[0].split()[-1].replace('-', '_')}":
+        options().parse_args(command[1])
 
 
 def positive(text: str) -> int:

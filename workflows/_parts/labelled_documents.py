@@ -16,9 +16,6 @@ from dspectral.store import CountStore
 
 from .._form import form
 
-FILES = "jsonl, CSV, TSV or Parquet, .sgm files of Reuters-21578, or a folder for each label"
-
-
 SHOWN = 10
 """Labels that a note names."""
 
@@ -29,18 +26,6 @@ class Side(NamedTuple):
     path: str
     labels: list[tuple[str, ...]]
     n_unlabelled: int = 0
-
-
-def add_fields(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where text and labels are, and which of them count."""
-    add = parser.add_argument
-    fields = "with the text, if there are fields"
-    add("--text", nargs="+", default=["text"], metavar="FIELD", help=fields)
-    label = "with the label, or (in jsonl and Parquet) a list of them"
-    add("--label", default="label", metavar="FIELD", help=label)
-    add("--min-documents", type=form.positive, default=2, metavar="N", help="do not learn labels with fewer")
-    terms = "most frequent terms that are kept"
-    add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
 
 
 def read(arguments: argparse.Namespace, side: str) -> Iterator[LabeledText]:

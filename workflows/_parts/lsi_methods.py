@@ -15,7 +15,6 @@ from dspectral.engine import run_tasks
 from dspectral.inputs import pair_with_labels
 from dspectral.methods.lsi import Training, train_linear_svms
 
-METHODS = ("none", "lsi", "hybrid", "rds", "lrw")
 LOCAL = ("rds", "lrw")
 ROUGH, FINE = 1e-3, 1e-4
 """How exactly machines are trained, while choosing and at last."""

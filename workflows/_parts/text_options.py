@@ -3,7 +3,7 @@
 import argparse
 import gzip
 import json
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from .._form import form
 if TYPE_CHECKING:
     from dspectral.store import Corpus
 
+LABELED_FILES = "jsonl, CSV, TSV or Parquet, .sgm files of Reuters-21578, or a folder for each label"
+INTENT_METHODS = ("auto", "sent", "sketch", "idf", "idf+sent", "sent+", "characters")
+"""Methods that use unlabeled text; `sent`, `sent+` and `characters` are always fitted."""
 UNITS = ("line", "file", "field")
 NAMES = (
     "unit",
@@ -29,12 +32,13 @@ NAMES = (
 """Options that are arguments of the same names."""
 
 
-def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
+def add_text_options(parser: form.Parser, unit: str) -> None:
     """Add the options."""
     by_default = {
         "document": "line of a txt file, field of a record",
         "sentence": "line, of a file as of a record's field",
     }
+    parser.check = partial(check_sources, parser)
     add = parser.add_argument_group("how the text is read").add_argument
     add("--unit", choices=UNITS, help=f"what a {unit} is (default: {by_default[unit]})")
     about = "column or key that holds the text of jsonl, csv, tsv and Parquet files (default: no fields)"
@@ -58,7 +62,31 @@ def add_text_options(parser: argparse.ArgumentParser, unit: str) -> None:
     add("--format", choices=("txt", "jsonl", "csv", "tsv", "parquet"), help=about)
 
 
-def add_corpus_options(parser: argparse.ArgumentParser) -> None:
+def add_label_options(parser: form.Parser) -> None:
+    """Add the options that say where text and labels are, and which of them count."""
+    add = parser.add_argument
+    fields = "with the text, if there are fields"
+    add("--text", nargs="+", default=["text"], metavar="FIELD", help=fields)
+    label = "with the label, or (in jsonl and Parquet) a list of them"
+    add("--label", default="label", metavar="FIELD", help=label)
+    add("--min-documents", type=form.positive, default=2, metavar="N", help="do not learn labels with fewer")
+    terms = "most frequent terms that are kept"
+    add("--terms", type=form.positive, default=8000, metavar="D", help=terms)
+
+
+def add_intent_options(parser: form.Parser) -> None:
+    """Add the options other than paths."""
+    add = parser.add_argument
+    add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
+    add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
+    add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
+    about = "method whose model is saved (default: sent); auto takes the best in cross-validation"
+    add("--method", choices=INTENT_METHODS, default="sent", help=about)
+    add("--n-components", type=form.positive, default=200, metavar="K", help="components of a word's vector")
+    add("--columns-bits", type=form.bits, default=18, metavar="B", help="hash to 2^B columns")
+
+
+def add_corpus_options(parser: form.Parser) -> None:
     """Add the options of :func:`read_corpus` but for those of the text, which stand behind a program's own."""
     add = parser.add_argument
     add("--corpus", nargs="+", required=True, metavar="FILE", help="text: files, folders, patterns, or URLs")
@@ -74,11 +102,9 @@ def read_corpus(arguments: argparse.Namespace, path: str) -> "Corpus":
     return dspectral.build_corpus(arguments.corpus, path, **settings, **reading(arguments))
 
 
-def check_sources(
-    parser: argparse.ArgumentParser, arguments: argparse.Namespace, sources: Sequence[str]
-) -> None:
+def check_sources(parser: form.Parser, arguments: argparse.Namespace) -> None:
     """End the program if a local file is missing, or holds records and there is no ``--field``."""
-    for source in sources:
+    for source in arguments.text if "text" in arguments else arguments.corpus:
         path = Path(source).expanduser()
         if "://" in source or any(sign in source for sign in "*?["):
             continue

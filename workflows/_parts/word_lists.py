@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 
-PARTS = ["all", "first", "second"]
-"""Parts of a list: the halves are drawn at random, from a seed."""
-
 
 class WordList(NamedTuple):
     """A list, or a part of one: pairs with a score, or questions."""

@@ -17,14 +17,15 @@ from sklearn.svm import LinearSVC
 from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
 
 from .._form import form
-from .._parts.labelled_documents import FILES, name_of, read
+from .._parts.labelled_documents import name_of, read
+from .._parts.text_options import LABELED_FILES
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run the race."""
     parser = form.parser("benchmarks.classifiers", __doc__, fits=False)
     add = parser.add_argument
-    add("--train", required=True, metavar="FILE", help=FILES)
+    add("--train", required=True, metavar="FILE", help=LABELED_FILES)
     add("--test", metavar="FILE", help="the same, to be classified (default: a third of the first)")
     add("--text", nargs="+", default=["text"], metavar="FIELD", help="with the text")
     add("--label", default="label", metavar="FIELD", help="with the label")
