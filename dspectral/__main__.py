@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dspectral import __version__
+import dspectral
 
 INSTALLED = Path(__file__).parent / "programs"
 CHECKOUT = Path(__file__).parents[1] / "workflows"
@@ -45,10 +46,12 @@ def main(argv: list[str] | None = None) -> None:
         _print_programs(sentences)
     elif name == "list":
         _print_programs(sentences)
+    elif name == "warm":
+        _compile_loops()
     elif name in sentences:
         _run(folder, name, arguments.options)
     else:
-        matches = get_close_matches(name, [*sentences, "list"], n=1, cutoff=0.5)
+        matches = get_close_matches(name, [*sentences, "list", "warm"], n=1, cutoff=0.5)
         hint = f"did you mean {matches[0]}?" if matches else "`dspectral list` shows all programs"
         parser.exit(2, f"dspectral: error: {arguments.program} is not a program: {hint}\n")
 
@@ -57,10 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "dspectral",
         description="Spectral learning on text that does not fit in memory.",
-        epilog="`dspectral list` shows all programs, `dspectral PROGRAM --help` the options of one.",
+        epilog="`dspectral list` shows all programs, `dspectral PROGRAM --help` the options of one; `dspectral warm` "
+        "compiles the loops of the main methods into the cache.",
     )
-    parser.add_argument("--version", action="version", version=f"dspectral {__version__}")
-    parser.add_argument("program", nargs="?", metavar="PROGRAM", help="name of a program, or list")
+    parser.add_argument("--version", action="version", version=f"dspectral {dspectral.__version__}")
+    parser.add_argument("program", nargs="?", metavar="PROGRAM", help="name of a program, list or warm")
     parser.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTIONS", help="options of the program")
     return parser
 
@@ -72,6 +76,26 @@ def _print_programs(sentences: Mapping[str, str]) -> None:
     for name, sentence in sentences.items():
         table.add_row(name, Text(sentence))
     Console().print(table)
+
+
+def _compile_loops() -> None:
+    """Fit the main methods to a small text, so that Numba's disk cache holds their loops."""
+    listeners = import_module("dspectral._compiled").LISTENERS  # NumPy is slow to import
+    seconds: list[float] = []
+    listeners.append(lambda _loop, _module, time: None if time is None else seconds.append(time))
+    data = dspectral.datasets.standard_library_intents(5, seed=0)
+    rows = range(0, len(data.train_texts), 1 + len(data.train_texts) // 400)
+    texts, labels = ([column[row] for row in rows] for column in (data.train_texts, data.train_labels))
+    vocabulary = dspectral.VocabularySettings()
+    with TemporaryDirectory() as folder:
+        store = dspectral.build_store(dspectral.Texts(texts), f"{folder}/store.zarr", vocabulary=vocabulary)
+        dspectral.Topics(5, stop_words="english").fit(store)
+        dspectral.explore(texts=texts)
+        dspectral.IntentClassifier().fit(texts, labels).predict(texts)
+        dspectral.MomentMultiLabelClassifier(5).fit(store, [[label] for label in labels]).predict(store)
+        for model in (dspectral.TruncatedSVD(5), dspectral.SketchedPCA(5)):
+            dspectral.nearest(model.fit(store.tfidf()), store, texts[0])
+    print(f"{len(seconds)} loops compiled in {sum(seconds):.0f} s")  # noqa: T201
 
 
 def _run(folder: Path, name: str, options: list[str]) -> None:

@@ -111,3 +111,9 @@ def test_methods_of_the_program_for_intents_are_those_of_the_library():
     assert {*dspectral.SentenceRepresentation.half_kinds, "auto", "sent+", "characters"} == set(
         INTENT_METHODS
     )
+
+
+@pytest.mark.slow
+def test_warm_fits_the_main_methods_and_counts_the_loops_that_were_compiled(capsys):
+    main(["warm"])
+    assert re.fullmatch(r"\d+ loops compiled in \d+ s\n", capsys.readouterr().out)

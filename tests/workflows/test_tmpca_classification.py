@@ -133,7 +133,7 @@ def test_by_default_no_machine_gets_long_dense_rows_and_a_loss_against_words_is_
                 widths.append(rows.shape[1])
             return super().fit(rows, labels)
 
-    monkeypatch.setitem(tmpca_classification.MACHINES, "svm", Watched)
+    monkeypatch.setattr(tmpca_classification, "SupportVectors", Watched)
     train, test = questions(tmp_path / "train.tsv", 200, 1), questions(tmp_path / "test.tsv", 90, 2)
     report, rows = run(tmp_path, *words(f"--train {train} --test {test} --vectors {vectors} --length 8"))
     assert rows["tmpca+svm", "1", "error_rate"]["over_words"] > 0.3

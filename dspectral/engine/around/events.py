@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 Client: TypeAlias = Any
@@ -269,9 +270,18 @@ def emit_to_all(event: Event) -> None:
 
 def emit_compilation(loop: str, module: str, seconds: float | None) -> None:
     """Emit :class:`CompilationStarted` if `seconds` is None, else :class:`CompilationEnded`."""
+    _announce_compilation()
     emit_to_all(
         CompilationStarted(loop, module) if seconds is None else CompilationEnded(loop, module, seconds)
     )
+
+
+@cache
+def _announce_compilation() -> None:
+    """Write one line at the first compilation of an interactive process, which would wait without a reason."""
+    if sys.stderr and (hasattr(sys, "ps1") or sys.stderr.isatty()):
+        line = "dspectral: compiling loops once, about 20 s; `dspectral warm` compiles those of all main methods\n"
+        sys.stderr.write(line)
 
 
 def to_message(event: Event) -> dict[str, Any]:
