@@ -116,7 +116,7 @@ ENGINE = (
     {"run"},
 )
 """Floors of the engine: only ``run`` imports all; what computes does not know what surrounds it."""
-OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "zstandard"}
+OPTIONAL = {"anndata", "h5py", "librosa", "pyarrow", "pycrfsuite", "soundfile", "stop_words", "zstandard"}
 """Extras, imported inside the functions that read their formats, so that the rest works without them."""
 LATE = {
     "dspectral.configuration": {"dask", "dask.utils"},

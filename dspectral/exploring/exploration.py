@@ -366,7 +366,7 @@ def _add_topics(
     """Add topics and documents, or the reason why there are none."""
     pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
     with stages.measure("Find function words", TOKENS):
-        scores = score_function_words(words)
+        scores, exploration.language = score_function_words(words)
     is_function = scores > MIN_SCORE
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
     topics, n_usable = steps.make_topic_model(

@@ -6,10 +6,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from dspectral.engine import summarize
 from dspectral.exploring.frequent_words import FrequentWords
+from dspectral.text.stop_words import get_stop_words, list_languages
 from dspectral.types import Sentences
 
 N_BUCKETS = 4096
@@ -18,12 +18,12 @@ MAX_WORDS, MIN_COUNT, MIN_TYPES = 4000, 10, 1000
 """Number of most frequent words that are scored, their minimum count, and that of the types of the text."""
 LEFT, RIGHT, LOG_SHARE, INTERCEPT = 5.04, 3.32, 1.65, 5.24
 """Logistic regression of function words against nouns and adjectives in six treebanks of Universal Dependencies."""
-MIN_SCORE = 0.5
-"""Score above which a word is a function word; leaving out one language, 9 of 10 are in five of the six treebanks."""
+MIN_SCORE = 1.5
+"""Score above which a word is a function word; 97 % or more of them are, in seven treebanks."""
 RARE_SCORE = -5.0
 """Score of words that are too rare."""
-MIN_ENGLISH = 0.3
-"""Share of the tokens in scikit-learn's list of English stop words above which a text is English."""
+MIN_LISTED = 0.25
+"""Share of the tokens in the list of stop words of a language above which a text has this language."""
 
 
 class NeighborSets(NamedTuple):
@@ -66,16 +66,22 @@ def _collect_neighbors(
     return np.packbits(is_neighbor, axis=1), np.bincount(words[is_tested], minlength=n_words)
 
 
-def score_function_words(words: FrequentWords) -> NDArray[np.float64]:
-    """Return a score of each word, above MIN_SCORE for function words, in one pass. Shapes: returns (n_words,).
+def score_function_words(words: FrequentWords) -> tuple[NDArray[np.float64], str]:
+    """Return a score of each word, above MIN_SCORE for function words, and the language of the text.
+
+    Shapes: returns (n_words,). The language is empty if there is no list of its stop words. With a list, its words are
+    the function words; without, one pass scores words by their neighbors.
 
     Neighbors of a function word are almost as diverse as random words of the text, while a content word has few
     neighbors. The score is a linear function of the number of distinct left and right neighbors, relative to the
-    expected number for random neighbors, and of the logarithm of the share of the word. In English text the words of
-    scikit-learn's list are function words, too.
+    expected number for random neighbors, and of the logarithm of the share of the word.
     """
     share = words.counts / words.n_tokens
     scores = np.full(len(share), RARE_SCORE)
+    language, is_listed = _find_language(words.words, share)
+    if language:
+        scores[is_listed] = MIN_SCORE + 1
+        return scores, language
     n_words = 1 + int(np.sum(words.counts[1 : MAX_WORDS + 1] >= MIN_COUNT))
     if n_words > 1 and words.n_types >= MIN_TYPES:
         of = partial(NeighborSets.from_block, n_words=n_words)
@@ -86,16 +92,21 @@ def score_function_words(words: FrequentWords) -> NDArray[np.float64]:
         right = _compute_diversity(sets.right, sets.n_right, buckets)
         log_share = np.log(np.maximum(share[:n_words], np.finfo(np.float64).tiny))
         scores[:n_words] = LEFT * left + RIGHT * right + LOG_SHARE * log_share + INTERCEPT
-    is_english = np.array([_is_english_stop_word(word) for word in words.words])
-    if share[is_english].sum() > MIN_ENGLISH:
-        scores[is_english] = np.maximum(scores[is_english], MIN_SCORE + 1)
     scores[0] = RARE_SCORE
-    return scores
+    return scores, ""
 
 
-def _is_english_stop_word(word: str) -> bool:
-    start, *_ = re.split("n?['\u2019]", word)
-    return word in ENGLISH_STOP_WORDS or start in ENGLISH_STOP_WORDS
+def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, NDArray[np.bool_]]:
+    """Return the language whose list of stop words has the largest share of the tokens, and which words it has."""
+    starts = [re.split("n?['\u2019]", word)[0] for word in words]
+    best, language, is_best = MIN_LISTED, "", np.zeros(len(words), dtype=bool)
+    for candidate in list_languages():
+        stop_words = set(get_stop_words(candidate))
+        pairs = zip(words, starts, strict=True)
+        is_listed = np.array([word in stop_words or start in stop_words for word, start in pairs])
+        if (listed := float(share[is_listed].sum())) > best:
+            best, language, is_best = listed, candidate, is_listed
+    return language, is_best
 
 
 def _compute_diversity(

@@ -109,7 +109,10 @@ class Exploration:
     masked : dict of str to int
         Number of parts of the text that were masked, by rule of ``clean``.
     function_words : list of str
-        Words that are not words of topics, because their neighbors are as diverse as random words of the text.
+        Words that are not words of topics: those of a list of stop words of the language, or words whose neighbors
+        are as diverse as random words of the text.
+    language : str
+        Language whose list of stop words was used; empty if there is none.
     warning : str
         Warning about the tokens of the text; empty if there is none.
     stages : list of Stage
@@ -132,6 +135,7 @@ class Exploration:
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     masked: dict[str, int] = dataclasses.field(default_factory=dict)
     function_words: list[str] = dataclasses.field(default_factory=list)
+    language: str = ""
     warning: str = ""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     seconds: float = 0.0

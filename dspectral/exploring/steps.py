@@ -59,7 +59,7 @@ def find_nearest_words(
 
 
 N_RANKS = 300
-MAX_TOPIC_SCORE = -0.75
+MAX_TOPIC_SCORE = 0.0
 """Mean score of function words above which a topic is not shown."""
 MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""

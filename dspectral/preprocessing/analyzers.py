@@ -114,8 +114,8 @@ def _build_analyzer(arguments: tuple[tuple[str, Any], ...]) -> Callable[[str], S
     for name, value in arguments:
         if isinstance(value, Tokenizer):
             options[name] = partial(_tokenize_text, value) if name == "tokenizer" else _as_function(value)
-    if "stop_words" in options and options["stop_words"] != "english":
-        options["stop_words"] = list(options["stop_words"])
+    if options.get("stop_words", "english") != "english":
+        options["stop_words"] = list(check_stop_words(options["stop_words"]))
     if "tokenizer" in options:
         options["token_pattern"] = None
     analyzer: Callable[[str], Sequence[str]] = CountVectorizer(**options).build_analyzer()

@@ -74,8 +74,9 @@ class NgramHashing(
         Unicode normalization of the text. The tokenizers ``"words"`` and ``"characters"`` always apply NFC.
     analyzer : {"word", "char", "char_wb"} or callable, default="word"
         Units of n-grams: words, characters, or characters within words; or a named function from a text to its n-grams.
-    stop_words : {"english"}, collection of str or None, default=None
-        Words removed before n-grams are formed.
+    stop_words : str, collection of str or None, default=None
+        Words removed before n-grams are formed, or a language: ``"english"`` is scikit-learn's list, others such as
+        ``"german"`` need the package stop-words.
     token_pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a word.
     strip_accents : {"ascii", "unicode"}, callable or None, default=None

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -10,23 +11,48 @@ from dspectral.text.tokens import Tokens
 from dspectral.types import Documents
 
 StopWords: TypeAlias = Collection[str] | None
-"""``"english"``, a collection of words, or None."""
+"""A language, a collection of words, or None."""
 MAX_SHOWN = 5
+ADVICE = "; pip install stop-words adds the lists of 32 languages"
 
 
-def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tuple[str, ...]:
-    """Return stop words as a tuple; ``"english"`` is the list of scikit-learn."""
-    if stop_words is None:
-        return ()
-    expected = "must be 'english', None or a collection of words"
-    if isinstance(stop_words, str):
-        if stop_words != "english":
-            raise ValueError(
-                f"{parameter}={stop_words!r:.60} {expected}: for one word, write [{stop_words!r:.60}]"
-            )
+def list_languages() -> tuple[str, ...]:
+    """Return the languages of the lists: ``"english"``, and others if the package stop-words is installed."""
+    try:
+        from stop_words import AVAILABLE_LANGUAGES  # noqa: PLC0415
+    except ImportError:
+        return ("english",)
+    return tuple(AVAILABLE_LANGUAGES)
+
+
+@cache
+def get_stop_words(language: str) -> tuple[str, ...]:
+    """Return the single words of a list: scikit-learn's of English, that of the package stop-words otherwise.
+
+    >>> len(get_stop_words("english"))
+    318
+    """
+    if language == "english":
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415  slow to import
 
         return tuple(sorted(ENGLISH_STOP_WORDS))
+    import stop_words  # noqa: PLC0415
+
+    return tuple(sorted({word for word in stop_words.get_stop_words(language) if len(word.split()) == 1}))
+
+
+def check_stop_words(stop_words: StopWords, parameter: str = "stop_words") -> tuple[str, ...]:
+    """Return stop words as a tuple; a str is the language of a list."""
+    if stop_words is None:
+        return ()
+    expected = "must be a language such as 'english', None or a collection of words"
+    if isinstance(stop_words, str):
+        if stop_words not in (languages := list_languages()):
+            raise ValueError(
+                f"{parameter}={stop_words!r:.60} {expected}: one of {', '.join(languages)}, or for one word "
+                f"[{stop_words!r:.60}]{'' if len(languages) > 1 else ADVICE}"
+            )
+        return get_stop_words(stop_words)
     is_list = isinstance(stop_words, Iterable) and not isinstance(stop_words, bytes | Mapping | Iterator)
     if not is_list or len(getattr(stop_words, "shape", (0,))) != 1:
         raise TypeError(f"{parameter}={stop_words!r:.60} {expected}: pass a list, such as list(iterator)")

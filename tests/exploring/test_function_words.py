@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from dspectral import build_corpus
 from dspectral.exploring.frequent_words import FrequentWords
@@ -17,7 +18,8 @@ def test_words_with_diverse_neighbors_are_function_words(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(lines), encoding="utf-8")
     words = FrequentWords.from_corpus(build_corpus(path, tmp_path / "corpus"), min_count=1, n_words=5000)
-    scores = score_function_words(words)
+    scores, language = score_function_words(words)
+    assert language == ""
     found = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
     assert found == {f"p{i}x" for i in range(5)}
 
@@ -30,3 +32,22 @@ def test_sets_of_neighbors_do_not_depend_on_blocks():
     second = NeighborSets.from_block(Sentences(ids[160:], offsets[20:] - 160), n_words=20)
     for a, b in zip(whole, first.merge(second), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("english", "the house of the king is not in the town"),
+        ("german", "das Haus des Kaisers ist nicht in der Stadt"),
+    ],
+)
+def test_words_of_a_list_are_function_words_of_a_text_in_its_language(language, sentence, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(f"{sentence}\n" * 20, encoding="utf-8")
+    corpus = build_corpus(path, tmp_path / "corpus", lowercase=True)
+    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=5000)
+    scores, found = score_function_words(words)
+    assert found == language
+    function_words = {words.words[i] for i in np.flatnonzero(scores > MIN_SCORE)}
+    content_words = {"house", "king", "town", "haus", "kaisers", "stadt"}
+    assert function_words == set(sentence.lower().split()) - content_words

@@ -1,12 +1,14 @@
 """Stop words: every collection is read alike, and what is no list of words is refused."""
 
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from dspectral import Topics
 from dspectral.text.stop_words import check_stop_words, tokenize_stop_words
 from dspectral.text.tokenizers import tokenize_documents
 
@@ -63,3 +65,13 @@ def test_entries_that_are_no_term_are_named():
         assert terms_of(["New York", "of"]) == ["of"]
     with pytest.warns(UserWarning, match="'of'"):
         assert terms_of(["New York", "of"], (2, 2)) == ["new york"]
+
+
+def test_a_language_is_a_list_of_single_words():
+    words = check_stop_words("german")
+    assert {"der", "und", "nicht"} <= set(words)
+    assert all(word == "".join(word.split()) for word in words)
+    model = Topics(2, min_df=1, max_df=1.0, stop_words="german").fit(
+        ["der Hund", "die Katze", "der Hund und die Katze"] * 9
+    )
+    assert set(chain(*model.top_words())) == {"hund", "katze"}

@@ -103,7 +103,7 @@ class Topics(
         Minimum number (int) or share (float) of documents with a word.
     max_df : int or float, default=0.1
         Maximum number or share of documents with a word. Function words of any language are in more than a tenth.
-    stop_words : {"english"}, collection of str or None, default=()
+    stop_words : str, collection of str or None, default=()
         Further words to ignore: scikit-learn's English list, or words, which are tokenized as the texts were. Of a
         hashed store their columns are ignored, with all words that collide with them; other counts need names of
         columns. N-grams that contain a stop word are kept.
