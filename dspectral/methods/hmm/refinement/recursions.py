@@ -91,6 +91,9 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
     for s in range(len(offsets) - 1):
         max_length = max(max_length, offsets[s + 1] - offsets[s])
     states, here, back = operators.first.copy(), operators.first.copy(), operators.first.copy()
+    # Row vectors are multiplied by transposed operators, in views that take no memory.
+    emission_left = operators.emission.transpose((0, 1, 3, 2))
+    transition_left = operators.transition.transpose((1, 0, 3, 2))
     states_before = np.empty((n_labels, m, max(1, max_length)))
     # Column vectors go forward: s_0 = first, s_{t+1}[b] = sum_a T[a][b] O[a][x_t] s_t[a]. Row vectors come back:
     # r_{n-1} = last, r_{t-1}[a] = sum_b r_t[b] O[b][x_t] T[a][b]. The share of label a at token t is
@@ -106,9 +109,9 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
             rescale(states)
         copy_vectors(operators.last, back)
         for t in range(n - 1, -1, -1):
-            multiply_emission_left(operators.emission, ids[start + t], back, here)
+            multiply_emission(emission_left, ids[start + t], back, here)
             n_negative += write_label_shares(here, states_before[:, :, t], out[start + t])
-            multiply_transition_left(operators.transition, here, back)
+            multiply_transition(transition_left, here, back)
             rescale(back)
     return n_negative
 
@@ -127,19 +130,6 @@ def multiply_emission(emission: Doubles, token: int, states: Doubles, out: Doubl
 
 
 @compiled
-def multiply_emission_left(emission: Doubles, token: int, states: Doubles, out: Doubles) -> None:
-    """Apply a token's operators to row vectors, label by label."""
-    # out[a] = r[a] O[a][x]: as `multiply_emission`, down the columns of operators that fit into a cache.
-    n_labels, m = states.shape
-    for a in range(n_labels):
-        for c in range(m):
-            total = 0.0
-            for r in range(m):
-                total += states[a, r] * emission[a, token, r, c]
-            out[a, c] = total
-
-
-@compiled
 def multiply_transition(transition: Doubles, states: Doubles, out: Doubles) -> None:
     """Apply the operators from label to label to column vectors."""
     # out[b] = sum_a T[a][b] s[a]: (n_labels m)^2 products, the dominant cost of a token.
@@ -151,20 +141,6 @@ def multiply_transition(transition: Doubles, states: Doubles, out: Doubles) -> N
                 for c in range(m):
                     total += transition[a, b, r, c] * states[a, c]
             out[b, r] = total
-
-
-@compiled
-def multiply_transition_left(transition: Doubles, states: Doubles, out: Doubles) -> None:
-    """Apply the operators from label to label to row vectors."""
-    # out[a] = sum_b r[b] T[a][b]: (n_labels m)^2 products.
-    n_labels, m = states.shape
-    for a in range(n_labels):
-        for c in range(m):
-            total = 0.0
-            for b in range(n_labels):
-                for r in range(m):
-                    total += states[b, r] * transition[a, b, r, c]
-            out[a, c] = total
 
 
 @compiled
