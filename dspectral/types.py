@@ -97,6 +97,14 @@ def is_backed(X: object) -> bool:
     return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
+def is_disk_array(X: object) -> bool:
+    """Report whether ``X`` is a dense array of h5py or Zarr on disk."""
+    return all(hasattr(type(X), name) for name in ("chunks", "shape", "attrs")) and not hasattr(
+        type(X),
+        "to_dataset",  # of xarray
+    )
+
+
 def unwrap_xarray(X: Any) -> Any:
     """Return the array of an xarray.DataArray that is not chunked; return other objects unchanged."""
     is_labeled = hasattr(type(X), "dims") and hasattr(type(X), "to_dataset") and X.chunks is None

@@ -32,6 +32,7 @@ from dspectral.types import (
     Rows,
     check_container,
     is_backed,
+    is_disk_array,
     is_sparse,
     unwrap_xarray,
 )
@@ -59,7 +60,7 @@ class Blocks(NamedTuple):
 
     >>> from dspectral.engine import summarize
     >>> from dspectral.decomposition.moments import Moments
-    >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), of=Moments.from_block).gram
+    >>> summarize(Blocks(np.diag, [[1.0, 2.0], [3.0, 4.0]]), summarize_block=Moments.from_block).gram
     array([[10.,  0.],
            [ 0., 20.]])
     """
@@ -81,7 +82,7 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
     """Return ``X`` as a Dask array in row blocks of known sizes."""
     X = unwrap_xarray(X)
     # Read once, because the attribute of a store builds a new array each time.
-    array = read_backed_rows(X) if is_backed(X) else getattr(X, "counts", X)
+    array = read_backed_rows(X) if is_backed(X) else wrap_disk_array(getattr(X, "counts", X))
     if not isinstance(array, da.Array):
         check_container(X)
         if is_in_memory(array):
@@ -106,8 +107,8 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
 
 
 def is_lazy(X: object) -> bool:
-    """Report whether ``X`` is a Dask array, a store or a sparse matrix on disk."""
-    return is_backed(X) or isinstance(getattr(X, "counts", X), da.Array)
+    """Report whether ``X`` is a Dask array, a store, or a matrix on disk: sparse of AnnData, dense of h5py or Zarr."""
+    return is_backed(X) or is_disk_array(X) or isinstance(getattr(X, "counts", X), da.Array)
 
 
 def is_in_memory(X: object) -> bool:
@@ -134,8 +135,12 @@ def read_backed_rows(X: Any) -> da.Array:
 
 def wrap_disk_array(X: Any) -> Any:
     """Return a dense array of h5py or Zarr as a Dask array; return other objects unchanged."""
-    on_disk = hasattr(X, "chunks") and hasattr(X, "shape") and not is_lazy(X)
-    return da.from_array(X, chunks=("auto", -1), name=False) if on_disk else X
+    if not is_disk_array(X):
+        return X
+    # Whole stored chunks of about BLOCK_BYTES.
+    n_stored = X.chunks[0] if X.chunks else 1
+    n_rows = max(1, BLOCK_BYTES // max(1, n_stored * math.prod(X.shape[1:]) * X.dtype.itemsize)) * n_stored
+    return da.from_array(X, chunks=(n_rows, *(-1,) * (X.ndim - 1)), name=False)
 
 
 def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:

@@ -134,7 +134,7 @@ def summarize(
     >>> import numpy as np
     >>> from dspectral.decomposition.moments import Moments
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> summarize(X, of=Moments.from_block).gram
+    >>> summarize(X, summarize_block=Moments.from_block).gram
     array([[20., 26.],
            [26., 35.]])
     """

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from dspectral import NgramHashing, SketchedPCA, TextFiles, TfidfWeighting, TruncatedSVD, build_store
 from dspectral.decomposition.moments import Moments
-from dspectral.engine import Blocks, summarize
+from dspectral.engine import Blocks, as_dask_rows, summarize
 from dspectral.inputs import validate_rows
 from dspectral.inputs.sequences import TokenCorpus
 
@@ -167,7 +167,6 @@ class Frame:
     [
         (Frame, r"X.*Dask Frame.*X\.to_dask_array\(lengths=True\)"),
         (lambda: dask.delayed(COUNTS), "X.*Delayed"),
-        (lambda: zarr.array(COUNTS), r"X.*zarr.*dask\.array\.from_array\(X\)"),
         (lambda: TokenCorpus(["<?>"], np.ones(1), Blocks(int, [])), "X.*corpus.*counts"),
         (
             lambda: SimpleNamespace(words=[], sentences=Blocks(int, []), counts=np.ones(3)),
@@ -183,6 +182,29 @@ def test_what_is_no_matrix_gives_one_sentence_and_is_not_read(make, message):
     ):
         with pytest.raises(TypeError, match=message):
             use(make())
+
+
+@pytest.mark.parametrize("container", ["zarr", "h5py", "contiguous"])
+def test_an_array_of_zarr_or_h5py_is_read_by_blocks(container, tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(90, 7)).astype(np.float32)
+    if container == "zarr":
+        array = zarr.create_array(tmp_path / "rows.zarr", data=rows, chunks=(20, 4))
+    else:
+        array = (
+            pytest.importorskip("h5py")
+            .File(tmp_path / "rows.h5", "w")
+            .create_dataset("rows", data=rows, chunks=(20, 4) if container == "h5py" else None)
+        )
+    monkeypatch.setattr("dspectral.engine.blocks.BLOCK_BYTES", 1200)
+    blocks = as_dask_rows(array)
+    assert blocks.chunks[0] == ((42, 42, 6) if container == "contiguous" else (40, 40, 10))
+    for kind in (SketchedPCA, TruncatedSVD):
+        model, expected = kind(2, random_state=0), kind(2, random_state=0)
+        coordinates = model.fit_transform(array)
+        assert isinstance(coordinates, da.Array)
+        np.testing.assert_array_equal(coordinates.compute(), expected.fit_transform(blocks).compute())
+    with pytest.raises(ValueError, match=r"1 dimension.*must have 2"):
+        SketchedPCA().fit(zarr.array(rows[:, 0]))
 
 
 RNG = np.random.default_rng(0)
