@@ -20,7 +20,7 @@ class AlignedCounts(LazyTotalsMixin):
 
     Attributes
     ----------
-    of : CountStore or AnnDataCounts
+    store : CountStore or AnnDataCounts
         The store.
     order : ndarray of int, shape (n_columns,)
         Column indices in the store.
@@ -28,17 +28,17 @@ class AlignedCounts(LazyTotalsMixin):
         Names of the selected columns.
     """
 
-    of: CountMatrix
+    store: CountMatrix
     order: Int64s
     identity: Columns
 
     def __repr__(self) -> str:
-        return f"{self.n_columns} columns of {self.of!r}"
+        return f"{self.n_columns} columns of {self.store!r}"
 
     def __getattr__(self, name: str) -> Any:
         # These attributes of the store do not depend on its columns.
         if name in ("location", "provenance", "labels", "read_labels", "n_labels"):
-            return getattr(self.of, name)
+            return getattr(self.store, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -49,13 +49,13 @@ class AlignedCounts(LazyTotalsMixin):
     @property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        read, items, n_bytes = self.of.block_reader
+        read, items, n_bytes = self.store.block_reader
         return BlockReader(partial(read_columns, read=read, order=self.order), items, n_bytes)
 
     @property
     def block_rows(self) -> list[int]:
         """Number of rows of each block."""
-        return self.of.block_rows
+        return self.store.block_rows
 
     @property
     def n_columns(self) -> int:  # type: ignore[override]
@@ -69,7 +69,7 @@ class AlignedCounts(LazyTotalsMixin):
 
     def documents(self, rows: Any, part: str) -> list[str] | None:
         """Return the ids or texts of some rows; None if the store has none."""
-        return self.of.documents(rows, part)
+        return self.store.documents(rows, part)
 
 
 def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) -> CSRRows:

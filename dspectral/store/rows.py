@@ -282,7 +282,7 @@ class CountMatrix(ABC):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the counts in memory."""
-        data_type: np.dtype[Any] = getattr(getattr(self, "of", None), "dtype", np.dtype(np.float32))
+        data_type: np.dtype[Any] = getattr(getattr(self, "store", None), "dtype", np.dtype(np.float32))
         return data_type
 
 
@@ -342,7 +342,7 @@ class RowSelection(NamedTuple):
 
 def delegate_to_source(name: str) -> Any:
     """Return a property that reads an attribute of the underlying store."""
-    return property(lambda self: getattr(self.of, name))
+    return property(lambda self: getattr(self.store, name))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -354,36 +354,36 @@ class SelectedRows(LazyTotalsMixin):
 
     Attributes
     ----------
-    of : CountStore or AnnDataCounts
+    store : CountStore or AnnDataCounts
         The store.
     rows : ndarray of int, shape (n_rows,)
         Row indices in the store.
     """
 
-    of: CountMatrix
+    store: CountMatrix
     rows: Int64s
     hashing, vocabulary, column_identity = map(
         delegate_to_source, ("hashing", "vocabulary", "column_identity")
     )
 
     def __repr__(self) -> str:
-        return f"{self.shape[0]} rows of {self.of!r}"
+        return f"{self.shape[0]} rows of {self.store!r}"
 
     def __getitem__(self, rows: Any) -> "SelectedRows":
         selected = super().__getitem__(rows)
-        return SelectedRows(self.of, self.rows[selected.rows])
+        return SelectedRows(self.store, self.rows[selected.rows])
 
     def __getattr__(self, name: str) -> Any:
         # These attributes of a store are also valid for its rows.
         if name in ("provenance", "kept_terms", "n_labels", "n_columns"):
-            return getattr(self.of, name)
+            return getattr(self.store, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached_property
     def block_reader(self) -> BlockReader:
         """The sources of its blocks."""
-        read, items, n_bytes = self.of.block_reader
-        sizes = np.asarray(self.of.block_rows)
+        read, items, n_bytes = self.store.block_reader
+        sizes = np.asarray(self.store.block_rows)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         row_bytes = np.asarray(n_bytes) / np.maximum(sizes, 1)
         blocks = np.searchsorted(starts, self.rows, side="right") - 1  # of each selected row
@@ -413,7 +413,7 @@ class SelectedRows(LazyTotalsMixin):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return len(self.rows), self.of.shape[1]
+        return len(self.rows), self.store.shape[1]
 
     @property
     def nnz(self) -> int:
@@ -423,7 +423,7 @@ class SelectedRows(LazyTotalsMixin):
     @property
     def labels(self) -> "da.Array | None":
         """Dask array of the labels, with the chunks of the rows; None if the store has no labels."""
-        read = getattr(self.of, "read_labels", None)
+        read = getattr(self.store, "read_labels", None)
         if read is None or self.n_labels is None:
             return None
         return dask_array_from_blocks(
@@ -437,7 +437,7 @@ class SelectedRows(LazyTotalsMixin):
             raise IndexError(
                 f"row {outside[0]} must be at least 0 and below {len(self)}, the number of {self!r}"
             )
-        return self.of.documents(self.rows[numbers], part)
+        return self.store.documents(self.rows[numbers], part)
 
 
 def read_selected_rows(selection: RowSelection, *, read: Callable[[Any], CSRRows]) -> CSRRows:

@@ -32,7 +32,7 @@ FINGERPRINTS = "stamps"
 class StoreWriter(NamedTuple):
     """A store that is being built or appended to.
 
-    `generation, provenance`: values of the finished store; `earlier`: blocks before the append;
+    `generation, provenance`: values of the finished store; `existing_blocks`: blocks before the append;
     `resumed`: whether an interrupted call with the same manifest may have written some blocks.
     """
 
@@ -40,7 +40,7 @@ class StoreWriter(NamedTuple):
     generation: int
     n_columns: int
     provenance: dict[str, Any]
-    earlier: tuple[BlockInfo, ...]
+    existing_blocks: tuple[BlockInfo, ...]
     resumed: bool
 
     @property
@@ -58,7 +58,7 @@ class StoreWriter(NamedTuple):
 
     def without_history(self) -> Self:
         """Return a copy for tasks, without the fields that grow with the store."""
-        return self._replace(provenance={}, earlier=())
+        return self._replace(provenance={}, existing_blocks=())
 
     def restart(self) -> Self:
         """Remove everything that an interrupted call has written; keep the manifest."""
@@ -255,13 +255,13 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(writer.n_columns, dtype=dtype)
-        if writer.earlier:
+        if writer.existing_blocks:
             total += read_array(writer.location, store, get_totals_path(writer.generation - 1), part)
         for block in new:
             total += read_array(writer.location, store, block.name, part)
         write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
         digests.append(compute_digest(total))
-    every = (*writer.earlier, *new)
+    every = (*writer.existing_blocks, *new)
     head = {
         "format": FORMAT,
         "generation": writer.generation,

@@ -333,7 +333,7 @@ def _write_range_ids(
 def _write_kept_terms(writer: StoreWriter, blocks: Sequence[BlockInfo], size: int) -> None:
     """Merge the term samples of all blocks and write them beside the column totals."""
     location = writer.location
-    existing_paths = [get_totals_path(writer.generation - 1)] if writer.earlier else []
+    existing_paths = [get_totals_path(writer.generation - 1)] if writer.existing_blocks else []
     # Samples are merged in the order of the rows, because dropped terms depend on the order.
     paths = [*existing_paths, *(_get_sample_path(writer, block.name) for block in blocks if block.n_rows)]
     merged = merge_samples(read_term_sample(location, path, size) for path in paths)

@@ -57,7 +57,7 @@ class DocumentSizeLimit(NamedTuple):
     n_bytes: int = MAX_DOCUMENT_BYTES
     treatment: str = "error"
     remedy: str = "max_document_bytes allows more, and long_documents='skip' or 'truncate' reads on"
-    found: ReadCounts | None = None
+    counts: ReadCounts | None = None
 
     @classmethod
     def validate(cls, max_document_bytes: int, long_documents: str) -> Self:
@@ -72,7 +72,7 @@ class DocumentSizeLimit(NamedTuple):
         if self.treatment != "truncate":
             return self._replace(n_bytes=n_bytes)
         remedy = "max_document_bytes allows more, and long_documents='skip' reads on"
-        return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy, found=None)
+        return self._replace(n_bytes=n_bytes, treatment="error", remedy=remedy, counts=None)
 
     def record(self) -> dict[str, Any]:
         """Return the entries for the provenance; none for the default limit."""
@@ -90,8 +90,8 @@ class DocumentSizeLimit(NamedTuple):
         """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
             raise self.error(position, what)
-        if self.found is not None:
-            self.found.add(position)
+        if self.counts is not None:
+            self.counts.add(position)
         if self.treatment == "skip":
             return empty
         head = text[: self.n_bytes]
@@ -164,7 +164,7 @@ class ReadOptions(NamedTuple):
 
     def with_counts(self, counts: ReadCounts) -> Self:
         """Return options that count long documents, blank lines and missing texts."""
-        return self._replace(size_limit=self.size_limit._replace(found=counts))
+        return self._replace(size_limit=self.size_limit._replace(counts=counts))
 
     @property
     def if_missing(self) -> str:
@@ -173,13 +173,13 @@ class ReadOptions(NamedTuple):
 
     def count_blank(self, n_lines: int) -> None:
         """Add to the count of blank lines."""
-        if self.size_limit.found is not None:
-            self.size_limit.found.n_blank_lines += n_lines
+        if self.size_limit.counts is not None:
+            self.size_limit.counts.n_blank_lines += n_lines
 
     def count_missing(self, n_texts: int = 1) -> bytes | None:
         """Add to the count of missing texts; return their replacement, None if they are skipped."""
-        if self.size_limit.found is not None:
-            self.size_limit.found.n_missing_texts += n_texts
+        if self.size_limit.counts is not None:
+            self.size_limit.counts.n_missing_texts += n_texts
         return b"" if self.if_missing == "empty" else None
 
     def record(self) -> dict[str, Any]:

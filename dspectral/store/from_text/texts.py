@@ -152,11 +152,11 @@ def number_partitions(collection: Any) -> da.Array:
 class PartitionResults(NamedTuple):
     """Results of a function for each partition, in order."""
 
-    found: tuple[Any, ...]
+    results: tuple[Any, ...]
 
     def merge(self, *others: Self) -> Self:
         """Concatenate the results of all partitions."""
-        return type(self)(tuple(value for results in (self, *others) for value in results.found))
+        return type(self)(tuple(value for results in (self, *others) for value in results.results))
 
 
 def map_partitions(
@@ -165,7 +165,7 @@ def map_partitions(
     """Call a function with the number and the texts of each partition, one task each; return all results."""
     return summarize(
         partitions, summarize_block=partial(_apply_to_partition, function=function), name=name
-    ).found
+    ).results
 
 
 def hash_partitions(partitions: da.Array, hash_block: Callable[[Documents], Any], n_columns: int) -> da.Array:
@@ -355,7 +355,7 @@ def read_saved_texts(
     block: SavedTextBlock, read_options: ReadOptions, *, location: Location
 ) -> Iterator[Documents]:
     """Yield the documents of a saved block."""
-    if (counts := read_options.size_limit.found) is not None:
+    if (counts := read_options.size_limit.counts) is not None:
         counts.count += block.n_long
         counts.positions += block.long_at
     yield read_documents(location, block.name)
