@@ -246,14 +246,14 @@ def _search(
         summarize_block = partial(summarize_block, shared=shared._replace(rows=None))
     streams.insert(1, engine.get_row_numbers(streams[0]))
     summary = engine.summarize(*streams, summarize_block=summarize_block, name="nearest")
-    found = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
+    neighbor_lists = zip(excluded, *(array.tolist() for array in summary.get_arrays()), strict=True)
     lists = [
         [
             Neighbor(row, cosine, score=score)
             for cosine, row, score in zip(*neighbors, strict=True)
-            if row != own
+            if row != excluded_row
         ][:n]
-        for own, *neighbors in found
+        for excluded_row, *neighbors in neighbor_lists
     ]
     return _add_documents(rows, lists)
 

@@ -28,7 +28,7 @@ def draw_labels(
     anchors = np.asarray(ax.transData.transform(points))
     frame = ax.get_window_extent()
     dot = 2.5 * scale
-    taken = np.column_stack([anchors - dot, anchors + dot])
+    boxes = np.column_stack([anchors - dot, anchors + dot])
     labels: list[Annotation] = []
     for i in range(len(points)):
         label = ax.annotate(
@@ -38,7 +38,7 @@ def draw_labels(
         box = label.get_window_extent()
         half = np.array([box.width, box.height]) / 2 + 0.8 * scale
         position = _find_free_position(
-            anchors[i], half, taken, (frame.x0, frame.y0, frame.x1, frame.y1), scale
+            anchors[i], half, boxes, (frame.x0, frame.y0, frame.x1, frame.y1), scale
         )
         if position is None:
             label.remove()
@@ -50,8 +50,8 @@ def draw_labels(
                 "", (points[i, 0], points[i, 1]), (float(offset[0]), float(offset[1])), textcoords="offset points",
                 arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}, zorder=1,
             )  # fmt: skip
-        # Invariant: `taken` holds the boxes of all dots and of the labels so far; labels overlap no other box.
-        taken = np.vstack([taken, [*(position - half), *(position + half)]])
+        # Invariant: `boxes` holds the boxes of all dots and of the labels so far; labels overlap no other box.
+        boxes = np.vstack([boxes, [*(position - half), *(position + half)]])
         labels.append(label)
     return labels
 
@@ -59,7 +59,7 @@ def draw_labels(
 def _find_free_position(
     anchor: NDArray[np.float64],
     half: NDArray[np.float64],
-    taken: NDArray[np.float64],
+    boxes: NDArray[np.float64],
     frame: tuple[float, float, float, float],
     scale: float,
 ) -> NDArray[np.float64] | None:
@@ -72,7 +72,7 @@ def _find_free_position(
             low, high = position - half, position + half
             if low[0] < frame[0] or low[1] < frame[1] or high[0] > frame[2] or high[1] > frame[3]:
                 continue
-            covered = (taken[:, :2] < high).all(axis=1) & (taken[:, 2:] > low).all(axis=1)
+            covered = (boxes[:, :2] < high).all(axis=1) & (boxes[:, 2:] > low).all(axis=1)
             if not covered.any():
                 return position
     return None

@@ -35,8 +35,8 @@ class LabelProducts(NamedTuple):
     @classmethod
     def from_block(cls, rows: Rows, labels: Rows, *, W: FloatArray) -> Self:
         """Summarise one block."""
-        F = times(word_rows(rows, counts=False, dtype=W.dtype), W)
-        Y, wide = word_rows(labels, counts=False, dtype=np.float32), F.astype(np.float64)
+        F = times(word_rows(rows, keep_counts=False, dtype=W.dtype), W)
+        Y, wide = word_rows(labels, keep_counts=False, dtype=np.float32), F.astype(np.float64)
         return cls(wide.T @ wide, transpose_times(Y, F))
 
     def merge(self, *others: Self) -> Self:
@@ -54,10 +54,10 @@ class Gradient(NamedTuple):
         cls, rows: Rows, labels: Rows, *, W: FloatArray, G: FloatArray, H: FloatArray | None = None
     ) -> Self:
         """Summarise one block."""
-        words = word_rows(rows, counts=False, dtype=W.dtype)
+        words = word_rows(rows, keep_counts=False, dtype=W.dtype)
         F = times(words, W) @ G
         if H is not None:
-            F = times(word_rows(labels, counts=False, dtype=np.float32), H) - F
+            F = times(word_rows(labels, keep_counts=False, dtype=np.float32), H) - F
         return cls(transpose_times(words, F))
 
     def merge(self, *others: Self) -> Self:
@@ -87,7 +87,7 @@ class LowRank:
 
     def decision_function(self, rows: Rows) -> FloatArray:
         """Score every label of a block."""
-        words = word_rows(rows, counts=False, dtype=np.float32)
+        words = word_rows(rows, keep_counts=False, dtype=np.float32)
         return np.asarray(times(words, self.W) @ self.H.T)
 
     def _labels(self, store: CountStore) -> FloatArray:
@@ -230,7 +230,7 @@ def _filled(found: list[list[tuple[int, float]]], n_labels: int, rest: float) ->
 
 
 def _unit_rows(rows: Rows) -> Any:
-    return normalize(word_rows(rows, counts=False, dtype=np.float64))
+    return normalize(word_rows(rows, keep_counts=False, dtype=np.float64))
 
 
 def _inner(a: FloatArray, b: FloatArray) -> float:

@@ -146,7 +146,7 @@ def score_topics(data: Data, arguments: argparse.Namespace, _draw: int) -> Score
 def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scores:
     """Score documents by the ranking of their labels."""
     (X, Y), test = data.final
-    words, others = (sparse.csr_matrix(word_rows(rows, counts=False)) for rows in (X, test.X))
+    words, others = (sparse.csr_matrix(word_rows(rows, keep_counts=False)) for rows in (X, test.X))
     weigh = TfidfTransformer().fit(words)
     labels = sparse.csr_matrix(Y)
     peers: dict[str, Callable[[], Any]] = {"logistic regressions": baselines.OneVsRest}

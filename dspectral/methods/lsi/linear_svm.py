@@ -128,16 +128,16 @@ class TopScores(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the summary of all rows."""
-        parts = (self, *others)
+        summaries = (self, *others)
         # Row numbers count from the start of each summary. A stable sort keeps equal scores in row order, so the
         # result does not depend on the blocks.
-        starts = np.cumsum([0, *(part.n_rows for part in parts)])
+        starts = np.cumsum([0, *(part.n_rows for part in summaries)])
         rows, scores = [], []
         for j, limit in enumerate(self.limits):
             numbers = np.concatenate(
-                [part.rows[j] + start for part, start in zip(parts, starts, strict=False)]
+                [part.rows[j] + start for part, start in zip(summaries, starts, strict=False)]
             )
-            values = np.concatenate([part.scores[j] for part in parts])
+            values = np.concatenate([part.scores[j] for part in summaries])
             best = np.argsort(-values, kind="stable")[:limit]
             rows.append(numbers[best])
             scores.append(values[best])
@@ -349,13 +349,13 @@ def _evaluate(
 ) -> tuple[list[float], list[NDArray[np.float64]], float]:
     """Return objective and gradient of each class at its point, and the energy of the rows, from one pass."""
     axes, offsets = _unpack_weights(points, spaces)
-    of = partial(SquaredHinge.from_block, axes=axes, offsets=offsets, relevancy=relevancy)
-    part = summarize(data.words, data.labels, summarize_block=of, name="hinge")
+    summarize_block = partial(SquaredHinge.from_block, axes=axes, offsets=offsets, relevancy=relevancy)
+    summary = summarize(data.words, data.labels, summarize_block=summarize_block, name="hinge")
     values, gradients = [], []
     for j, point in enumerate(points):
         # Chain rule: the gradient in a space is V times the gradient in columns.
-        slope = part.axes[:, j] if spaces is None else spaces[j] @ part.axes[:, j]
+        slope = summary.axes[:, j] if spaces is None else spaces[j] @ summary.axes[:, j]
         # The intercept, the last entry of a point, is penalized too, as in LIBLINEAR.
-        values.append(float(point @ point) / 2.0 + training.C * float(part.loss[j]))
-        gradients.append(point + training.C * np.append(slope, part.offsets[j]))
-    return values, gradients, part.energy
+        values.append(float(point @ point) / 2.0 + training.C * float(summary.loss[j]))
+        gradients.append(point + training.C * np.append(slope, summary.offsets[j]))
+    return values, gradients, summary.energy

@@ -235,15 +235,15 @@ class LocalLSI(
         y = getattr(X, "labels", None) if y is None else y
         if y is None:
             raise ValueError("this LocalLSI requires y to be passed, but the target y is None")
-        given, X = X, validate_rows(self, X, reset=True)
+        input_rows, X = X, validate_rows(self, X, reset=True)
         y, names = encode_label_lists(y, allow_column=True)
         target = as_label_array(y)
         if target.ndim == 1 and target.dtype.kind == "f" and np.all(np.isfinite(target)):
             check_classification_targets(target)  # encode_classes raises on NaN
-        known = encode_classes(target, X.shape[0])
-        check_label_memory(len(known.classes), X.shape[1], N_COPIES)
-        rows = list_class_members(known, X.shape[0])
-        data = pair_with_labels(X, known.indicator)
+        class_rows = encode_classes(target, X.shape[0])
+        check_label_memory(len(class_rows.classes), X.shape[1], N_COPIES)
+        rows = list_class_members(class_rows, X.shape[0])
+        data = pair_with_labels(X, class_rows.indicator)
         regions, n_first = self._regions(data, rows, recipe)
         auto = max(1, min(MAX_COMPONENTS, X.shape[1], max(len(region.rows) for region in regions)))
         self.components_, n_gathered = decompose_regions(
@@ -251,7 +251,7 @@ class LocalLSI(
             regions,
             auto if self.n_components == "auto" else self.n_components,
             seed=self.random_state_,
-            row_nbytes=mean_row_nbytes(given, X),
+            row_nbytes=mean_row_nbytes(input_rows, X),
         )
         machines = train_linear_svms(
             data,
@@ -259,11 +259,13 @@ class LocalLSI(
             spaces=self.components_,
             relevancy=self.relevancy_,
         )
-        self.exclusive_ = known.exclusive
+        self.exclusive_ = class_rows.exclusive
         if names is None:
-            names = known.classes if known.exclusive else get_label_names(y, len(known.classes))
+            names = (
+                class_rows.classes if class_rows.exclusive else get_label_names(y, len(class_rows.classes))
+            )
         self.classes_ = names
-        dense = not (known.exclusive or is_lazy(target) or is_sparse(target))
+        dense = not (class_rows.exclusive or is_lazy(target) or is_sparse(target))
         self.indicator_dtype_ = target.dtype.str if dense else None
         self.region_sizes_ = np.array([len(region.rows) for region in regions])
         self.coef_, self.intercept_ = np.ascontiguousarray(machines.axes.T), machines.offsets
@@ -339,7 +341,7 @@ class LocalLSI(
         if self.exclusive_:
             best = partial(self._machines.predict_class, classes=self.classes_)
             return map_rows(X, best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
-        found = map_rows(
+        indicator = map_rows(
             X,
             self._machines.predict_indicator,
             n_columns=len(self.classes_),
@@ -347,7 +349,7 @@ class LocalLSI(
             name="predict",
         )
         dense = self.indicator_dtype_ is not None and not is_lazy(X)
-        return found.toarray().astype(self.indicator_dtype_) if dense else found
+        return indicator.toarray().astype(self.indicator_dtype_) if dense else indicator
 
     def score(self, X: RowsLike, y: "Classes | None" = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy: the share of documents whose label, or whole set of labels, is predicted.

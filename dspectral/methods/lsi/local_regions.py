@@ -26,10 +26,10 @@ COPIES = 3.0
 """Peak copies of the gathered documents: in blocks, concatenated, and in the SVD."""
 
 
-def mean_row_nbytes(given: RowsLike, X: CheckedRows) -> float:
+def mean_row_nbytes(input_rows: RowsLike, X: CheckedRows) -> float:
     """Return the mean number of bytes of a row of X (n, d), or 0 if that would need a pass."""
-    if hasattr(given, "n_bytes"):  # stores record the bytes of their blocks
-        n_bytes = given.n_bytes
+    if hasattr(input_rows, "n_bytes"):  # stores record the bytes of their blocks
+        n_bytes = input_rows.n_bytes
     elif is_sparse(X):
         n_bytes = X.nnz * (X.dtype.itemsize + 4)
     else:  # nbytes of a Dask array assumes dense blocks
@@ -97,21 +97,22 @@ class Region(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def list_class_members(known: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
+def list_class_members(class_rows: ClassRows, n_rows: int) -> list[NDArray[np.int64]]:
     """Return the row numbers of each class; empty for a class of no or of all documents, which cannot be learned."""
-    indicator = known.indicator.compute() if is_lazy(known.indicator) else known.indicator
+    indicator = class_rows.indicator.compute() if is_lazy(class_rows.indicator) else class_rows.indicator
     # The index array of a CSC column is the list of its documents.
     by_class = sparse.csc_array(indicator)
     by_class.sort_indices()
     rows = [by_class.indices[a:b].astype(np.int64) for a, b in pairwise(by_class.indptr.tolist())]
     sizes = np.diff(by_class.indptr)
-    if known.exclusive and len(rows) == 1 and sizes[0] == n_rows:
+    if class_rows.exclusive and len(rows) == 1 and sizes[0] == n_rows:
         raise ValueError(
-            f"all documents (n_samples = {n_rows}) are in one class, {known.classes.tolist()[0]!r}, but at least two "
+            f"all documents (n_samples = {n_rows}) are in one class, {class_rows.classes.tolist()[0]!r}, but at "
+            "least two "
             "are needed: add documents of other classes"
         )
     for quantity, amount in (("none", 0), ("all", n_rows)):
-        names = known.classes[sizes == amount].tolist()
+        names = class_rows.classes[sizes == amount].tolist()
         if names:
             warnings.warn(
                 f"{quantity} of the documents are in class {', '.join(map(repr, names[:5]))}"
@@ -127,13 +128,13 @@ def find_weighted_regions(
 ) -> list[Region]:
     """Return the regions of LRW, ``gamma`` times as many most relevant documents as a class has, in one pass."""
     limits = np.array([min(math.ceil(gamma * len(members)), data.n_rows) for members in rows])
-    found = summarize(
+    top_scores = summarize(
         data.words,
         summarize_block=partial(TopScores.from_block, relevancy=relevancy, limits=limits),
         name="relevancy",
     )
     regions = []
-    for members, scores in zip(found.rows, found.scores, strict=True):
+    for members, scores in zip(top_scores.rows, top_scores.scores, strict=True):
         # In row order, documents are gathered sequentially, and sums have one order.
         order = np.argsort(members, kind="stable")
         regions.append(Region(members[order], relevancy.weights_from_scores(scores[order])))
@@ -148,7 +149,7 @@ def decompose_regions(
         raise ValueError(
             f"n_components={n_components} must be from 1 to {X.shape[1]}, the number of columns of X"
         )
-    of = partial(LocalSpaces.from_block, n_components=n_components, seed=seed)
+    summarize_block = partial(LocalSpaces.from_block, n_components=n_components, seed=seed)
     # A class without a region has a space without axes, and no task.
     spaces = [np.zeros((0, X.shape[1]))] * len(regions)
     filled = [i for i, region in enumerate(regions) if len(region.rows)]
@@ -164,9 +165,9 @@ def decompose_regions(
     # A group is as many regions as fit in memory. Each group reads the blocks once, and its regions are decomposed
     # in parallel. A document of several regions is copied into each.
     for group in groups:
-        axes = summarize(*_gather(X, regions[group]), summarize_block=of, name="local-svd").axes
-        for i, axes_of_class in zip(filled[group], axes, strict=True):
-            spaces[i] = axes_of_class
+        axes = summarize(*_gather(X, regions[group]), summarize_block=summarize_block, name="local-svd").axes
+        for i, class_axes in zip(filled[group], axes, strict=True):
+            spaces[i] = class_axes
     max_rank = max(len(axes) for axes in spaces)
     if max_rank < n_components:
         warnings.warn(

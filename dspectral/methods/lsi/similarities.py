@@ -63,7 +63,7 @@ Factor: TypeAlias = DenseFactor | PolynomialFactor
 """A square matrix L with ``L L' = S``; the spectrum does not depend on the choice of L."""
 
 
-def as_similarity_matrix(similarity: object, size: int, name: str, of: str) -> sparse.csr_array:
+def as_similarity_matrix(similarity: object, size: int, name: str, rows_name: str) -> sparse.csr_array:
     """Return a similarity (size, size) as CSR in double precision with a zero diagonal."""
     if is_sparse(similarity):
         matrix: CSRRows = trim_csr(sparse.csr_array(similarity)).astype(np.float64)
@@ -71,7 +71,7 @@ def as_similarity_matrix(similarity: object, size: int, name: str, of: str) -> s
         matrix = sparse.csr_array(np.atleast_2d(np.asarray(similarity, dtype=np.float64)))
     if matrix.shape != (size, size):
         raise ValueError(
-            f"{name} has shape {matrix.shape}, but must have ({size}, {size}): there are {size} {of}"
+            f"{name} has shape {matrix.shape}, but must have ({size}, {size}): there are {size} {rows_name}"
         )
     if not np.all(np.isfinite(matrix.data)):
         raise ValueError(f"{name} contains NaN or infinity, but must be finite: remove these entries")
@@ -228,14 +228,14 @@ def term_similarity(
     # Terms without a vector keep a row of zeros.
     row_by_word = {word: row for row, word in enumerate(words)}
     rows = np.array([row_by_word.get(term, -1) for term in terms], dtype=np.int64)
-    known = rows >= 0
-    if not known.any():
+    has_vector = rows >= 0
+    if not has_vector.any():
         raise ValueError(
             f"none of the {len(rows)} terms is among the {len(words)} words with a vector: both must have the same "
             "language and letter case"
         )
     term_vectors = np.zeros((len(rows), vectors.shape[1]))
-    term_vectors[known] = vectors[rows[known]]
+    term_vectors[has_vector] = vectors[rows[has_vector]]
     # Cosines with rows of zeros are 0, below every threshold. Cost: 2 d^2 m operations.
     sizes = np.linalg.norm(term_vectors, axis=1, keepdims=True)
     unit = np.divide(term_vectors, sizes, out=np.zeros_like(term_vectors), where=sizes > 0)
@@ -244,17 +244,17 @@ def term_similarity(
     # Each row keeps its n largest cosines by partition; max(A, A') below symmetrizes.
     for start in range(0, len(unit), _ROWS):
         cosines = unit[start : start + _ROWS] @ unit.T
-        here = np.arange(len(cosines))
-        cosines[here, start + here] = -np.inf  # no row is its own neighbor
+        row_indices = np.arange(len(cosines))
+        cosines[row_indices, start + row_indices] = -np.inf  # no row is its own neighbor
         best = np.argpartition(-cosines, n_neighbors - 1, axis=1)[:, :n_neighbors]
-        found = np.take_along_axis(cosines, best, axis=1)
-        row, column = np.nonzero(found > max(threshold, 0.0))
+        best_cosines = np.take_along_axis(cosines, best, axis=1)
+        row, column = np.nonzero(best_cosines > max(threshold, 0.0))
         starts.append(start + row)
         columns.append(best[row, column])
-        values.append(found[row, column])
+        values.append(best_cosines[row, column])
     parts = [np.concatenate(part) for part in (starts, columns, values)]
     one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
-    return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(known.sum()))
+    return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(has_vector.sum()))
 
 
 def resolve_similarity(similarity: S | TermSimilarity | None, X: object) -> S | CSRRows | None:

@@ -15,14 +15,14 @@ GOLDEN_RATIO_64 = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits, the increment of splitmix64."""
 
 
-def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
+def word_rows(rows: Rows, *, keep_counts: bool, dtype: DTypeLike | None = None) -> CSRRows:
     """Return canonical CSR rows of counts, or of ones for words that occur.
 
     Parameters
     ----------
     rows : csr_array or ndarray, shape (n, d)
         Counts, not negative.
-    counts : bool
+    keep_counts : bool
         Whether to keep counts rather than ones.
     dtype : dtype, optional
         Precision; the default is float32 for float32 rows, else float64.
@@ -45,7 +45,7 @@ def word_rows(rows: Rows, *, counts: bool, dtype: DTypeLike | None = None) -> CS
         )
     if dtype is None:
         dtype = np.float32 if csr.dtype == np.float32 else np.float64
-    data = csr.data.astype(dtype) if counts else np.ones(csr.nnz, dtype=dtype)
+    data = csr.data.astype(dtype) if keep_counts else np.ones(csr.nnz, dtype=dtype)
     out = sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
     if csr.nnz and not csr.data.all():
         # Index arrays are shared with the caller's matrix, and eliminate_zeros modifies them: copy.
@@ -61,7 +61,7 @@ def unit_rows(rows: Rows, column_weights: NDArray[np.float64], dtype: DTypeLike 
     A row with fractions, such as tf-idf, keeps its values; in other rows each word that occurs gets the weight of its
     column. Shapes: `rows` (n, d), `column_weights` (d,); returns (n, d).
     """
-    words = word_rows(rows, counts=True, dtype=dtype)
+    words = word_rows(rows, keep_counts=True, dtype=dtype)
     data = np.empty(words.nnz, dtype=words.dtype)
     _write_unit_weights(
         read_only(words.data),
@@ -82,9 +82,9 @@ def linear_features(
 ) -> tuple[CSRRows, FloatArray]:
     """Return the features of the linear model: word weights (n, m), and directions with a column of ones (n, s + 1)."""
     unit = unit_rows(rows, column_weights, dtype)
-    wide = np.ones((unit.shape[0], directions.shape[1] + 1), dtype=unit.dtype)
-    wide[:, :-1] = sparse_products.times(unit, directions)
-    return sparse.csr_array(unit[:, own_words]), wide
+    direction_features = np.ones((unit.shape[0], directions.shape[1] + 1), dtype=unit.dtype)
+    direction_features[:, :-1] = sparse_products.times(unit, directions)
+    return sparse.csr_array(unit[:, own_words]), direction_features
 
 
 @compiled
@@ -136,16 +136,16 @@ class DocumentSample(NamedTuple):
         entries = np.diff(words.indptr)[order] + np.diff(labels.indptr)[order].astype(np.int64)
         # A document that exceeds the limits within its block also exceeds them in the merged sample.
         fits = int(np.searchsorted(np.cumsum(entries), bounds.n_entries, side="right"))
-        kept = order[: min(fits, bounds.n_documents)]
-        return cls(hashes[kept], words[kept], labels[kept], bounds)
+        selected = order[: min(fits, bounds.n_documents)]
+        return cls(hashes[selected], words[selected], labels[selected], bounds)
 
     def merge(self, *others: Self) -> Self:
         """Return the sample of all documents."""
-        parts = [part for part in (self, *others) if len(part.hashes)] or [self]
-        if len(parts) == 1:
-            return parts[0]
-        words = sparse.csr_array(sparse.vstack([part.words for part in parts], format="csr"))
-        labels = sparse.csr_array(sparse.vstack([part.labels for part in parts], format="csr"))
+        samples = [sample for sample in (self, *others) if len(sample.hashes)] or [self]
+        if len(samples) == 1:
+            return samples[0]
+        words = sparse.csr_array(sparse.vstack([sample.words for sample in samples], format="csr"))
+        labels = sparse.csr_array(sparse.vstack([sample.labels for sample in samples], format="csr"))
         return self.from_block(words, labels, bounds=self.bounds)
 
 
@@ -153,8 +153,8 @@ def hash_rows(words: CSRRows) -> NDArray[np.uint64]:
     """Return a hash of the words that occur in each row, shape (n,)."""
     # A sum modulo 2^64 does not depend on the order of words; row sums are differences of a cumulative sum.
     running = np.zeros(len(words.indices) + 1, dtype=np.uint64)
-    of_column = splitmix64(np.arange(words.shape[1], dtype=np.uint64))
-    np.cumsum(of_column[words.indices], out=running[1:])
+    column_hashes = splitmix64(np.arange(words.shape[1], dtype=np.uint64))
+    np.cumsum(column_hashes[words.indices], out=running[1:])
     return splitmix64(running[words.indptr[1:]] - running[words.indptr[:-1]])
 
 

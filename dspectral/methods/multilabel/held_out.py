@@ -80,17 +80,17 @@ def _candidate_gains(
     gains, common = np.zeros((len(candidates), n)), {}
     n_first = max(MIN_DOCUMENTS, N_POOLED_SCORES // truth.shape[1])
     for penalty in dict.fromkeys(candidate.odds_alpha for candidate in candidates):
-        odds, scale_of_all = held_out.odds(penalty), np.array([[0.0, 1.0]])
+        odds, common_scale = held_out.odds(penalty), np.array([[0.0, 1.0]])
         first_odds, first_truth = odds[:n_first].reshape(-1, 1), truth[:n_first].reshape(-1, 1)
-        add_scales(read_only(first_odds), read_only(first_truth), scale_of_all)
-        common[penalty], ranked = scale_of_all, np.empty_like(odds)
+        add_scales(read_only(first_odds), read_only(first_truth), common_scale)
+        common[penalty], calibrated_odds = common_scale, np.empty_like(odds)
         for half in halves:
-            scales = platt_scales(odds[~half], truth[~half], has_positives, scale_of_all)
+            scales = platt_scales(odds[~half], truth[~half], has_positives, common_scale)
             shift, scale = scales.T.astype(dtype)
-            ranked[half] = shift + scale * odds[half]
+            calibrated_odds[half] = shift + scale * odds[half]
         for candidate, gain in zip(candidates, gains, strict=True):
             if candidate.odds_alpha == penalty:
-                scores = ranked + dtype.type(candidate.weight) * ridges[candidate.alpha]
+                scores = calibrated_odds + dtype.type(candidate.weight) * ridges[candidate.alpha]
                 if candidate.states:
                     scores += dtype.type(candidate.states) * (held_out.states - scores)
                 labels = held_out.labels
@@ -198,15 +198,17 @@ class LeaveOneOut(NamedTuple):
     ) -> "LeaveOneOut":
         """Return the first ``n`` documents of the sample in the eigenbasis."""
         words, labels, dtype = leading.sample.words[:n], leading.sample.labels[:n], regression.values.dtype
-        own, wide = linear_features(
+        word_features, direction_features = linear_features(
             words, leading.column_weights, leading.own_words, leading.directions, dtype
         )
-        m = own.shape[1]
+        m = word_features.shape[1]
         turn = np.ascontiguousarray(regression.turn[:m])
-        features = sparse_products.times(own, turn) + wide[:, :-1] @ regression.turn[m:]
+        features = (
+            sparse_products.times(word_features, turn) + direction_features[:, :-1] @ regression.turn[m:]
+        )
         features -= (regression.mean @ regression.turn).astype(dtype)
         truth = labels.toarray().astype(dtype)
-        rows = word_rows(words, counts=settings.counts, dtype=dtype)
+        rows = word_rows(words, keep_counts=settings.counts, dtype=dtype)
         scores = sparse_products.times(rows, model.log_words) + np.log(model.weights)
         states = _state_scores(posteriors(scores)[0].astype(dtype), truth, regression, model)
         return cls(features, features * features, truth, labels, states, regression)

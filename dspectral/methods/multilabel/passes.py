@@ -101,42 +101,42 @@ class SecondPassResult(NamedTuple):
 
 def first_pass(data: LabeledStreams, settings: Settings) -> FirstPassResult:
     """Return the leading directions of the second moment of words, and of their moment with the labels."""
-    plan = _solver_options(data, settings)
-    if plan.solver == "range":
-        n_columns = min(data.n_words, plan.n_sketch_rows)
+    options = _solver_options(data, settings)
+    if options.solver == "range":
+        n_columns = min(data.n_words, options.n_sketch_rows)
         sketch: Callable[..., Any] = partial(RandomRange.from_block, size=n_columns, seed=settings.seed)
     else:
-        sketch = block_summarizer(plan, plan.solver)
+        sketch = block_summarizer(options, options.solver)
     # Directions are only needed if some words are not features.
     rank = min(settings.rank, data.n_words) if data.n_words > max_own_words(data.n_labels) else 0
     # Directions exclude the sample, which is then at most a tenth of the documents. Without directions the sample
     # takes four times as many documents as needed, because duplicates reduce it.
     n_sample = min(SAMPLE[0], max(256, data.n_rows // 10), data.n_rows // 4) if rank else 4 * SAMPLE[0]
     share = min(1.0, n_sample / max(1, data.n_rows))
-    of = partial(
+    summarize_block = partial(
         FirstMoments.from_block,
         sketch=sketch,
-        counts=settings.counts,
-        distinct=settings.distinct,
+        use_counts=settings.counts,
+        exclude_self_pairs=settings.distinct,
         rank=rank,
         seed=settings.seed,
         bounds=SampleBounds(*SAMPLE, share) if len(settings.scoring_candidates) > 1 else NO_SAMPLE,
     )
-    found = summarize(data.words, data.labels, summarize_block=of, name="first-moments")
-    if not found.label_totals.any():
+    moments = summarize(data.words, data.labels, summarize_block=summarize_block, name="first-moments")
+    if not moments.label_totals.any():
         raise ValueError(f"y has no label in n_samples = {data.n_rows} documents, but needs at least one")
-    if found.pairs <= 0:
+    if moments.pairs <= 0:
         raise ValueError("X has no document of two words, but second moments need some: check X")
-    axes, values, certificate = _whitening_axes(found, plan, settings)
+    axes, values, certificate = _whitening_axes(moments, options, settings)
     # With M2 = V S V' the whitening is W = V S^(-1/2), and V S^(1/2) maps whitened vectors back to words.
-    roots = np.sqrt(values / found.pairs).astype(axes.dtype)
+    roots = np.sqrt(values / moments.pairs).astype(axes.dtype)
     whitening = Whitening(np.ascontiguousarray(axes.T / roots), np.ascontiguousarray(axes.T * roots))
-    weights = inverse_document_frequency(found.document_frequency, data.n_rows)
+    weights = inverse_document_frequency(moments.document_frequency, data.n_rows)
     # Features weight words by idf, which is only known after the pass; directions are weighted accordingly.
-    own_words, directions = _select_features(found, weights, data, settings)
-    counts = found.document_frequency, found.label_totals
+    own_words, directions = _select_features(moments, weights, data, settings)
+    counts = moments.document_frequency, moments.label_totals
     return FirstPassResult(
-        whitening, *counts, weights, directions, own_words, certificate, plan.solver, found.sample
+        whitening, *counts, weights, directions, own_words, certificate, options.solver, moments.sample
     )
 
 
@@ -155,11 +155,13 @@ def _solver_options(data: LabeledStreams, settings: Settings) -> SVDOptions:
         solver = "gram" if data.n_words <= GRAM_COLUMNS else "frequent_directions"
     elif solver == "auto":
         solver = "range"
-    plan = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
+    options = SVDOptions(k, solver=solver, sketch_size=SKETCH_SIZE, seed=settings.seed, dtype=data.dtype)
     if settings.distinct:
         # Subtracting the diagonal reorders the eigenvalues, so all directions of the sketch are needed.
-        plan = plan._replace(n_components=max_rank if solver == "gram" else min(max_rank, plan.n_sketch_rows))
-    return plan
+        options = options._replace(
+            n_components=max_rank if solver == "gram" else min(max_rank, options.n_sketch_rows)
+        )
+    return options
 
 
 def max_own_words(n_labels: int) -> int:
@@ -168,15 +170,15 @@ def max_own_words(n_labels: int) -> int:
 
 
 def _select_features(
-    found: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
+    moments: FirstMoments, weights: NDArray[np.float64], data: LabeledStreams, settings: Settings
 ) -> tuple[IntArray, FloatArray]:
     """Return the words that are features of the linear model (m,), and its directions (d, r)."""
-    occurring, max_words = np.flatnonzero(found.document_frequency), max_own_words(data.n_labels)
+    occurring, max_words = np.flatnonzero(moments.document_frequency), max_own_words(data.n_labels)
     if not settings.rank or len(occurring) <= max_words:
         return occurring[: max_words if settings.rank else 0], np.zeros((data.n_words, 0), dtype=data.dtype)
     # Words with the largest norm of the covariance with all labels, A_u' (Y - mean) Omega.
-    A, s = found.label_range, found.unit_total
-    mean = found.label_totals / data.n_rows @ draw_label_mixing(data.n_labels, A.shape[1], settings.seed)
+    A, s = moments.label_range, moments.unit_total
+    mean = moments.label_totals / data.n_rows @ draw_label_mixing(data.n_labels, A.shape[1], settings.seed)
     length = np.einsum("ij,ij->i", A, A, dtype=np.float64) + s * (s * (mean @ mean) - 2.0 * (A @ mean))
     max_words = max(0, max_words - 2 * A.shape[1])
     own_words = np.sort(np.argsort(-length * weights**2, kind="stable")[:max_words])
@@ -185,13 +187,13 @@ def _select_features(
 
 
 def _whitening_axes(
-    found: FirstMoments, plan: SVDOptions, settings: Settings
+    moments: FirstMoments, options: SVDOptions, settings: Settings
 ) -> tuple[FloatArray, NDArray[np.float64], Certificate | None]:
     """Return eigenvectors (rows) and unnormalized eigenvalues of the second moment, and an error bound."""
     # The unbiased moment is A'A - D, with the diagonal D = diag(sum of the rows) of words paired with themselves. A
     # Gram matrix gives it exactly, a random range multiplies by it, and a Frequent Directions sketch V diag(s) V' is
     # corrected within its span, diag(s) - V' D V.
-    k, sketch = min(plan.n_components, settings.n_states), found.sketch
+    k, sketch = min(options.n_components, settings.n_states), moments.sketch
     if isinstance(sketch, RandomRange):
         # The bound is the rest of the trace; it only holds for a positive semidefinite moment, with its diagonal.
         axes, values = sketch.leading(k, off_diagonal=sketch.total if settings.distinct else None)
@@ -201,10 +203,10 @@ def _whitening_axes(
         )
     elif settings.distinct and isinstance(sketch, Moments):
         values, vectors = eigh_descending(sketch.gram - np.diag(sketch.total))
-        axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=plan.dtype))
-        certificate = spectrum_from_summary(sketch, plan).certificate
+        axes = fix_signs(np.ascontiguousarray(vectors.T, dtype=options.dtype))
+        certificate = spectrum_from_summary(sketch, options).certificate
     else:
-        spectrum = spectrum_from_summary(sketch, plan)
+        spectrum = spectrum_from_summary(sketch, options)
         axes, values, certificate = spectrum.axes, spectrum.values, spectrum.certificate
         if settings.distinct:
             inside = np.diag(values) - (axes * sketch.total) @ axes.T.astype(np.float64)
@@ -243,15 +245,15 @@ def second_pass(
     # With W'M2 W = I, M3(W, W, W) = sum_j pi_j^(-1/2) u_j x u_j x u_j for orthonormal u_j: its decomposition gives
     # pi from the values and mu_j, up to scale, as (W^+)' u_j. Cost: n k^3 / 3 for the moment (in the tasks), for the
     # power method some 50 k^4 in batches and 120 k^4 one by one, for the diagonalization some 100 k^4, in this process.
-    of = partial(
+    summarize_block = partial(
         SecondMoments.from_block,
         whitening=leading.whitening.forward,
-        counts=settings.counts,
-        distinct=settings.distinct,
+        use_counts=settings.counts,
+        exclude_self_pairs=settings.distinct,
         directions=leading.directions,
         column_weights=leading.column_weights,
     )
-    moments = summarize(data.words, summarize_block=of, name="third-moment")
+    moments = summarize(data.words, summarize_block=summarize_block, name="third-moment")
     if moments.triples <= 0:
         raise ValueError("X has no document of three words, but third moments need some: check X")
     # The first pass estimates the scale of its directions with an error. The exact second moment within them corrects
@@ -313,7 +315,7 @@ def label_pass(
                 leading.label_totals.astype(np.float64),
                 settings.smoothing,
             )
-    of = partial(
+    summarize_block = partial(
         StateStatistics.from_block,
         log_words=log_words,
         log_weights=np.log(weights),
@@ -322,21 +324,27 @@ def label_pass(
         log_labels=log_labels,
         squares=squares,
         column_weights=leading.column_weights,
-        counts=settings.counts,
-        distinct=settings.distinct,
+        use_counts=settings.counts,
+        exclude_self_pairs=settings.distinct,
     )
     name = "state-labels" if before is None else "expectation"
-    found = summarize(data.words, data.labels, summarize_block=of, name=name)
-    likelihood = found.log_likelihood / max(1, found.n_rows)
+    statistics = summarize(data.words, data.labels, summarize_block=summarize_block, name=name)
+    likelihood = statistics.log_likelihood / max(1, statistics.n_rows)
     if before is None:
-        labels = clip_to_simplex(found.labels)
+        labels = clip_to_simplex(statistics.labels)
         return LabelModel(
-            log_words, weights, states.words, labels, found.regression, found.label_state_counts, likelihood
+            log_words,
+            weights,
+            states.words,
+            labels,
+            statistics.regression,
+            statistics.label_state_counts,
+            likelihood,
         )
-    words, labels = clip_to_simplex(found.words), clip_to_simplex(found.labels, LABEL_PRIOR)
+    words, labels = clip_to_simplex(statistics.words), clip_to_simplex(statistics.labels, LABEL_PRIOR)
     log_words = smooth_logarithms(words.columns, background, settings.smoothing)
     # An empty state keeps a finite log-weight.
-    weights = np.maximum(found.weights / found.weights.sum(), 1e-300)
+    weights = np.maximum(statistics.weights / statistics.weights.sum(), 1e-300)
     return LabelModel(
-        log_words, weights, words, labels, found.regression, found.label_state_counts, likelihood
+        log_words, weights, words, labels, statistics.regression, statistics.label_state_counts, likelihood
     )

@@ -69,7 +69,7 @@ class LabelScorer(NamedTuple):
     def states(self, rows: Rows) -> FloatArray:
         """Return the probabilities of the states given the words of each row (equation 14), shape (n, k)."""
         dtype = self.log_words.dtype
-        words = word_rows(rows, counts=self.counts, dtype=dtype)
+        words = word_rows(rows, keep_counts=self.counts, dtype=dtype)
         scores = sparse_products.times(words, self.log_words) + self.log_weights
         return posteriors(scores)[0].astype(dtype)
 
@@ -81,13 +81,13 @@ class LabelScorer(NamedTuple):
         by_states = np.log(np.maximum(by_states, MIN_SCORE))
         if self.state_share == 1.0:
             return np.asarray(by_states)
-        own, wide = linear_features(
+        word_features, direction_features = linear_features(
             rows, self.column_weights, self.own_words, self.directions, self.log_words.dtype
         )
-        m = own.shape[1]
-        scores = wide @ self.linear[:, m:].T
+        m = word_features.shape[1]
+        scores = direction_features @ self.linear[:, m:].T
         if m:
-            scores += sparse_products.times(own, np.ascontiguousarray(self.linear[:, :m].T))
+            scores += sparse_products.times(word_features, np.ascontiguousarray(self.linear[:, :m].T))
         if self.state_share:
             scores += scores.dtype.type(self.state_share) * (by_states - scores)
         return np.asarray(scores)
@@ -292,7 +292,7 @@ class LabelPrediction(RunPlanMixin, TopTermsMixin, ClassifierMixin, BaseEstimato
         """The ten most probable words and labels of each state, the most probable state first."""
         check_is_fitted(self)
         columns = self.word_distributions_, self.label_distributions_
-        best = [np.argsort(-each, axis=0, kind="stable")[:10].T for each in columns]
+        best = [np.argsort(-values, axis=0, kind="stable")[:10].T for values in columns]
         return [
             LabelTopic(float(weight), *ids) for weight, *ids in zip(self.state_weights_, *best, strict=True)
         ]

@@ -62,32 +62,32 @@ class FirstMoments(NamedTuple):
         labels: Rows,
         *,
         sketch: Callable[[Rows], WordSketch],
-        counts: bool,
-        distinct: bool,
+        use_counts: bool,
+        exclude_self_pairs: bool,
         rank: int,
         seed: int = 0,
         bounds: SampleBounds = NO_SAMPLE,
     ) -> Self:
         """Summarize one block. Shapes: `rows` (n, d), `labels` (n, L)."""
         check_indicator(labels)
-        words = word_rows(rows, counts=counts)
-        Y = word_rows(labels, counts=False, dtype=np.float32)
+        words = word_rows(rows, keep_counts=use_counts)
+        Y = word_rows(labels, keep_counts=False, dtype=np.float32)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
         # Exclude held-out documents from the directions, else model selection would be biased.
         teach = hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
         unit = np.repeat(teach / np.sqrt(np.maximum(1, sizes)), sizes)
-        taken, values = slice(0), words  # held-out documents keep their weights
+        sampled, values = slice(0), words  # held-out documents keep their weights
         if bounds.n_documents:
-            taken, values = slice(None), word_rows(rows, counts=True)
+            sampled, values = slice(None), word_rows(rows, keep_counts=True)
         return cls(
             sketch(words),
-            float(np.sum(length * (length - 1.0 if distinct else length))),
+            float(np.sum(length * (length - 1.0 if exclude_self_pairs else length))),
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
             label_range(words, sparse.csr_array(sparse.diags_array(teach.astype(Y.dtype)) @ Y), rank, seed),
-            DocumentSample.from_block(values[taken], Y[taken], bounds=bounds),
+            DocumentSample.from_block(values[sampled], Y[sampled], bounds=bounds),
         )
 
     def merge(self, *others: Self) -> Self:
@@ -115,29 +115,29 @@ class SecondMoments(NamedTuple):
         rows: Rows,
         *,
         whitening: FloatArray,
-        counts: bool,
-        distinct: bool,
+        use_counts: bool,
+        exclude_self_pairs: bool,
         directions: FloatArray,
         column_weights: NDArray[np.float64],
     ) -> Self:
-        """Summarize one block: ``n k^3 / 3`` operations, and ``k^3`` for each word if ``distinct``."""
-        words = word_rows(rows, counts=counts)
+        """Summarize one block: ``n k^3 / 3`` operations, and ``k^3`` for each word if ``exclude_self_pairs``."""
+        words = word_rows(rows, keep_counts=use_counts)
         # Sums over more than PANEL_ROWS documents are in double precision.
         Y = np.asarray(sparse_products.times(words, whitening), dtype=np.float64)
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         # The unbiased moment subtracts nearly equal terms, so its products are in double precision.
-        factors = Y if distinct else Y.astype(whitening.dtype)
+        factors = Y if exclude_self_pairs else Y.astype(whitening.dtype)
         second, third = Y.T @ Y, _third_moment(factors, factors)
-        n, m = (length, length) if not distinct else (length - 1.0, length - 2.0)
-        if distinct:
+        n, m = (length, length) if not exclude_self_pairs else (length - 1.0, length - 2.0)
+        if exclude_self_pairs:
             # Inclusion-exclusion over coinciding positions: subtract pairs of a word with itself from the second
             # moment, and the three kinds of coinciding pairs, plus twice the triples, from the third.
             total = sum_rows(words)
             present = np.flatnonzero(total)
             W, s = np.asarray(whitening[present], dtype=np.float64), total[present][:, None]
             second -= (W * s).T @ W
-            seen = sparse_products.transpose_times(words, Y)[present]
-            third -= 3.0 * _third_moment(seen - (2.0 / 3.0) * s * W, W)
+            word_sums = sparse_products.transpose_times(words, Y)[present]
+            third -= 3.0 * _third_moment(word_sums - (2.0 / 3.0) * s * W, W)
         gram_directions = np.zeros(directions.shape, dtype=np.float32)
         if directions.size:
             unit = unit_rows(rows, column_weights, np.float32)
@@ -152,7 +152,7 @@ class SecondMoments(NamedTuple):
 def label_range(words: CSRRows, Y: CSRRows, rank: int, seed: int) -> FloatArray:
     """Return ``A_u' (Y Omega)``, the range of words' moment with labels, shape (d, r) or (d, L)."""
     # Dividing the rows of Y Omega by the norms of the word rows is cheaper than scaling the words.
-    present = word_rows(words, counts=False, dtype=np.float32)
+    present = word_rows(words, keep_counts=False, dtype=np.float32)
     sizes = np.sqrt(np.maximum(1.0, np.diff(words.indptr)))[:, None]
     mixed = sparse_products.times(Y, draw_label_mixing(Y.shape[1], rank, seed))
     return sparse_products.transpose_times(present, np.divide(mixed, sizes, dtype=np.float32))
@@ -174,13 +174,13 @@ def _third_moment(left: FloatArray, right: FloatArray) -> NDArray[np.float64]:
     starts = np.concatenate([[0], np.cumsum(np.arange(k, 0, -1))])  # of the pairs (j, j), (j, j + 1), ...
     out = np.zeros((k, starts[-1]))
     for start in range(0, len(left), PANEL_ROWS):
-        rows, piece = (
+        rows, panel = (
             np.ascontiguousarray(left[start : start + PANEL_ROWS].T),
             right[start : start + PANEL_ROWS],
         )
         for j in range(k):
             used = slice(j + 1 if same else k)
-            out[used, starts[j] : starts[j + 1]] += rows[used] @ (piece[:, j:] * piece[:, j : j + 1])
+            out[used, starts[j] : starts[j + 1]] += rows[used] @ (panel[:, j:] * panel[:, j : j + 1])
     if same:  # fill in entries with i > j by symmetry
         first, second = np.triu_indices(k)
         for i in range(1, k):
@@ -201,18 +201,22 @@ class RegressionSums(NamedTuple):
     labels: FloatArray
 
     @classmethod
-    def from_block(cls, own: CSRRows, wide: FloatArray, Y: CSRRows) -> Self:
-        """Sum the products of features, `own` (n, m) and `wide` (n, s), and labels of a block."""
+    def from_block(cls, word_features: CSRRows, direction_features: FloatArray, Y: CSRRows) -> Self:
+        """Sum the products of features, `word_features` (n, m) and `direction_features` (n, s), and labels."""
         # In double precision, since inverting F'F amplifies rounding.
-        F, m = wide.astype(np.float64), own.shape[1]
+        F, m = direction_features.astype(np.float64), word_features.shape[1]
         gram = np.empty((m + F.shape[1],) * 2)
-        gram[:m, :m] = compute_gram(own)
-        gram[:m, m:] = sparse_products.transpose_times(own, F)
+        gram[:m, :m] = compute_gram(word_features)
+        gram[:m, m:] = sparse_products.transpose_times(word_features, F)
         gram[m:, :m], gram[m:, m:] = gram[:m, m:].T, F.T @ F
-        of_own = np.asarray((sparse.csr_array(Y.T) @ own).toarray(), dtype=wide.dtype)
+        word_label_products = np.asarray(
+            (sparse.csr_array(Y.T) @ word_features).toarray(), dtype=direction_features.dtype
+        )
         return cls(
             gram,
-            np.concatenate([of_own, sparse_products.transpose_times(Y, wide)], axis=1),
+            np.concatenate(
+                [word_label_products, sparse_products.transpose_times(Y, direction_features)], axis=1
+            ),
         )
 
     def merge(self, *others: Self) -> Self:
@@ -262,10 +266,10 @@ class StateStatistics(NamedTuple):
         directions: FloatArray,
         own_words: IntArray,
         column_weights: NDArray[np.float64],
-        counts: bool,
+        use_counts: bool,
         log_labels: FloatArray | None = None,
         squares: FloatArray | None = None,
-        distinct: bool = False,
+        exclude_self_pairs: bool = False,
     ) -> Self:
         """Summarize one block.
 
@@ -276,8 +280,8 @@ class StateStatistics(NamedTuple):
         # log_words; with labels, times prod_l gamma_lj^(label_weight y_l). P is the posterior given words only, as in
         # prediction; `posterior` may also use the labels. The M-step divides the sums of posterior times rows. Cost:
         # 2 (nnz of words + nnz of labels) (k + s) operations, the Gram matrix of m words, and O(n k) numbers.
-        words = word_rows(rows, counts=counts)
-        Y = word_rows(labels, counts=False, dtype=np.float32)
+        words = word_rows(rows, keep_counts=use_counts)
+        Y = word_rows(labels, keep_counts=False, dtype=np.float32)
         scores = sparse_products.times(words, log_words) + log_weights
         P, log_likelihood = posteriors(scores)
         P = P.astype(log_words.dtype)
@@ -287,7 +291,7 @@ class StateStatistics(NamedTuple):
         weights: FloatArray = posterior
         if squares is not None:
             weights = sparse_products.times(words, squares) ** 2  # (w_j' x)^2
-            if distinct:  # minus sum_v x_v w_vj^2, words paired with themselves
+            if exclude_self_pairs:  # minus sum_v x_v w_vj^2, words paired with themselves
                 weights -= sparse_products.times(words, squares**2)
         features = linear_features(rows, column_weights, own_words, directions, words.dtype)
         none = np.zeros((0, P.shape[1]), dtype=P.dtype)

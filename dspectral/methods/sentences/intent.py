@@ -364,18 +364,23 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     ) -> tuple[str, Choice, float]:
         """Return the kind of second half of highest mean accuracy over the folds, its best choice and accuracy."""
         results = [
-            (half, *self._choose(self._feature_blocks(texts, half), y, candidates, score=len(choices) > 1))
+            (
+                half,
+                *self._choose(
+                    self._feature_blocks(texts, half), y, candidates, always_score=len(choices) > 1
+                ),
+            )
             for half, candidates in choices.items()
         ]
         # If nothing can be held out, all scores are NaN and the first kind wins.
         return max(results, key=lambda result: -1.0 if np.isnan(result[2]) else result[2])
 
     def _choose(
-        self, blocks: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, score: bool = False
+        self, blocks: list[CSRRows], y: NDArray[Any], choices: list[Choice], *, always_score: bool = False
     ) -> tuple[Choice, float]:
-        if len(choices) == 1 and not score:
+        if len(choices) == 1 and not always_score:
             return choices[0], float("nan")
-        is_default = self.C is None and self.weights is None and not (score or self.plus)
+        is_default = self.C is None and self.weights is None and not (always_score or self.plus)
         splits = [hold_out(y, self.random_state_)] if is_default else folds(y, N_FOLDS, self.random_state_)
         return best_choice(blocks, y, choices, self._settings, splits=splits)
 

@@ -438,7 +438,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         )
         # projection_ has single precision, so the solver needs no more.
         recipe = self._recipe
-        plan = SVDOptions(
+        options = SVDOptions(
             n_components,
             solver=SOLVER,
             n_passes=recipe.n_passes,
@@ -446,7 +446,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
             seed=self.random_state_,
             dtype=np.float32,
         )
-        return spectrum(weighted, plan)
+        return spectrum(weighted, options)
 
 
 def _embed_block(rows: Rows, *, weighting: Weighting, projection: NDArray[np.float32]) -> NDArray[np.float32]:

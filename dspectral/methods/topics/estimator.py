@@ -210,11 +210,11 @@ class Topics(
         counts, n_counted = self._learn_columns(X if documents is None else documents, terms)
         rows = self._weigh_rows(counts)
         self.random_state_ = resolve_seed(self.random_state)
-        plan = SVDOptions(
+        options = SVDOptions(
             n_topics, n_passes=N_PASSES, seed=self.random_state_, dtype=get_row_dtype(rows.dtype)
         )
-        engine.expect_passes(n_block_reads(rows, plan) + 2, replaces=True)
-        result = spectrum(rows, plan)
+        engine.expect_passes(n_block_reads(rows, options) + 2, replaces=True)
+        result = spectrum(rows, options)
         singular_values = np.sqrt(result.values)
         is_positive = singular_values > np.finfo(np.float32).eps * singular_values.max(initial=0.0)
         self.singular_values_ = singular_values[is_positive]
@@ -229,8 +229,10 @@ class Topics(
             name="sample",
         )
         axes = axes._replace(rotation=find_varimax_rotation(sample.coordinates / axes.singular_values))
-        of = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
-        self._set_topics(axes, engine.summarize(rows, numbers, summarize_block=of, name="topics"), n_rows)
+        summarize_block = partial(TopicSums.from_block, axes=axes, n_nearest=min(n_nearest, n_rows))
+        self._set_topics(
+            axes, engine.summarize(rows, numbers, summarize_block=summarize_block, name="topics"), n_rows
+        )
         self.document_texts_ = self._read_top_texts(X if documents is None else documents)
         self.n_passes_ = n_counted + result.n_passes + 2
         return self
@@ -299,8 +301,8 @@ class Topics(
             self._count_words(as_documents(X)) if _is_text_column(X) else validate_rows(self, X, reset=False)
         )
         axes = TopicAxes(self.axes_, self.singular_values_, self.rotation_)
-        of = partial(function, weighting=self.weighting, axes=axes)
-        Z = engine.map_rows(counts, of, n_columns=len(self.components_), name=name)
+        apply_to_block = partial(function, weighting=self.weighting, axes=axes)
+        Z = engine.map_rows(counts, apply_to_block, n_columns=len(self.components_), name=name)
         return Z if out is None else write_rows(Z, out)
 
     def top_words(self, n: int = 10) -> list[list[str]]:
@@ -418,9 +420,11 @@ class Topics(
 
     def _weigh_rows(self, counts: Any) -> Any:
         """Return the weighted rows: lazily for lazy counts."""
-        of = partial(_weigh_block, weighting=self.weighting)
+        weigh_block = partial(_weigh_block, weighting=self.weighting)
         n_columns, dtype = len(self.columns_), get_row_dtype(counts.dtype)
-        return engine.map_rows(counts, of, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh")
+        return engine.map_rows(
+            counts, weigh_block, n_columns=n_columns, dtype=dtype, sparse_output=True, name="weigh"
+        )
 
     def _count_words(self, documents: Documents) -> CSRRows:
         """Return the counts of words in new texts, counted as in ``fit``."""

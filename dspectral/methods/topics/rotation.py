@@ -119,11 +119,12 @@ class TopicSums(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the sums of all rows."""
-        parts = (self, *others)
+        summaries = (self, *others)
         words = sum((part.words for part in others), self.words)
         share = sum((part.share for part in others), self.share)
         documents = (
-            np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("cosines", "nearest")
+            np.concatenate([getattr(part, name) for part in summaries], axis=1)
+            for name in ("cosines", "nearest")
         )
         return type(self)(words, share, *documents).keep_nearest(self.nearest.shape[1])
 

@@ -119,7 +119,7 @@ N_WORDS, N_LABELS, MAX_CALIBRATED_LABELS = 50, 6, 12
 @pytest.fixture(scope="module")
 def documents():
     words, labels, _ = sample_labeled_documents(400, n_words=N_WORDS, n_labels=N_LABELS, n_states=8, seed=4)
-    return word_rows(words, counts=False, dtype=np.float64), sparse.csr_array(labels)
+    return word_rows(words, keep_counts=False, dtype=np.float64), sparse.csr_array(labels)
 
 
 @pytest.fixture(scope="module")

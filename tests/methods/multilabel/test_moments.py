@@ -45,7 +45,9 @@ def test_the_unbiased_moments_are_sums_over_distinct_positions(kind):
     rng = np.random.default_rng(0)
     X, _ = documents(rng, 12)
     W = rng.standard_normal((7, 3))
-    found = SecondMoments.from_block(kind(X), whitening=W, counts=True, distinct=True, **beside(7))
+    found = SecondMoments.from_block(
+        kind(X), whitening=W, use_counts=True, exclude_self_pairs=True, **beside(7)
+    )
     second, third = brute_force(X, W)
     np.testing.assert_allclose(found.second, second, atol=1e-9)
     np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), third, atol=1e-9)
@@ -58,7 +60,7 @@ def test_the_printed_moments_pair_each_word_with_itself():
     rng = np.random.default_rng(1)
     X, _ = documents(rng, 20)
     W, A = rng.standard_normal((7, 3)), (X > 0).astype(float)
-    found = SecondMoments.from_block(X, whitening=W, counts=False, distinct=False, **beside(7))
+    found = SecondMoments.from_block(X, whitening=W, use_counts=False, exclude_self_pairs=False, **beside(7))
     np.testing.assert_allclose(found.second, W.T @ A.T @ A @ W)
     Y = A @ W
     np.testing.assert_allclose(symmetric_tensor_from_pairs(found.third), np.einsum("na,nb,nc->abc", Y, Y, Y))
@@ -71,8 +73,8 @@ def test_the_first_pass_joins_small_blocks_and_finds_the_same(tmp_path):
     of = partial(
         FirstMoments.from_block,
         sketch=partial(RandomRange.from_block, size=12),
-        counts=True,
-        distinct=True,
+        use_counts=True,
+        exclude_self_pairs=True,
         rank=8,
     )
     need = get_memory_estimate(of, BlockSize(60, 3000, 4, True))
@@ -95,7 +97,11 @@ def test_a_third_moment_of_single_words_is_that_of_double_ones_up_to_their_round
     rows, W = sparse.csr_array(rng.random((3000, 8)) < 0.4), rng.standard_normal((8, 3))
     wide, narrow = (
         SecondMoments.from_block(
-            rows.astype(dtype), whitening=W.astype(dtype), counts=False, distinct=False, **beside(8)
+            rows.astype(dtype),
+            whitening=W.astype(dtype),
+            use_counts=False,
+            exclude_self_pairs=False,
+            **beside(8),
         )
         for dtype in (np.float64, np.float32)
     )

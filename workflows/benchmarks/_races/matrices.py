@@ -319,7 +319,7 @@ def label_peer(
     """Learn from rows of tf-idf in memory, of unit length."""
     store = dspectral.open_store(str(folder / "learned.zarr"))
     rows = (store.counts.compute(), sparse.load_npz(folder / "others.npz"))
-    X, others = (sparse.csr_matrix(word_rows(each, counts=False)) for each in rows)
+    X, others = (sparse.csr_matrix(word_rows(each, keep_counts=False)) for each in rows)
     weigh = TfidfTransformer().fit(X)
     X, others, Y = weigh.transform(X), weigh.transform(others), sparse.csr_matrix(store.labels.compute())
     return lambda: partial(make(library).learn(X, Y).scores, others)
