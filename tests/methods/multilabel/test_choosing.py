@@ -256,8 +256,8 @@ def test_directions_are_found_by_documents_that_are_not_in_the_sample(documents)
     words, Y = documents
     given = {
         "sketch": lambda rows: RandomRange.from_block(rows, size=5, seed=0),
-        "counts": False,
-        "distinct": False,
+        "use_counts": False,
+        "exclude_self_pairs": False,
         "rank": 3,
     }
     found = FirstMoments.from_block(words, Y, bounds=SampleBounds(400, 1 << 20, 0.3), **given)
