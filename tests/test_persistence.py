@@ -24,7 +24,8 @@ from sklearn.svm import LinearSVC
 import dspectral
 from dspectral import HybridLSI, NgramHashing, SketchedPCA, TfidfWeighting, TruncatedSVD, load, save
 from dspectral.persistence import models
-from dspectral.persistence.models import find_class, import_all
+from dspectral.persistence.encoding import find_class
+from dspectral.persistence.models import import_all
 from dspectral.store import arrays
 from dspectral.store.array_files import group_metadata
 from dspectral.store.arrays import read_stored_group, write_stored_group
