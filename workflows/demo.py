@@ -1,7 +1,7 @@
 """The main job on text that every Python installation has: docstrings and comments of the standard library.
 
-Documents are labelled by their top-level package. Representations are learned from the leading directions of the
-unlabelled part; a few labelled documents a package then train the classifier.
+Documents are labeled by their top-level package. Representations are learned from the leading directions of the
+unlabeled part; a few labeled documents a package then train the classifier.
 """
 
 from ._form import form
@@ -28,7 +28,7 @@ import numpy as np
 from dspectral import SentenceRepresentation, Texts, build_store
 from dspectral.datasets import standard_library_intents
 
-from ._parts.intent_scores import Labelled, Task
+from ._parts.intent_scores import LabeledTexts, Task
 from .intent_classification import classify
 
 QUERIES = ("open a socket and connect to the server", "parse the arguments", "wait until the thread is done")
@@ -40,16 +40,16 @@ def main(argv: list[str] | None = None) -> None:
     with form.run(arguments) as run, TemporaryDirectory(prefix="dspectral-") as scratch:
         with run.measure("read the standard library"):
             found = standard_library_intents(arguments.packages, seed=arguments.seed)
-        train = Labelled(found.train_texts, np.asarray(found.train_labels))
+        train = LabeledTexts(found.train_texts, np.asarray(found.train_labels))
         # Texts lie sorted by label, which what is learned from them must not know.
         shuffle = np.random.default_rng(arguments.seed).permutation
         train = train.at(shuffle(len(train.texts)))
         others = [found.unlabeled_texts[i] for i in shuffle(len(found.unlabeled_texts))]
-        test = Labelled(found.test_texts, np.asarray(found.test_labels))
-        with run.measure("count the unlabelled text"):
+        test = LabeledTexts(found.test_texts, np.asarray(found.test_labels))
+        with run.measure("count the unlabeled text"):
             hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
             texts = Texts([*train.texts, *others])
-            counts = build_store(texts, f"{scratch}/unlabelled.zarr", hashing=hashing, block_bytes=1 << 18)
+            counts = build_store(texts, f"{scratch}/unlabeled.zarr", hashing=hashing, block_bytes=1 << 18)
         full = classify(run, Task("standard library", train, test, counts))
         for query, neighbours in nearest(full, found.unlabeled_texts, QUERIES):
             run.note(f"nearest to “{query}”: " + "; ".join(f"“{text}”" for text in neighbours))

@@ -21,7 +21,7 @@ def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("intent_classification", __doc__)
     add = parser.add_argument
-    about = "labelled sentences with the fields text and intent, as jsonl, CSV, TSV or Parquet"
+    about = "labeled sentences with the fields text and intent, as jsonl, CSV, TSV or Parquet"
     add("--train", required=True, metavar="FILE", help=about)
     add("--test", required=True, metavar="FILE", help="sentences to classify, in the same form")
     add("--label", metavar="FIELD", help="field of the intent (default: intent, or label)")
@@ -54,9 +54,9 @@ from dspectral import (
 )
 from dspectral.store import CountStore
 
-from ._parts.intent_scores import Labelled, Scores, Task
-from ._parts.labelled_documents import name_of, not_learned, note_not_learned
-from ._parts.labelled_texts import read_one_label
+from ._parts.intent_scores import LabeledTexts, Scores, Task
+from ._parts.labeled_documents import name_of, not_learned, note_not_learned
+from ._parts.labeled_texts import read_one_label
 
 PAPER = IntentRecipe(characters=False)
 """Features of the paper: no character n-grams."""
@@ -68,14 +68,14 @@ def main(argv: list[str] | None = None) -> None:
     """Learn, classify, report."""
     arguments = options().parse_args(argv)
     with form.run(arguments) as run:
-        (train, others), (test, unlabelled) = (read_labeled(arguments, side) for side in ("train", "test"))
+        (train, others), (test, unlabeled) = (read_labeled(arguments, side) for side in ("train", "test"))
         unseen = not_learned(([intent] for intent in test.intents.tolist()), train.intents.tolist())
-        note_not_learned(run, unseen, len(unlabelled))
+        note_not_learned(run, unseen, len(unlabeled))
         # Files are often sorted by intent, which the representation must not use.
         train = train.at(np.random.default_rng(arguments.seed).permutation(len(train.texts)))
         with TemporaryDirectory(prefix="dspectral-") as scratch:
-            with run.measure("count the unlabelled text"):
-                store = unlabelled_store(arguments, [*train.texts, *others], f"{scratch}/unlabelled.zarr")
+            with run.measure("count the unlabeled text"):
+                store = build_unlabeled_store(arguments, [*train.texts, *others], f"{scratch}/unlabeled.zarr")
             classify(run, Task(name_of(arguments.train), train, test, store))
 
 
@@ -110,7 +110,7 @@ def classify(run: form.Run, task: Task) -> SentenceRepresentation:
 def fit_methods(
     scores: Scores,
     method: str,
-    train: Labelled,
+    train: LabeledTexts,
     learned: SentenceRepresentation,
     part: float,
     none: IntentClassifier,
@@ -147,23 +147,23 @@ def make_representation(arguments: argparse.Namespace, task: Task) -> SentenceRe
 
 
 def fit_share(
-    run: form.Run, task: Task, labelled: NDArray[np.int64], part: float, seed: int
+    run: form.Run, task: Task, labeled: NDArray[np.int64], part: float, seed: int
 ) -> SentenceRepresentation:
     """Fit a representation to the labeled sentences of a draw and a share of all other text."""
-    rows = select_share(task.store.n_rows, labelled, part, seed)
+    rows = select_share(task.store.n_rows, labeled, part, seed)
     model = make_representation(run.arguments, task)
-    run.fit(f"sketch {part:.0%} of the unlabelled text", model, select_rows(task.store, rows))
+    run.fit(f"sketch {part:.0%} of the unlabeled text", model, select_rows(task.store, rows))
     return model
 
 
-def select_share(n_rows: int, labelled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
+def select_share(n_rows: int, labeled: NDArray[np.int64], part: float, seed: int) -> NDArray[np.int64]:
     """Return the labeled rows and a share of the others, ascending; larger shares contain smaller ones.
 
     >>> [select_share(5, np.array([1]), part, seed=0).tolist() for part in (0.0, 0.5, 1.0)]
     [[1], [0, 1, 3], [0, 1, 2, 3, 4]]
     """
-    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), labelled))
-    return np.sort(np.concatenate([labelled, others[: round(part * len(others))]]))
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), labeled))
+    return np.sort(np.concatenate([labeled, others[: round(part * len(others))]]))
 
 
 def select_rows(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
@@ -177,7 +177,7 @@ def select_rows(store: CountStore, rows: NDArray[np.int64]) -> da.Array:
     return da.concatenate(blocks)
 
 
-def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str) -> CountStore:
+def build_unlabeled_store(arguments: argparse.Namespace, texts: list[str], path: str) -> CountStore:
     """Count the words of the training sentences and of the unlabeled text into a store."""
     hashing = SentenceRepresentation(n_features=1 << arguments.columns_bits).word_hashing
     store = build_store(Texts(texts), path, hashing=hashing)
@@ -186,15 +186,17 @@ def unlabelled_store(arguments: argparse.Namespace, texts: list[str], path: str)
     return store
 
 
-def read_labeled(arguments: argparse.Namespace, side: str) -> tuple[Labelled, list[str]]:
+def read_labeled(arguments: argparse.Namespace, side: str) -> tuple[LabeledTexts, list[str]]:
     """Read the sentences of `train` or `test` with an intent, and the texts of those without."""
     path: str = getattr(arguments, side)
     texts, intents = read_one_label(path, [arguments.label] if arguments.label else ["intent", "label"])
     has_intent = [row for row, intent in enumerate(intents) if intent is not None]
     if not has_intent:
         raise ValueError(f"no sentence of {path} has an intent: label some of them")
-    labelled = Labelled([texts[row] for row in has_intent], np.asarray([intents[row] for row in has_intent]))
-    return labelled, [text for text, intent in zip(texts, intents, strict=True) if intent is None]
+    labeled = LabeledTexts(
+        [texts[row] for row in has_intent], np.asarray([intents[row] for row in has_intent])
+    )
+    return labeled, [text for text, intent in zip(texts, intents, strict=True) if intent is None]
 
 
 def draw_labeled(intents: NDArray[Any], n: int | None, seed: int) -> NDArray[np.int64]:

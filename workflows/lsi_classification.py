@@ -28,7 +28,7 @@ def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("lsi_classification", __doc__)
     add = parser.add_argument
-    what = f"labelled documents: {LABELED_FILES}; also .gz, URLs"
+    what = f"labeled documents: {LABELED_FILES}; also .gz, URLs"
     add("--train", required=True, metavar="FILE", help=what)
     add("--test", required=True, metavar="FILE", help="the same, to be classified")
     add_label_options(parser)
@@ -55,7 +55,7 @@ from dspectral.store import CountStore
 from dspectral.text import inverse_document_frequency
 
 from ._form.plots import at_integers, from_zero, new_lines
-from ._parts.labelled_documents import (
+from ._parts.labeled_documents import (
     indicator,
     labels_that_count,
     most_frequent,
@@ -113,7 +113,7 @@ def prepared(run: form.Run, scratch: str) -> tuple[Task, Documents]:
         f"{'one' if exclusive else 'one or more'} a document; {rows.nnz / np.prod(rows.shape):.2%} of the weights "
         "are not zero"
     )
-    note_not_learned(run, missed, sides[1].n_unlabelled)
+    note_not_learned(run, missed, sides[1].n_unlabeled)
     return Task(documents[0], exclusive, similarity, arguments.seed), documents[1]
 
 

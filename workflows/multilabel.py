@@ -31,8 +31,8 @@ def options() -> form.Parser:
     """Return the parser."""
     parser = form.parser("multilabel", __doc__)
     add = parser.add_argument
-    add("--train", required=True, metavar="FILE", help="labelled documents; also .gz, URLs")
-    add("--test", metavar="FILE", help="the same, to be labelled (default: a share of the training file)")
+    add("--train", required=True, metavar="FILE", help="labeled documents; also .gz, URLs")
+    add("--test", metavar="FILE", help="the same, to be labeled (default: a share of the training file)")
     add("--test-share", type=float, default=0.5, metavar="S", help="where there is no test file")
     formats = f"of the files (extreme); records are {LABELED_FILES}"
     add("--format", choices=("extreme", "svmlight", "records"), default="extreme", help=formats)
@@ -88,7 +88,7 @@ from dspectral.metrics import document_auc, label_propensities, ndcg_at, precisi
 from dspectral.store import CountStore
 
 from ._form.plots import at_integers, from_zero, new_lines
-from ._parts.labelled_documents import name_of, note_not_learned
+from ._parts.labeled_documents import name_of, note_not_learned
 from ._parts.multilabel_baselines import LowRank, OneVsRest
 from ._parts.multilabel_stores import parted, stores
 
@@ -149,7 +149,7 @@ def note_missed(run: form.Run, train: CountStore, test: CountStore, scratch: str
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     names = kept.get("names", list(map(str, range(width))))
     missed = {names[i]: int(own[i]) for i in np.flatnonzero((own > 0) & (known == 0)).tolist()}
-    note_not_learned(run, missed, kept.get("n_unlabelled", 0))
+    note_not_learned(run, missed, kept.get("n_unlabeled", 0))
 
 
 def width_of(train: CountStore, test: CountStore) -> int:

@@ -1,6 +1,6 @@
 """Label sequences by hidden Markov models whose labels have latent refinements: moments against EM.
 
-The data are labelled sequences, as tables, or a folder of labelled recordings with its index, whose frames become
+The data are labeled sequences, as tables, or a folder of labeled recordings with its index, whose frames become
 codes and whose recordings are put together to strings. Methods: `hmm` is the supervised model, one refinement a
 label; `em-M` has M refinements, by EM from random starts; `spectral-M` takes them from moments in two passes and
 polishes them by a few EM passes; `moments-M` is the same without polish; `operators-M` decodes by chain products of
@@ -31,7 +31,7 @@ def options() -> form.Parser:
     add = parser.add_argument
     about = "a token and its label a line, or a frame's numbers and its label (default: none)"
     add("--train", metavar="TSV", help=about)
-    about = "the same, to be labelled; an empty line ends a sequence (default: none)"
+    about = "the same, to be labeled; an empty line ends a sequence (default: none)"
     add("--test", metavar="TSV", help=about)
     add(
         "--wav",
@@ -83,7 +83,7 @@ from dspectral.inputs import as_labeled_corpus
 from dspectral.metrics import frame_accuracy, label_error_rate
 
 from ._form.plots import at_integers, from_zero, new_plot
-from ._parts.labelled_documents import not_learned, note_not_learned
+from ._parts.labeled_documents import not_learned, note_not_learned
 from ._parts.sequences import Side, Task, recordings, tables
 
 METRICS = ("frame_accuracy", "label_error_rate", "cpu_seconds")

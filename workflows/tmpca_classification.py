@@ -95,8 +95,8 @@ import dspectral
 from dspectral import EmbeddingRecipe, WordEmbedding, read_word2vec
 
 from ._form.plots import new_bars
-from ._parts.labelled_documents import name_of, not_learned, note_not_learned
-from ._parts.labelled_texts import Split, Texts, content, read_texts, splits, words_of
+from ._parts.labeled_documents import name_of, not_learned, note_not_learned
+from ._parts.labeled_texts import Split, Texts, content, read_texts, splits, words_of
 from ._parts.text_classifiers import (
     DEGREE,
     Average,

@@ -14,7 +14,7 @@ from ._form import form
 from ._form.plots import new_lines
 from ._form.table import size
 from ._form.usage import HERE
-from ._parts.labelled_texts import Texts, content
+from ._parts.labeled_texts import Texts, content
 from ._parts.text_classifiers import Settings
 
 LEAST_SECONDS = 0.5

@@ -185,9 +185,9 @@ def build_labeled_store(
     Examples
     --------
     >>> import fsspec
-    >>> with fsspec.open("memory://labelled.txt", "w") as file:
+    >>> with fsspec.open("memory://labeled.txt", "w") as file:
     ...     _ = file.write("2 3 4\n0,3 0:1 2:2\n1 1:1\n")
-    >>> store = build_labeled_store("memory://labelled.txt", "memory://labelled.zarr")
+    >>> store = build_labeled_store("memory://labeled.txt", "memory://labeled.zarr")
     >>> store.shape, store.labels.compute().toarray()
     ((2, 3), array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]], dtype=float32))
@@ -212,7 +212,7 @@ def build_labeled_store(
     provenance = {
         "sources": [file_range.describe() for file_range in ranges],
         "block_bytes": block_bytes,
-        "labelled_text": {"format": format, "zero_based": zero_based},
+        "labeled_text": {"format": format, "zero_based": zero_based},
         "labels": width[1],
     }
     with open_writer(

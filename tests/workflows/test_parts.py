@@ -6,7 +6,7 @@ from sklearn.preprocessing import normalize
 
 from workflows import tmpca_classification
 from workflows._parts import text_classifiers
-from workflows._parts.labelled_texts import content, gram_form, words_of
+from workflows._parts.labeled_texts import content, gram_form, words_of
 from workflows._parts.text_classifiers import (
     INNER_FOLDS,
     PENALTIES,

@@ -7,7 +7,7 @@ from scipy import sparse
 from dspectral import TreePCA, load, write_word2vec
 from tests.workflows.programs import report_of, values_of, words
 from workflows import tmpca_classification
-from workflows._parts.labelled_texts import read_texts, splits
+from workflows._parts.labeled_texts import read_texts, splits
 from workflows._parts.text_classifiers import SupportVectors
 
 GOOD, BAD = ["good", "fine", "lovely", "bright"], ["bad", "dull", "awful", "poor"]

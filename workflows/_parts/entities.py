@@ -68,7 +68,7 @@ class Known(NamedTuple):
 
 
 NOTHING = Known()
-"""A tagger that knows the labelled sentences alone."""
+"""A tagger that knows the labeled sentences alone."""
 
 
 def features(words: Sequence[str], known: Known = NOTHING) -> list[dict[str, float]]:

@@ -33,23 +33,23 @@ DESCRIPTIONS = {
 """Descriptions of the methods in tables."""
 
 
-class Labelled(NamedTuple):
+class LabeledTexts(NamedTuple):
     """Sentences with their intents."""
 
     texts: list[str]
     intents: NDArray[Any]
 
-    def at(self, rows: NDArray[np.int64]) -> "Labelled":
+    def at(self, rows: NDArray[np.int64]) -> "LabeledTexts":
         """Return the sentences of some rows."""
-        return Labelled([self.texts[row] for row in rows], self.intents[rows])
+        return LabeledTexts([self.texts[row] for row in rows], self.intents[rows])
 
 
 class Task(NamedTuple):
     """Training and test sentences, and a store of the training sentences and other text."""
 
     name: str
-    train: Labelled
-    test: Labelled
+    train: LabeledTexts
+    test: LabeledTexts
     store: CountStore
 
 
@@ -62,7 +62,7 @@ class Scores:
         self.chosen: dict[float, list[str]] = {}
 
     def fit(
-        self, method: str, train: Labelled, classifier: IntentClassifier, shares: list[float]
+        self, method: str, train: LabeledTexts, classifier: IntentClassifier, shares: list[float]
     ) -> IntentClassifier:
         """Fit one classifier, and record its correct test sentences for each of the shares."""
         with (
@@ -85,7 +85,7 @@ class Scores:
 
     def report(self) -> None:
         """Add the accuracy, its margins over `none` and over share 0, and the recall of each intent with all text."""
-        labelled = self.run.arguments.labelled or "all"
+        labeled = self.run.arguments.labelled or "all"
         for (method, part), draws in sorted(self.right.items(), key=lambda entry: entry[0][1]):
             over_none, none_error = margin(draws, self.right["none", part])
             fields: dict[str, Any] = {"over_none": over_none, "standard_error": none_error}
@@ -98,7 +98,7 @@ class Scores:
             fields = {
                 "value_error": accuracy_error,
                 "unlabeled": part,
-                "labelled": labelled,
+                "labelled": labeled,
                 "draws": len(draws),
             } | fields
             self.run.rows({"accuracy": accuracy}, data=self.task.name, method=method, **fields)
@@ -151,7 +151,9 @@ class Scores:
 
     def _answer(self) -> None:
         accuracy, none = (mean_and_error(self.right[method, 1.0])[0] for method in ("sent", "none"))
-        sentence = f"With all of the unlabelled text `sent` classifies {accuracy:.1%} of the test sentences correctly"
+        sentence = (
+            f"With all of the unlabeled text `sent` classifies {accuracy:.1%} of the test sentences correctly"
+        )
         if ("sent", 0.0) in self.right:
             without_text = self.right["sent", 0.0]
             gain, error = margin(self.right["sent", 1.0], without_text)
@@ -167,7 +169,7 @@ class Scores:
         self.run.answer(f"{sentence}.")
 
     def _plot(self) -> None:
-        figure, axes = new_plot(self.task.name, x="share of the unlabelled text", y="accuracy")
+        figure, axes = new_plot(self.task.name, x="share of the unlabeled text", y="accuracy")
         # Lines often overlap, so every other one is dashed with smaller markers.
         styles = cycle(
             ({"marker": "s", "markersize": 5, "linestyle": "--"}, {"marker": "o", "markersize": 8})
@@ -185,7 +187,7 @@ class Scores:
         self.run.plot(
             "accuracy",
             figure,
-            "Accuracy on the test sentences against the share of unlabelled text; bars are standard errors over "
+            "Accuracy on the test sentences against the share of unlabeled text; bars are standard errors over "
             f"{over}.",
         )
 
@@ -232,7 +234,7 @@ def margin(ours: list[NDArray[np.bool_]], theirs: list[NDArray[np.bool_]]) -> tu
 
 
 @contextmanager
-def on_cluster(run: form.Run, train: Labelled) -> Iterator[None]:
+def on_cluster(run: form.Run, train: LabeledTexts) -> Iterator[None]:
     """Context in which cross-validation runs on the cluster, if there is one and the fits are large enough."""
     if run.client is None or len(train.texts) * len(np.unique(train.intents)) < MIN_CLUSTER_WORK:
         yield

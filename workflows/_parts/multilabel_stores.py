@@ -1,4 +1,4 @@
-"""Stores of labelled documents for the workflow on many labels: of files, and of some of a store's documents."""
+"""Stores of labeled documents for the workflow on many labels: of files, and of some of a store's documents."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from dspectral import VocabularySettings, Weighting, build_store, write_counts
 from dspectral.io import build_labeled_store
 from dspectral.store import CountStore
 
-from .labelled_documents import Side, indicator, labels_that_count, most_frequent, not_learned, written
+from .labeled_documents import Side, indicator, labels_that_count, most_frequent, not_learned, written
 
 
 def stores(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore, CountStore]:
@@ -41,25 +41,25 @@ def of_records(arguments: argparse.Namespace, scratch: str) -> tuple[CountStore,
     sides = ["train"] if arguments.test is None else ["train", "test"]
     # Test documents without a label cannot be scored.
     texts = [
-        written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabelled=side == "train")
+        written(arguments, side, names, f"{scratch}/{side}.jsonl", unlabeled=side == "train")
         for side in sides
     ]
     path = f"{scratch}/text.zarr"
     store = build_store(texts[0].path, path, vocabulary=VocabularySettings(), **settings)
     kept = Weighting(columns=most_frequent(store, arguments.terms))
-    train = labelled(store, kept, texts[0], names, f"{scratch}/train.zarr")
+    train = build_labeled_part(store, kept, texts[0], names, f"{scratch}/train.zarr")
     if len(texts) == 1:
         scored = np.flatnonzero([bool(own) for own in texts[0].labels])
         return parted(train, arguments.test_share, arguments.seed, f"{scratch}/split", scored)
     n_train = store.n_rows
     store = build_store(texts[1].path, path, vocabulary=VocabularySettings(), append=True, **settings)
     names = [*names, *not_learned(texts[1].labels, names)]
-    known = {"names": names, "n_unlabelled": texts[1].n_unlabelled}
+    known = {"names": names, "n_unlabeled": texts[1].n_unlabeled}
     Path(f"{scratch}/labels.json").write_text(json.dumps(known), encoding="utf-8")
-    return train, labelled(store, kept, texts[1], names, f"{scratch}/test.zarr", start=n_train)
+    return train, build_labeled_part(store, kept, texts[1], names, f"{scratch}/test.zarr", start=n_train)
 
 
-def labelled(
+def build_labeled_part(
     store: CountStore, kept: Weighting, side: Side, names: list[str], path: str, start: int = 0
 ) -> CountStore:
     """Write the rows from one on with their labels."""

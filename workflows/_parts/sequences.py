@@ -1,4 +1,4 @@
-"""Labelled sequences from tables and from recordings."""
+"""Labeled sequences from tables and from recordings."""
 
 import argparse
 import csv
@@ -29,7 +29,7 @@ class Side(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is learned from, and what is to be labelled."""
+    """What is learned from, and what is to be labeled."""
 
     name: str
     train: Side

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 from dspectral import SketchedPCA, TreePCA
 from dspectral.methods.tmpca import token_table
 
-from .labelled_texts import StopWords, Texts, content, gram_form
+from .labeled_texts import StopWords, Texts, content, gram_form
 
 SPARSE_C = (0.1, 0.3, 1.0, 3.0)
 DENSE_C = (0.0003, 0.001, 0.003, 0.01)
@@ -155,7 +155,7 @@ class SupportVectors:
         self.seed = seed
 
     def fit(self, rows: Any, labels: NDArray[Any]) -> "SupportVectors":
-        """Learn from labelled rows, sparse or dense."""
+        """Learn from labeled rows, sparse or dense."""
         is_sparse = sparse.issparse(rows)
         machine = LinearSVC(dual="auto", random_state=self.seed, max_iter=10_000)
         model = (
@@ -183,7 +183,7 @@ class LeastSquares:
         self.seed, self.degree = seed, degree
 
     def fit(self, rows: NDArray[Any], labels: NDArray[Any]) -> "LeastSquares":
-        """Learn from labelled rows."""
+        """Learn from labeled rows."""
         X = _unit(rows)
         deviation = X.std(axis=0)
         self.mean, self.scale = (
@@ -264,7 +264,7 @@ class Classifier:
         self.features, self.machine = features, machine
 
     def fit(self, train: Texts) -> "Classifier":
-        """Learn from labelled texts."""
+        """Learn from labeled texts."""
         self.machine.fit(self.features.fit(train.words).transform(train.words), train.labels)
         return self
 

@@ -77,7 +77,7 @@ def add_label_options(parser: form.Parser) -> None:
 def add_intent_options(parser: form.Parser) -> None:
     """Add the options other than paths."""
     add = parser.add_argument
-    add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabelled text")
+    add("--shares", nargs="+", type=form.share, default=[1.0], metavar="S", help="of the unlabeled text")
     add("--labelled", type=form.positive, metavar="N", help="labelled sentences an intent (default: all)")
     add("--draws", type=form.positive, default=1, metavar="R", help="random draws of the N")
     about = "method whose model is saved (default: sent); auto takes the best in cross-validation"

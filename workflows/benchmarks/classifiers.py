@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 from dspectral import NgramHashing, TfidfWeighting, TruncatedSVD
 
 from .._form import form
-from .._parts.labelled_documents import name_of, read
+from .._parts.labeled_documents import name_of, read
 from .._parts.text_options import LABELED_FILES
 
 

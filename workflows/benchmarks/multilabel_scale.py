@@ -1,6 +1,6 @@
 """Time and memory of the method of moments against documents, on generated corpora of extreme width.
 
-A store of labelled documents is generated once, block by block; its first eighth, fourth, half and all of it are
+A store of labeled documents is generated once, block by block; its first eighth, fourth, half and all of it are
 then learned from, each pass timed. Shapes: `amazoncat` has 1,186,239 documents, 203,882 words and 13,330 labels,
 `wikilshtc` 1,778,351 documents, 1,617,899 words and 325,056 labels, `million` five million documents of a million
 words and labels; `--share` makes any of them smaller in documents alone. The rank of the rest is scored on documents

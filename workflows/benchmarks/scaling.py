@@ -230,7 +230,7 @@ def embedded(folder: Path, _out: Path, size: int) -> None:
     WordEmbedding(components_of(size), random_state=0).fit(open_corpus(str(folder / "corpus")))
 
 
-def labelled(folder: Path, _out: Path, size: int) -> None:
+def fit_labels(folder: Path, _out: Path, size: int) -> None:
     """Learn labels from three moments."""
     store = open_store(str(folder / "documents"))
     MomentMultiLabelClassifier(components_of(size, 50), random_state=0).fit(store)
@@ -241,7 +241,7 @@ WORKS = {
     "krylov, 4 passes": Work(counts, decomposed("krylov", 4)),
     "sketch, 1 pass": Work(counts, decomposed("frequent_directions", 1)),
     "word embedding": Work(corpus, embedded),
-    "many labels": Work(documents, labelled),
+    "many labels": Work(documents, fit_labels),
 }
 """By name."""
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from dspectral import build_corpus
 from dspectral.io import read_conll
 
-from ..._parts.labelled_texts import read_tsv, words_of
+from ..._parts.labeled_texts import read_tsv, words_of
 from ..._parts.multilabel_stores import stores
 from ..._parts.sequences import read_recordings, strings
 from ..._parts.word_lists import WordList, name_of, read_lists
@@ -239,7 +239,7 @@ SEQUENCES = {
     "wikiann_en": "ner/wikiann_en",
     "wnut17": "ner/wnut17",
 }
-"""Folders of labelled sequences: slots, tags, names, and recordings of digits."""
+"""Folders of labeled sequences: slots, tags, names, and recordings of digits."""
 
 
 def read_sequences(data: Path, name: str, _scratch: str, seed: int) -> Data:

@@ -277,7 +277,7 @@ MOST_SCORED = 500
 """Further documents that are drawn, whose labels are ranked."""
 
 
-def make_labelled(folder: Path, s: Settings) -> str:
+def make_labeled(folder: Path, s: Settings) -> str:
     """Write a store of documents with their labels, and further documents: of a data set, or drawn."""
     if s.get("of"):
         train, test = read_multilabel(Path(s["data"]), s["of"], str(folder), s["seed"]).final
@@ -358,7 +358,7 @@ LABELS = Race(
         "middle": {"documents": 8_000, "words": 5_000, "labels": 200, "states": 30, "turns": 10},
         "full": {"documents": 300_000, "words": 200_000, "labels": 13_330, "states": 50, "turns": 10},
     },
-    make_labelled,
+    make_labeled,
     label_contenders(),
     label_scores,
 )

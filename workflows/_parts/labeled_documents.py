@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
     path: str
     labels: list[tuple[str, ...]]
-    n_unlabelled: int = 0
+    n_unlabeled: int = 0
 
 
 def read(arguments: argparse.Namespace, side: str) -> Iterator[LabeledText]:
@@ -53,24 +53,24 @@ def labels_that_count(arguments: argparse.Namespace) -> list[str]:
 
 
 def written(
-    arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabelled: bool = False
+    arguments: argparse.Namespace, side: str, labels: list[str], path: str, *, unlabeled: bool = False
 ) -> Side:
     """Write a side's text as jsonl, and return its labels; documents without a label if asked for.
 
     Of the training side labels that do not count are left out. Of the test side they stay: they cannot be found, and
     are errors.
     """
-    kept, known, n_unlabelled = [], set(labels), 0
+    kept, known, n_unlabeled = [], set(labels), 0
     with Path(path).open("w", encoding="utf-8") as file:
         for one in read(arguments, side):
-            n_unlabelled += not one.labels
+            n_unlabeled += not one.labels
             own = tuple(label for label in dict.fromkeys(one.labels) if side == "test" or label in known)
-            if own or unlabelled:
+            if own or unlabeled:
                 file.write(json.dumps({"text": one.text}) + "\n")
                 kept.append(own)
     if not any(known.intersection(own) for own in kept):
         raise ValueError(f"no document of {getattr(arguments, side)} has a label that the training side has")
-    return Side(path, kept, n_unlabelled)
+    return Side(path, kept, n_unlabeled)
 
 
 def not_learned(labels: Iterable[Iterable[str]], learned: Iterable[str]) -> Counter[str]:
@@ -83,7 +83,7 @@ def not_learned(labels: Iterable[Iterable[str]], learned: Iterable[str]) -> Coun
     return Counter(sorted(label for own in labels for label in own if label not in known))
 
 
-def note_not_learned(run: form.Run, missed: Mapping[str, int], n_unlabelled: int = 0) -> None:
+def note_not_learned(run: form.Run, missed: Mapping[str, int], n_unlabeled: int = 0) -> None:
     """Note the labels of test documents that no method can find, and test documents without a label."""
     if missed:
         named = ", ".join(f"{label} {count}" for label, count in list(missed.items())[:SHOWN])
@@ -92,8 +92,8 @@ def note_not_learned(run: form.Run, missed: Mapping[str, int], n_unlabelled: int
             f"{len(missed)} label(s) of test documents are unseen in training, or in too few documents to be learned, "
             f"and count as errors: {named}{more}"
         )
-    if n_unlabelled:
-        run.note(f"{n_unlabelled} test document(s) without a label are not scored")
+    if n_unlabeled:
+        run.note(f"{n_unlabeled} test document(s) without a label are not scored")
 
 
 def most_frequent(store: CountStore, n_terms: int) -> np.ndarray:

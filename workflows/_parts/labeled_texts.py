@@ -1,4 +1,4 @@
-"""Labelled texts as tab-separated files, cut into words, and their n-gram forms."""
+"""Labeled texts as tab-separated files, cut into words, and their n-gram forms."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
