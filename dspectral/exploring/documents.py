@@ -118,17 +118,19 @@ def _read_from_span(
     item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions
 ) -> list[tuple[str, str]]:
     span, rows = item
-    source = "" if span.also else span.url.rpartition("/")[2]
     documents: list[tuple[str, str]] = []
     first = 0  # the number of documents before this block
-    for block in read_file_range(span, read_options):
-        for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
-            begin, end = block.offsets[i - first], block.offsets[i - first + 1]
-            text = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes().decode("utf-8", "ignore")
-            documents.append((source, text))
-        first += block.n_documents
-        if first > rows[-1]:  # the rest of the file is not needed
-            break
+    for file in span.files():
+        # Names of files of one document often repeat, such as __init__.py.
+        source = "/".join(file.url.split("/")[-2 if file.unit == "file" else -1 :])
+        for block in read_file_range(file, read_options):
+            for i in rows[(rows >= first) & (rows < first + block.n_documents)].tolist():
+                begin, end = block.offsets[i - first], block.offsets[i - first + 1]
+                text = block.data[begin : min(end, begin + MAX_READ_BYTES)].tobytes()
+                documents.append((source, text.decode("utf-8", "ignore")))
+            first += block.n_documents
+            if first > rows[-1]:  # the rest is not needed
+                return documents
     return documents
 
 

@@ -1,5 +1,6 @@
 """Explore a text: from sources to an HTML page."""
 
+import re
 import resource
 import sys
 import tempfile
@@ -7,6 +8,7 @@ import time
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
+from glob import has_magic
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from dspectral.exploring.findings import (
     StageTimer,
     get_default_min_count,
 )
-from dspectral.exploring.frequent_words import FrequentWords, count_nonempty
+from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.exploring.function_words import MIN_SCORE, score_function_words
 from dspectral.exploring.page import Exploration
 from dspectral.inputs.parameters import check_integer
@@ -51,6 +53,10 @@ TOKENIZERS = (
 """First and last letter of a script without blanks, and a tokenizer for it."""
 MIN_TOKENS = 1_000
 """Tokens from which on words are expected to repeat."""
+CODE_ENDINGS = re.compile(
+    r"\.(c|cc|cpp|cs|go|h|hpp|java|js|md|php|pl|py|pyx|r|rb|rs|rst|scala|sh|sql|tex|ts)$"
+)
+"""Endings of files that are one document each, because their lines are not."""
 SOURCE_FIELDS = ("unit", "field", "encoding", "delimiter")
 """Fields of :class:`ReadOptions` that describe a source."""
 
@@ -87,7 +93,7 @@ def explore(  # noqa: PLR0913  options of the reader
     texts : iterable of str, optional
         Documents in memory instead of sources: a list, a generator, a column of a data frame.
     unit : {"line", "file", "field"}, optional
-        Unit of text that is one document; by default a line of a txt file, a field of a record elsewhere.
+        Unit of text that is one document; by default a line of a txt file, a field of a record, a file of source code.
     field : str, optional
         Field or column with the text; required for jsonl, csv, tsv and Parquet files.
     encoding : str, optional
@@ -163,6 +169,10 @@ def explore(  # noqa: PLR0913  options of the reader
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = open_text(paths, read_options, as_sentences=True)
+        files = [file.url.lower() for span in text.ranges for file in span.files()]
+        if unit is None and files and all(map(CODE_ENDINGS.search, files)):
+            read_options = read_options._replace(unit="file")
+            text = open_text(paths, read_options, as_sentences=True)
         corpus = _build_corpus(paths, folder, read_options, stages, tokens, rules)
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
@@ -170,7 +180,7 @@ def explore(  # noqa: PLR0913  options of the reader
             raise ValueError(
                 f"{'texts' if n_texts else ', '.join(paths)} must hold at least one word, but has none"
             )
-        name = paths[0].rstrip("/").rpartition("/")[2]
+        name = _get_title(paths[0])
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
         tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
@@ -273,6 +283,19 @@ def _record_settings(read_options: ReadOptions, min_count: int, seed: int) -> di
     return {"min_count": min_count, "seed": seed, **sizes, **source}
 
 
+def _get_title(source: str) -> str:
+    """Return the last part of a path; before a pattern its folder.
+
+    >>> _get_title("data/news.txt"), _get_title("src/**/*.py"), _get_title("logs/*")
+    ('news.txt', 'src: *.py', 'logs')
+    """
+    *folders, last = source.rstrip("/").split("/")
+    if not has_magic(last):
+        return last
+    folder = next((part for part in reversed(folders) if part and not has_magic(part)), "")
+    return ": ".join(part for part in (folder, last) if part.strip("*")) or last
+
+
 def _get_public_name(source: str) -> str:
     """Return a source as the page names it: local paths without their folders, which are private."""
     is_local = Path(source).is_absolute() or source.startswith(("file:", "local:", "~"))
@@ -291,14 +314,14 @@ def _analyze_words(
 ) -> Exploration:
     """Compute all findings from the counted words."""
     with stages.measure("Count documents and sentences", TOKENS):
-        n_documents, n_sentences, have_neighbors = count_nonempty(words)
+        documents = describe_documents(words)
     with stages.measure("Count the words of each document", TOKENS):
-        store = steps.count_documents(words, f"{folder}/documents.zarr")
-    sizes = sizes.limit_to(n_documents=n_documents, n_words=len(words.words) - 1)
+        store = steps.count_documents(words, documents.is_repeated, f"{folder}/documents.zarr")
+    sizes = sizes.limit_to(n_documents=documents.n_documents, n_words=len(words.words) - 1)
     n_bytes = [span["n_bytes"] for span in words.corpus.provenance["sources"]]
     size = {
-        "documents": n_documents,
-        "sentences": n_sentences,
+        "documents": documents.n_documents,
+        "sentences": documents.n_sentences,
         "tokens": words.n_tokens,
         "types": words.n_types,
         "bytes": None if None in n_bytes else sum(n_bytes),
@@ -309,6 +332,7 @@ def _analyze_words(
             f"{n_codes:,} strings of 40 characters or more that are not words, such as lines of base64"
         )
     exploration.masked = words.masked
+    exploration.n_repeated = sum(int(mask.sum()) for mask in documents.is_repeated.values())
     exploration.warning = _check_tokenization(words, tokenizer)
     if exploration.warning:
         warnings.warn(exploration.warning, stacklevel=3)
@@ -317,7 +341,7 @@ def _analyze_words(
         exploration.missing["words"] = (
             f"vectors and classes need at least {8 * MIN_CLUSTERS} words, but the text has {len(words.words) - 1}"
         )
-    elif not have_neighbors:
+    elif not documents.has_pairs:
         exploration.missing["words"] = (
             "vectors and classes need sentences of two words, but every sentence has one"
         )

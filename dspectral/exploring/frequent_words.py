@@ -29,6 +29,10 @@ ABBREVIATIONS = frozenset(
 """Words whose full stop does not end a sentence."""
 
 
+MIN_WORDS = 3
+"""Minimum number of frequent words of a document that can repeat another one."""
+
+
 class TokenKinds(NamedTuple):
     """Word id of each type (0 for rare words, -1 for punctuation), and its role at the end of a sentence.
 
@@ -99,9 +103,13 @@ class FrequentWords(NamedTuple):
         read = ContentAddressedReader(partial(read_split_sentences, kinds=self.kinds), self.corpus.location)
         return TokenCorpus(self.words, self.counts, Blocks(read, self.corpus.blocks), self.corpus.location)
 
-    def get_document_counts(self) -> Blocks:
-        """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words)."""
-        count = partial(count_block, word_ids=self.kinds.word_ids, n_words=len(self.words))
+    def get_document_counts(self, is_repeated: dict[str, NDArray[np.bool_]]) -> Blocks:
+        """Return lazy CSR blocks of the counts of words in documents, shape (n_documents, n_words).
+
+        Documents that are repeated, by the name of their block, have no words.
+        """
+        ids, n_words = self.kinds.word_ids, len(self.words)
+        count = partial(count_block, word_ids=ids, n_words=n_words, is_repeated=is_repeated)
         return Blocks(ContentAddressedReader(count, self.corpus.location), self.corpus.blocks)
 
 
@@ -124,13 +132,20 @@ def split_sentences(documents: Sentences, kinds: TokenKinds) -> Sentences:
 
 
 def count_block(
-    where: Location, block: SentenceBlock, *, word_ids: NDArray[np.int32], n_words: int
+    where: Location,
+    block: SentenceBlock,
+    *,
+    word_ids: NDArray[np.int32],
+    n_words: int,
+    is_repeated: dict[str, NDArray[np.bool_]],
 ) -> CSRRows:
     """Return the counts of frequent words in a block of documents, shape (n_documents, n_words)."""
     ids, offsets = read_sentences(where, block)
     # Column 0 stays empty: all documents share rare words.
     columns = word_ids[ids]
     kept = columns > 0
+    if block.name in is_repeated:
+        kept &= ~np.repeat(is_repeated[block.name], np.diff(offsets))
     starts = np.concatenate([[0], np.cumsum(kept)])[offsets]
     shape = (block.n_sentences, n_words)
     rows = sparse.csr_array((np.ones(starts[-1], dtype=np.float32), columns[kept], starts), shape=shape)
@@ -138,18 +153,44 @@ def count_block(
     return rows
 
 
-def count_nonempty(words: FrequentWords) -> tuple[int, int, bool]:
-    """Return the number of non-empty documents and sentences, and whether a sentence has two words, in one pass."""
-    count = partial(_count_nonempty_in_block, where=words.corpus.location, kinds=words.kinds)
-    counts = run_tasks(count, words.corpus.blocks, name="count-sentences")
-    n_documents, n_sentences, n_blocks_with_pairs = (sum(column) for column in zip(*counts, strict=True))
-    return n_documents, n_sentences, n_blocks_with_pairs > 0
+class DocumentFacts(NamedTuple):
+    """Numbers of non-empty documents and sentences, whether a sentence has two words, and repeated documents by block.
+
+    A document is repeated if an earlier one has the same three or more frequent words.
+    """
+
+    n_documents: int
+    n_sentences: int
+    has_pairs: bool
+    is_repeated: dict[str, NDArray[np.bool_]]
 
 
-def _count_nonempty_in_block(
-    block: SentenceBlock, *, where: Location, kinds: TokenKinds
-) -> tuple[int, int, bool]:
+def describe_documents(words: FrequentWords) -> DocumentFacts:
+    """Return facts about the documents, in one pass."""
+    codes = np.random.default_rng(0).integers(1 << 63, size=len(words.words), dtype=np.uint64)
+    describe = partial(_describe_block, where=words.corpus.location, kinds=words.kinds, codes=codes)
+    blocks = words.corpus.blocks
+    *counts, hashes = zip(*run_tasks(describe, blocks, name="count-sentences"), strict=True)
+    joined = np.concatenate(hashes)
+    is_repeated = joined > 0
+    is_repeated[np.unique(joined, return_index=True)[1]] = False
+    ends = np.cumsum([block.n_sentences for block in blocks])
+    masks = zip((block.name for block in blocks), np.split(is_repeated, ends[:-1]), strict=True)
+    n_documents, n_sentences, n_pairs = map(sum, counts)
+    return DocumentFacts(n_documents, n_sentences, n_pairs > 0, dict(masks))
+
+
+def _describe_block(
+    block: SentenceBlock, *, where: Location, kinds: TokenKinds, codes: NDArray[np.uint64]
+) -> tuple[int, int, int, NDArray[np.uint64]]:
+    """Return numbers of documents, sentences and longer sentences, and hashes of sets of words, 0 for small sets."""
     documents = read_sentences(where, block)
     n_words_before = np.concatenate([[0], np.cumsum(kinds.word_ids[documents.ids] >= 0)])[documents.offsets]
     lengths = np.diff(split_sentences(documents, kinds).offsets)
-    return int((np.diff(n_words_before) > 0).sum()), int((lengths > 0).sum()), bool((lengths > 1).any())
+    rows = count_block(where, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices], dtype=np.uint64)])
+    hashes = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # modulo 2^64
+    hashes[np.diff(rows.indptr) < MIN_WORDS] = 0
+    counts = (np.diff(n_words_before) > 0, lengths > 0, lengths > 1)
+    n_documents, n_sentences, n_pairs = (int(mask.sum()) for mask in counts)
+    return n_documents, n_sentences, n_pairs, hashes

@@ -22,8 +22,8 @@ MIN_SCORE = 1.5
 """Score above which a word is a function word; 97 % or more of them are, in seven treebanks."""
 RARE_SCORE = -5.0
 """Score of words that are too rare."""
-MIN_LISTED = 0.25
-"""Share of the tokens in the list of stop words of a language above which a text has this language."""
+MIN_LISTED = 0.05
+"""Share of the tokens that the list of stop words of a language adds to other lists if the text has this language."""
 
 
 class NeighborSets(NamedTuple):
@@ -69,7 +69,7 @@ def _collect_neighbors(
 def score_function_words(words: FrequentWords) -> tuple[NDArray[np.float64], str]:
     """Return a score of each word, above MIN_SCORE for function words, and the language of the text.
 
-    Shapes: returns (n_words,). The language is empty if there is no list of its stop words. With a list, its words are
+    Shapes: returns (n_words,). The language is empty if there is no list of its stop words. With lists, their words are
     the function words; without, one pass scores words by their neighbors.
 
     Neighbors of a function word are almost as diverse as random words of the text, while a content word has few
@@ -97,16 +97,24 @@ def score_function_words(words: FrequentWords) -> tuple[NDArray[np.float64], str
 
 
 def _find_language(words: list[str], share: NDArray[np.float64]) -> tuple[str, NDArray[np.bool_]]:
-    """Return the language whose list of stop words has the largest share of the tokens, and which words it has."""
-    starts = [re.split("n?['\u2019]", word)[0] for word in words]
-    best, language, is_best = MIN_LISTED, "", np.zeros(len(words), dtype=bool)
-    for candidate in list_languages():
-        stop_words = set(get_stop_words(candidate))
-        pairs = zip(words, starts, strict=True)
-        is_listed = np.array([word in stop_words or start in stop_words for word, start in pairs])
-        if (listed := float(share[is_listed].sum())) > best:
-            best, language, is_best = listed, candidate, is_listed
-    return language, is_best
+    """Return the languages of a text, joined by "and", and which words are in their lists of stop words.
+
+    The list that adds the largest share of the tokens is added first, until no list adds MIN_LISTED.
+    """
+    pairs = [(word, re.split("n?['\u2019]", word)[0]) for word in words]
+    is_listed: dict[str, NDArray[np.bool_]] = {}
+    for language in list_languages():
+        stop_words = frozenset(get_stop_words(language))
+        is_listed[language] = np.array([not stop_words.isdisjoint(pair) for pair in pairs])
+    languages: list[str] = []
+    is_known = np.zeros(len(words), dtype=bool)
+    while True:
+        added = {language: float(share[listed & ~is_known].sum()) for language, listed in is_listed.items()}
+        best = max(added, key=added.__getitem__)
+        if added[best] < MIN_LISTED:
+            return " and ".join(languages), is_known
+        languages.append(best)
+        is_known |= is_listed[best]
 
 
 def _compute_diversity(

@@ -112,7 +112,9 @@ class Exploration:
         Words that are not words of topics: those of a list of stop words of the language, or words whose neighbors
         are as diverse as random words of the text.
     language : str
-        Language whose list of stop words was used; empty if there is none.
+        Languages whose lists of stop words were used; empty if there is none.
+    n_repeated : int
+        Number of documents that have the same frequent words as an earlier one; topics do not count them.
     warning : str
         Warning about the tokens of the text; empty if there is none.
     stages : list of Stage
@@ -136,6 +138,7 @@ class Exploration:
     masked: dict[str, int] = dataclasses.field(default_factory=dict)
     function_words: list[str] = dataclasses.field(default_factory=list)
     language: str = ""
+    n_repeated: int = 0
     warning: str = ""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     seconds: float = 0.0

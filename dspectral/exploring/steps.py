@@ -70,10 +70,10 @@ N_NEAREST = 5
 N_NEAR_WORDS = 10
 
 
-def count_documents(words: FrequentWords, path: str) -> CountStore:
+def count_documents(words: FrequentWords, is_repeated: dict[str, NDArray[np.bool_]], path: str) -> CountStore:
     """Write the counts of frequent words in each document to a store, in one pass over the corpus."""
     rows = map_rows(
-        words.get_document_counts(),
+        words.get_document_counts(is_repeated),
         _return_rows,
         n_columns=len(words.words),
         dtype=np.float32,

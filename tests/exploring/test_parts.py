@@ -16,7 +16,7 @@ from dspectral.exploring.documents import (
     read_documents,
 )
 from dspectral.exploring.findings import Branch, build_class_tree, get_leaves, get_word_groups
-from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, count_nonempty, split_sentences
+from dspectral.exploring.frequent_words import FrequentWords, TokenKinds, describe_documents, split_sentences
 from dspectral.exploring.page import select_label_positions
 from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.store.from_text.lines import ReadOptions
@@ -53,7 +53,7 @@ def test_sentences_are_cut_at_punctuation_but_not_after_a_title(corpus):
         ["hen"],
         ["the", "hen", "sat"],
     ]
-    assert count_nonempty(words) == (3, 5, True)
+    assert describe_documents(words)[:3] == (3, 5, True)
     assert (words.n_tokens, words.n_types) == (12, 7)
 
 
@@ -61,7 +61,7 @@ def test_rare_words_are_one_type_and_counts_stay_whole(corpus):
     words = FrequentWords.from_corpus(corpus, min_count=2, n_words=2)
     assert words.words == ["<?>", "fox", "hen"]
     assert words.counts.tolist() == [6, 3, 3]
-    rows = sparse.vstack([words.get_document_counts().read(block) for block in corpus.blocks]).toarray()
+    rows = sparse.vstack([words.get_document_counts({}).read(block) for block in corpus.blocks]).toarray()
     assert rows.tolist() == [[0, 2, 0], [0, 0, 0], [0, 1, 2], [0, 0, 0], [0, 0, 1]]
 
 
@@ -148,3 +148,32 @@ def test_documents_without_a_word_are_one_empty_sentence():
         Sentences.from_ids([[0, 1], [1]]), TokenKinds(np.array([-1, -1]), never, never, never)
     )
     assert (len(found.ids), found.offsets.tolist()) == (0, [0, 0])
+
+
+def test_documents_with_the_same_words_are_counted_once(tmp_path):
+    lines = [
+        "one two three",
+        "four five six",
+        "3 two one three",
+        "four five",
+        "four five",
+        "seven one two three",
+    ]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    corpus = build_corpus(tmp_path / "text.txt", tmp_path / "corpus", block_bytes=20, tokens="words")
+    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=10, clean=["numbers"])
+    masks = describe_documents(words).is_repeated
+    assert np.concatenate(list(masks.values())).tolist() == [False, False, True, False, False, False]
+    rows = sparse.vstack([words.get_document_counts(masks).read(block) for block in corpus.blocks])
+    assert np.diff(rows.tocsr().indptr).tolist() == [3, 3, 0, 2, 2, 4]
+
+
+def test_a_file_of_source_code_is_a_document_and_is_named_below_it(tmp_path):
+    for i in range(12):
+        (tmp_path / f"p{i % 3}").mkdir(exist_ok=True)
+        code = f"def read_{i % 2}(path):\n    return open(path)\n\nprint(words_{i % 2}, lines_{i % 2})\n"
+        (tmp_path / f"p{i % 3}" / f"m{i}.py").write_text(code * (i + 1), encoding="utf-8")
+    exploration = explore(f"{tmp_path}/*/*.py")
+    assert exploration.size["documents"] == 12
+    assert exploration.settings["unit"] == "file"
+    assert exploration.name == f"{tmp_path.name}: *.py"

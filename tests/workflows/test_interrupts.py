@@ -1,3 +1,4 @@
+import argparse
 import gc
 import os
 import re
@@ -8,13 +9,14 @@ import time
 
 import pytest
 
+from workflows._form import running
 from workflows._form.interrupts import USUAL, interrupts_held_back, one_interrupt
 
 PROGRAM = """
 import signal
 import time
 from dspectral.engine import run_tasks
-from workflows._form import form
+from workflows._form import form, running
 
 def main():
     with form.run(form.parser("rivers", "Wait.").parse_args()):
@@ -86,3 +88,18 @@ def test_an_interrupt_waits_until_the_cluster_stands():
         start()
     assert stood
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"keep": "s3://a/checkpoints"}, "s3://a/checkpoints"),
+        ({"append": False, "store": "my.zarr"}, "my.zarr"),
+    ],
+)
+def test_an_interrupted_program_names_what_is_kept(options, kept, tmp_path, capsys):
+    shared = {"out": tmp_path, "prog": "rivers", "options": {}, "debug": False, "plan": False}
+    with pytest.raises(SystemExit) as caught, running._one_sentence(argparse.Namespace(**shared, **options)):
+        raise KeyboardInterrupt
+    assert caught.value.code == 130
+    assert kept in capsys.readouterr().err

@@ -154,7 +154,10 @@ def _one_sentence(arguments: argparse.Namespace) -> Iterator[None]:
                 warnings.showwarning = warn
             yield
     except KeyboardInterrupt:
-        print(f"{arguments.prog}: interrupted; no report was written to {arguments.out}", file=sys.stderr)
+        saved = getattr(arguments, "keep", None) or (arguments.store if "append" in arguments else None)
+        advice = f"; the same command continues with what is finished in {saved}" if saved else ""
+        message = f"interrupted; no report was written to {arguments.out}{advice}"
+        print(f"{arguments.prog}: {message}", file=sys.stderr)
         raise SystemExit(130) from None
     except EXPECTED as error:
         if arguments.debug:
