@@ -413,6 +413,9 @@ def _add_topics(
     mapped = np.zeros(0, np.int64) if document_map is None else document_map.rows
     with stages.measure("Read the documents of the page", TEXT):
         exploration.documents = steps.read_texts(words, topics, *chosen, text, mapped)
-    exploration.topics, n_hidden = steps.describe_topics(topics, exploration.documents, words.words, scores)
+    with stages.measure("Order the topics", ROWS):
+        exploration.topics, n_hidden = steps.describe_topics(
+            store, topics, exploration.documents, words.words, scores
+        )
     if n_hidden:
         exploration.missing["function words"] = f"{n_hidden} topics of function words"

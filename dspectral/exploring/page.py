@@ -95,7 +95,7 @@ class Exploration:
     vocabulary : Vocabulary
         Frequent words.
     topics : list of Topic
-        Topics by descending share; empty if the text has too few documents or words.
+        Topics by descending share times coherence; empty if the text has too few documents or words.
     documents : Documents or None
         Documents of the page.
     document_map : DocumentMap or None

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from dspectral.engine import map_rows
+from dspectral.engine import map_rows, run_tasks
 from dspectral.exploring.documents import (
     Space,
     compute_points,
@@ -30,8 +32,10 @@ from dspectral.methods.brown.clustering import SpectralBrownClustering
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.methods.topics.estimator import Topics
 from dspectral.plotting.layout import compute_layout
+from dspectral.store.blocks import BlockInfo, read_block
 from dspectral.store.counts import CountStore
 from dspectral.store.from_text.text_input import TextInput
+from dspectral.store.location import Location
 from dspectral.store.matrix import write_counts
 from dspectral.text.token_rules import HIRAGANA, word_pattern
 from dspectral.types import CSRRows
@@ -65,6 +69,8 @@ MAX_DF_CANDIDATES = (0.1, 0.2, 0.5)
 """Candidate values of max_df: the first one that keeps most words is used."""
 MAX_MIN_DF = 5
 """Largest min_df, that of long texts."""
+N_COHERENT, MIN_COHERENCE = 5, 0.02
+"""Number of first words whose coherence orders topics, and its minimum."""
 N_TYPICAL = 3
 N_NEAREST = 5
 N_NEAR_WORDS = 10
@@ -215,9 +221,16 @@ def _select_distinct(
 
 
 def describe_topics(
-    topics: Topics, documents: ExploredDocuments, vocabulary: list[str], scores: NDArray[np.float64]
+    store: CountStore,
+    topics: Topics,
+    documents: ExploredDocuments,
+    vocabulary: list[str],
+    scores: NDArray[np.float64],
 ) -> tuple[list[ExploredTopic], int]:
-    """Return the topics with words by descending share, and the number of topics of function words left out."""
+    """Return the topics with words, and the number of topics of function words left out.
+
+    Topics are in descending order of share times coherence, so that vague topics come last.
+    """
     descriptions, n_hidden = [], 0
     score_by_word = dict(zip(vocabulary, scores.tolist(), strict=True))
     fitted = zip(topics.top_words(), topics.topic_shares_.tolist(), topics.top_documents(), strict=True)
@@ -228,7 +241,36 @@ def describe_topics(
         elif words:
             excerpts = _select_distinct(rows, documents.texts, words, max_overlap=0.5)[:N_TYPICAL]
             descriptions.append(ExploredTopic(number, words, share, rows, excerpts))
+    coherence = dict(zip(range(topics.n_topics), measure_coherence(store, topics, vocabulary), strict=True))
+    descriptions.sort(key=lambda topic: -topic.share * max(MIN_COHERENCE, coherence[topic.number]))
     return descriptions, n_hidden
+
+
+def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) -> list[float]:
+    """Return the mean NPMI of the first words of each topic in the documents, in one pass."""
+    words = [words[:N_COHERENT] for words in topics.top_words()]
+    columns = {word: column for column, word in enumerate(vocabulary)}
+    used = sorted({columns[word] for topic in words for word in topic})
+    count = partial(_count_pairs_in_block, where=store.location, columns=np.array(used, dtype=np.int64))
+    together = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
+    position = {column: i for i, column in enumerate(used)}
+    values = []
+    for topic in words:
+        ids = [position[columns[word]] for word in topic]
+        joint = together[np.ix_(ids, ids)]
+        alone = joint.diagonal()
+        floored = np.maximum(joint, 1 / store.n_rows)
+        npmi = np.log(floored / np.outer(alone, alone)) / -np.log(np.minimum(floored, 0.99))
+        values.append(float(npmi[np.triu_indices(len(ids), 1)].mean()) if len(ids) > 1 else 0.0)
+    return values
+
+
+def _count_pairs_in_block(
+    block: BlockInfo, *, where: Location, columns: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return in how many documents two columns are both nonzero, shape (n, n)."""
+    present = (sparse.csr_array(read_block(where, block))[:, columns] > 0).astype(np.float64)
+    return np.asarray((present.T @ present).todense())
 
 
 def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:

@@ -1,12 +1,12 @@
 import gzip
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from dspectral import Weighting, build_corpus, explore, write_counts
-from dspectral.exploring import Sizes
+from dspectral import Topics, Weighting, build_corpus, explore, write_counts
+from dspectral.exploring import Sizes, steps
 from dspectral.exploring.documents import (
     EXCERPT_CHARS,
     Space,
@@ -177,3 +177,24 @@ def test_a_file_of_source_code_is_a_document_and_is_named_below_it(tmp_path):
     assert exploration.size["documents"] == 12
     assert exploration.settings["unit"] == "file"
     assert exploration.name == f"{tmp_path.name}: *.py"
+
+
+def test_topics_whose_words_occur_together_come_first(tmp_path):
+    """Words of two topics occur in the same documents, those of a third one independently."""
+    rng = np.random.default_rng(0)
+    together = [["cat", "dog"], ["sun", "rain"]]
+    lines = [" ".join(together[i % 2] + list(rng.choice(["red", "blue", "old"], 2))) for i in range(60)]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    corpus = build_corpus(tmp_path / "text.txt", tmp_path / "corpus", block_bytes=200, tokens="words")
+    words = FrequentWords.from_corpus(corpus, min_count=1, n_words=10)
+    store = steps.count_documents(words, {}, str(tmp_path / "counts.zarr"))
+    topics = Topics(2, min_df=1, max_df=1.0, random_state=0).fit(store, terms=words.words)
+    is_in = {word: np.array([word in line.split() for line in lines]) for word in words.words}
+    expected = []
+    for topic in topics.top_words():
+        pairs = []
+        for a, b in combinations(topic[:5], 2):
+            joint = max((is_in[a] & is_in[b]).mean(), 1 / 60)
+            pairs.append(np.log(joint / is_in[a].mean() / is_in[b].mean()) / -np.log(joint))
+        expected.append(np.mean(pairs))
+    np.testing.assert_allclose(steps.measure_coherence(store, topics, words.words), expected)
