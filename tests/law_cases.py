@@ -10,6 +10,7 @@ from scipy import sparse
 from dspectral.cooccurrence.contexts import ContextCounts
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor
+from dspectral.decomposition.nystrom import NystromSketch
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.exploring.function_words import N_BUCKETS, NeighborSets
 from dspectral.methods.hmm.expected_counts import ExpectedCounts, Likelihood
@@ -168,6 +169,13 @@ CASES = [
         GramProduct, (rows,), lambda n: 8 * (2 * D + D + 2), " centered", factor=np.ones((D, 2)), center=True
     ),
     case(RandomRange, (csr,), lambda n: 8 * (5 * D + D), size=5),
+    case(
+        NystromSketch,
+        (rows,),
+        lambda n: 8 * (3 * D + 64 * D + 2 * D + 3 + 64),
+        basis=np.eye(D)[:, :3],
+        probes=RNG.standard_normal((D, 64)),
+    ),
     case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), size=5),
     case(FrequentDirections, (rows,), lambda n: 8 * (5 * D + D), " centered", size=5, center=True),
     case(DocumentFrequencies, (csr,), lambda n: 8 * D),

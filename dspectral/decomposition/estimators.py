@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dspectral import engine
+from dspectral.decomposition.nystrom import NystromSketch
 from dspectral.decomposition.spectrum import (
     MAX_PASSES,
     SOLVERS,
@@ -22,6 +23,7 @@ from dspectral.decomposition.spectrum import (
     Spectrum,
     SVDOptions,
     block_summarizer,
+    nystrom_summarizer,
     pad_components,
     select_solver,
     spectrum,
@@ -40,7 +42,15 @@ from dspectral.inputs.top_terms import TopTermsMixin
 from dspectral.registry import Array, register_arrays, register_class
 from dspectral.types import CheckedRows, CheckpointPath, Doubles, FloatArray, RowsLike
 
-_GROWING = ("auto", "in_memory", "frequent_directions", "median_frequent_directions", "gram", "full")
+_GROWING = (
+    "auto",
+    "in_memory",
+    "frequent_directions",
+    "median_frequent_directions",
+    "gram",
+    "full",
+    "nystrom",
+)
 """Solvers for which ``partial_fit`` may be available; ``"auto"`` is resolved in ``fit``."""
 _EXACT = ("arpack", "covariance_eigh")
 """Exact solvers of scikit-learn: here ``"auto"`` with a tolerance of ``_EXACT_TOL``."""
@@ -280,13 +290,15 @@ class Decomposition(
             name = "svd_solver" if "svd_solver" in self.get_params() else "solver"
             raise ValueError(
                 f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
-                f"partial_fit, or fit with {name}='frequent_directions' or 'gram'"
+                f"partial_fit, or fit with {name}='frequent_directions', 'nystrom' or 'gram'"
             )
         plan, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
-        of = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
+        of: Any = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
+        if isinstance(summary, NystromSketch) and summary.basis is not None:
+            of = nystrom_summarizer(summary.basis, summary.seed)
         whole: Any = summary.merge(engine.summarize(X, summarize_block=of, name="sketch"))
         most = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
@@ -420,7 +432,8 @@ class SketchedPCA(Decomposition):
         - ``"gram"``: one pass, exact, ``8 d^2`` bytes per task for d columns;
         - ``"full"``: one pass of QR decompositions, exact also for singular values far below the largest, ``8 d^2``
           bytes per task; above 2,048 columns ``"in_memory"``, or ``"krylov"`` with a `tol` of 1e-5;
-        - ``"nystrom"``: one pass, one random product; inaccurate for flat spectra such as those of text;
+        - ``"nystrom"``: one pass of products with a basis, which is computed from about a twentieth of the rows (the
+          pilot, read from at least four blocks); the error bound is random;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
         - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory;
         - ``"auto"``: ``"gram"`` up to 2,048 columns; else ``"in_memory"`` if the stored entries are known to take at
@@ -430,8 +443,8 @@ class SketchedPCA(Decomposition):
         Number of passes of ``"krylov"``, by default 1, or at most 12 with a ``tol``. Each pass but the last multiplies
         by ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.
     sketch_size : int, optional
-        Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` the total number of columns of all
-        products, by default ``3 k + 10``.
+        Rows of the sketch, at least k; by default ``2 k + 10``. For ``"krylov"`` and ``"nystrom"`` the total number of
+        columns of all products, by default ``3 k + 10``.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k. ``"krylov"`` takes passes, with products of
         ``sketch_size`` columns (by default ``2 k + 30``), until ``certificate_.lost`` is at most `tol`. A warning is
@@ -458,10 +471,11 @@ class SketchedPCA(Decomposition):
     solver_ : str
         Solver that was used, never ``"auto"``.
     n_passes_ : int
-        Number of times that each block was read; above ``n_passes`` if products are split to fit memory.
+        Number of times that each block was read; above ``n_passes`` if products are split to fit memory. The pilot of
+        ``"nystrom"`` is not counted.
     n_samples_seen_, n_features_in_, random_state_ : int
         Number of rows, including those of ``partial_fit``, and of columns; the seed that was used.
-    summary_ : FrequentDirections, Moments, RowFactor or None
+    summary_ : FrequentDirections, Moments, NystromSketch, RowFactor or None
         Summary that ``partial_fit`` extends.
 
     Notes
@@ -520,8 +534,8 @@ class TruncatedSVD(Decomposition):
     n_passes : int, optional
         Number of passes of ``"krylov"``, by default 5, or at most 12 with a ``tol``. Other solvers take one pass.
     sketch_size : int, optional
-        Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` the total number of columns of all products, by
-        default ``3 k + 10``.
+        Rows of the sketch, by default ``2 k + 10``; for ``"krylov"`` and ``"nystrom"`` the total number of columns of
+        all products, by default ``3 k + 10``.
     tol : float, default=0.0
         Share of the energy that may be lost against the best rank k, as for :class:`SketchedPCA`.
     algorithm : {"randomized", "arpack"}, default="randomized"

@@ -158,6 +158,8 @@ class RowFactor(NamedTuple):
         )
 
 
+@register_arrays({"product": Array("d r"), "total": Array("d"), "projected_total": Array("r", optional=True)})
+@register_class
 class GramProduct(NamedTuple):
     """Product ``A'(A Z)`` for a given Z, with the sum and the energy of the rows.
 
@@ -268,14 +270,15 @@ class GramProduct(NamedTuple):
 
 
 class AllRows(NamedTuple):
-    """All `rows` (n, d) of a pass, for data that fits in memory."""
+    """All `rows` (n, d) of a pass for data that fits in memory, or a sample of them."""
 
     rows: Rows
 
     @classmethod
-    def estimate_block_memory(cls, block: BlockSize) -> MemoryEstimate:
+    def estimate_block_memory(cls, block: BlockSize, *, step: int = 0) -> MemoryEstimate:
         """Return the memory estimate of a block: its size if dense, 0 (unknown before reading) if sparse."""
-        size = 0 if block.is_sparse else block.n_rows * block.n_columns * block.itemsize
+        n_rows = -(-block.n_rows // max(1, step))
+        size = 0 if block.is_sparse else n_rows * block.n_columns * block.itemsize
         return MemoryEstimate(size, size)
 
     @property
@@ -284,8 +287,13 @@ class AllRows(NamedTuple):
         return int(self.rows.shape[0])
 
     @classmethod
-    def from_block(cls, rows: Rows) -> Self:
-        """Return a summary that holds the block; raise ValueError for NaN and infinity."""
+    def from_block(cls, rows: Rows, *, step: int = 0) -> Self:
+        """Return a summary that holds the block; raise ValueError for NaN and infinity.
+
+        With a `step` hold one row in `step`, without checks.
+        """
+        if step:
+            return cls(rows[::step])
         compute_energy(rows)
         return cls(rows)
 

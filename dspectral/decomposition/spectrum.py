@@ -1,8 +1,8 @@
 """Singular values and vectors of out-of-core rows by one of several solvers.
 
-``krylov`` and ``nystrom`` use :class:`GramProduct` and :class:`KrylovSpace`, ``gram`` uses :class:`Moments`, ``full``
-:class:`RowFactor`, the sketches :class:`FrequentDirections`, and ``in_memory`` all rows. Dense rows are always centered
-before the product; without centering the mean is added again as a row.
+``krylov`` uses :class:`GramProduct` and :class:`KrylovSpace`, ``gram`` uses :class:`Moments`, ``full``
+:class:`RowFactor`, the sketches :class:`FrequentDirections` and :class:`NystromSketch`, and ``in_memory`` all rows.
+Dense rows are always centered before the product; without centering the mean is added again as a row.
 """
 
 import math
@@ -18,6 +18,14 @@ from dspectral import engine
 from dspectral.configuration import get_memory_limit
 from dspectral.decomposition.frequent_directions import FrequentDirections
 from dspectral.decomposition.moments import AllRows, GramProduct, Moments, RowFactor, exact_svd
+from dspectral.decomposition.nystrom import (
+    N_PROBES,
+    NystromSketch,
+    add_mean_term,
+    draw_probes,
+    find_pilot_basis,
+    select_pilot_blocks,
+)
 from dspectral.inputs.parameters import MAX_READS, check_integer, check_option, check_real
 from dspectral.linalg.block_sums import check_range
 from dspectral.linalg.dense import (
@@ -37,7 +45,6 @@ from dspectral.linalg.panels import (
     PANEL,
     is_in_file,
     iter_panels,
-    multiply_from_left,
     tall_array,
     tall_zeros_like,
 )
@@ -45,7 +52,7 @@ from dspectral.linalg.sparse_products import DENSE_SHARE
 from dspectral.registry import register_class
 from dspectral.types import CheckedRows, Doubles, FloatArray, HoldsRows, Rows
 
-UpdatableSummary: TypeAlias = FrequentDirections | Moments | RowFactor
+UpdatableSummary: TypeAlias = FrequentDirections | Moments | NystromSketch | RowFactor
 """Summary to which ``partial_fit`` can add rows."""
 
 Solver = Literal[
@@ -134,9 +141,9 @@ def check_size(plan: SVDOptions, n_columns: int) -> None:
 def n_block_reads(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> int:
     """Return the maximum number of times that a decomposition reads each block."""
     solver = select_solver_for_rows(X, plan)
-    if solver not in ("krylov", "nystrom"):
-        return n_solver_passes(plan, solver)
-    shape = X.shape[1], n_product_columns(plan, solver, X.shape[1])
+    if solver != "krylov":
+        return 1
+    shape = X.shape[1], n_product_columns(plan, X.shape[1])
     return n_solver_passes(plan, solver) * engine.count_column_groups(
         X, product_summarizer, shape, product_dtype(X, plan)
     )
@@ -152,12 +159,12 @@ def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
     return partial(GramProduct.from_block, factor=factor, center=True)
 
 
-def n_product_columns(plan: SVDOptions, solver: str, n_columns: int) -> int:
+def n_product_columns(plan: SVDOptions, n_columns: int) -> int:
     """Return the number of columns of a product."""
-    if plan.tol and solver == "krylov":  # a third of the columns are probes of the certificate
+    if plan.tol:  # a third of the columns are probes of the certificate
         return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
     # With fewer passes each product needs more columns.
-    return min(n_columns, math.ceil(plan.n_space_columns / max(1, n_solver_passes(plan, solver) - 1)))
+    return min(n_columns, math.ceil(plan.n_space_columns / max(1, plan.n_passes - 1)))
 
 
 def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: bool) -> FloatArray:
@@ -207,19 +214,12 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
     return 4.0 ** -round(math.log(energy, 4.0))
 
 
-def add_mean_term(product: FloatArray, mean: Doubles, n_rows: int, Z: FloatArray) -> None:
-    """Add ``n mean mean' Z`` to the product ``C Z`` (d, r) in place; a negative n subtracts it."""
-    along = n_rows * multiply_from_left(mean, Z)
-    for panel in iter_panels(len(Z), product):
-        product[panel] += np.outer(mean[panel], along).astype(product.dtype)
-
-
 @register_class
 class Certificate(NamedTuple):
     """Bound on the spectral norm of ``A'A - B'B``, for the (centered) rows A and their approximation B.
 
-    B is the sketch, A itself (``"gram"``, ``"full"``), or the projection of A to the Krylov space (``"krylov"``,
-    ``"nystrom"``), for which the bound is the energy outside the space. Each squared singular value is at most the true
+    B is the sketch, A itself (``"gram"``, ``"full"``), or the projection of A to the Krylov space (``"krylov"``), for
+    which the bound is the energy outside the space. Each squared singular value is at most the true
     one, and at least the true one minus the bound.
 
     Attributes
@@ -230,8 +230,8 @@ class Certificate(NamedTuple):
         Bound divided by the squared Frobenius norm of A.
     lost : float
         Bound on the share of energy lost against the best rank k: the energy of A along the best k directions minus
-        that along the components, divided by the squared Frobenius norm of A. For ``"krylov"`` with a `tol` it fails
-        with probability below 1e-6 over the seed; otherwise it is certain.
+        that along the components, divided by the squared Frobenius norm of A. For ``"nystrom"``, and for ``"krylov"``
+        with a `tol`, the bounds fail with probability below 1e-6 over the seed; otherwise they are certain.
     """
 
     absolute: float
@@ -285,18 +285,46 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
             ),
             plan,
         )
-    if solver in ("krylov", "nystrom"):
-        n_groups = n_reads // n_solver_passes(plan, solver)
-        products = plan._replace(dtype=product_dtype(X, plan))
-        steps = krylov_steps(X.shape[1], products, solver, n_groups)
+    products = plan._replace(dtype=product_dtype(X, plan))
+    if solver == "krylov":
+        steps = krylov_steps(X.shape[1], products, n_reads // plan.n_passes)
         step = next(steps)
         while not isinstance(step, Spectrum):
             step = steps.send(engine.summarize(X, summarize_block=product_summarizer(step), name="product"))
         found = step._replace(axes=step.axes.astype(plan.dtype, copy=False))
+    elif solver == "nystrom":
+        basis = pilot_basis(X, products)
+        of = nystrom_summarizer(basis, plan.seed)
+        sketch = engine.summarize(X, summarize_block=of, name="sketch")
+        found = nystrom_spectrum(sketch._replace(basis=basis), plan)
     else:
         of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
         found = spectrum_from_summary(engine.summarize(X, summarize_block=of, name="sketch"), plan)
     return pad_components(found, plan)
+
+
+def pilot_basis(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> FloatArray:
+    """Return an orthonormal basis (d, l) for the products of ``"nystrom"``, from rows of a few blocks."""
+    width = min(X.shape[1], plan.n_space_columns)
+    empty = np.broadcast_to(np.zeros((), dtype=plan.dtype), (X.shape[1], width))  # a view without memory
+    if engine.is_dry_run():
+        return empty
+    engine.check_pass_memory(X, nystrom_summarizer(empty, plan.seed, is_estimate=True), "sketch")
+    sizes = (X.shape[0],) if not engine.is_lazy(X) else engine.as_dask_rows(X).chunks[0]
+    blocks, step = select_pilot_blocks(sizes, plan.seed)
+    with engine.count_as_pass(is_pass=False):
+        of = partial(AllRows.from_block, step=step)
+        rows = engine.summarize(X, summarize_block=of, name="pilot", blocks=blocks).rows
+    return find_pilot_basis(rows, width, center=plan.center, seed=plan.seed, dtype=plan.dtype)
+
+
+def nystrom_summarizer(
+    basis: FloatArray, seed: int, *, is_estimate: bool = False
+) -> Callable[..., NystromSketch]:
+    """Return the function that summarizes a block by its products with a basis (d, l) and random probes."""
+    empty = np.broadcast_to(np.zeros(()), (len(basis), N_PROBES))
+    probes = empty if is_estimate or engine.is_dry_run() else draw_probes(len(basis), seed)
+    return partial(NystromSketch.from_block, basis=basis, probes=probes, seed=seed)
 
 
 def pad_components(found: Spectrum, plan: SVDOptions) -> Spectrum:
@@ -343,6 +371,8 @@ def block_summarizer(
 
 def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectrum:
     """Return the spectrum from the summary of all rows."""
+    if isinstance(summary, NystromSketch):
+        return nystrom_spectrum(summary, plan)
     n_rows, k = summary.n_rows, plan.n_components
     mean = summary.total / max(1, n_rows)
     of_mean, early = n_rows * float(mean @ mean), summary.center
@@ -411,11 +441,10 @@ def krylov_spectrum(
     multiply: Callable[[FloatArray], GramProduct],
     n_columns: int,
     plan: SVDOptions,
-    solver: str,
     n_groups: int = 1,
 ) -> Spectrum:
     """Decompose ``A'A``, given as a function that multiplies by it: see :func:`krylov_steps`."""
-    steps = krylov_steps(n_columns, plan, solver, n_groups)
+    steps = krylov_steps(n_columns, plan, n_groups)
     step = next(steps)
     while not isinstance(step, Spectrum):
         step = steps.send(multiply(step))
@@ -423,7 +452,7 @@ def krylov_spectrum(
 
 
 def krylov_steps(
-    n_columns: int, plan: SVDOptions, solver: str, n_groups: int = 1
+    n_columns: int, plan: SVDOptions, n_groups: int = 1
 ) -> Generator[FloatArray | Spectrum, GramProduct, None]:
     """Decompose ``A'A``: yield each factor, whose product with it is sent back in one pass; yield the spectrum last.
 
@@ -431,8 +460,8 @@ def krylov_steps(
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
     block Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
-    n_passes, width = n_solver_passes(plan, solver), n_product_columns(plan, solver, n_columns)
-    k, to_tol = plan.n_components, solver == "krylov" and plan.tol > 0.0
+    n_passes, width = plan.n_passes, n_product_columns(plan, n_columns)
+    k, to_tol = plan.n_components, plan.tol > 0.0
     held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
     start = draw_random_columns(n_columns, width, plan, in_file=held > get_memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
@@ -475,18 +504,62 @@ def krylov_steps(
                 lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
             if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
                 break
-    # Centering a product after summing may leave only rounding.
-    floor = (
-        rounding_floor(np.array([part.energy if added < 0 else values[0]]), plan.dtype)
-        if len(values)
-        else 0.0
+    lost_share /= energy or 1.0
+
+    def get_axes(k: int) -> FloatArray:
+        return best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)
+
+    yield spectrum_from_products(get_axes, values, part, plan, certificate, lost_share, "krylov", n_reads)
+
+
+def nystrom_spectrum(sketch: NystromSketch, plan: SVDOptions) -> Spectrum:
+    """Return the spectrum from products with a basis and with random probes, which bound its error."""
+    part, k, dtype = sketch.products, plan.n_components, sketch.products.product.dtype
+    mean = part.total / max(1, part.n_rows)
+    of_mean, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(plan.center)
+    energy, formed = max(0.0, part.energy + added * of_mean), part.energy + max(0, added) * of_mean
+    check_range(energy, np.float64)
+    scale = power_of_four_scale(formed, dtype)
+    best = sketch.multiply(scale).approximate(k, added * part.n_rows * scale)
+    values, bounds = best.values / scale, best.bounds / scale
+    # Products with probes and the error that they show are computed in double precision; the trace of the error is not.
+    of_sums = mean_rounding_bound(part.energy, of_mean) * sketch.center
+    exact = best.amplification * (product_rounding_bound(part.n_rows, formed, np.float64) + of_sums)
+    rounding = product_rounding_bound(part.n_rows, formed, dtype) + of_sums
+    left = max(0.0, energy - math.fsum(values))
+    certificate = Certificate.from_bounds(
+        min(left + rounding, bounds[0] + exact), energy, min(left, bounds.sum() + k * exact) + rounding
     )
-    k = min(k, int(np.sum(values > floor)))
-    axes, n_rows = orthonormalize_axes(best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)), part.n_rows
-    values, early = values[:k], part.projected_total is not None
+    lost_share = min(left, float(bounds.sum())) / (energy or 1.0)
+    products = plan._replace(dtype=dtype)
+    found = spectrum_from_products(
+        best.get_axes, values, part, products, certificate, lost_share, "nystrom", 1
+    )
+    return found._replace(axes=found.axes.astype(plan.dtype, copy=False), summary=sketch)
+
+
+def spectrum_from_products(
+    get_axes: Callable[[int], FloatArray],
+    values: Doubles,
+    part: GramProduct,
+    plan: SVDOptions,
+    certificate: Certificate,
+    lost_share: float,
+    solver: str,
+    n_reads: int,
+) -> Spectrum:
+    """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d)."""
+    n_rows, early = part.n_rows, part.projected_total is not None
+    mean = part.total / max(1, n_rows)
+    of_mean = n_rows * float(mean @ mean)
+    energy = max(0.0, part.energy + (int(early) - int(plan.center)) * of_mean)
+    # Centering a product after summing may leave only rounding.
+    late = plan.center and not early
+    floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
+    k = min(plan.n_components, int(np.sum(values > floor)))
+    axes, values = orthonormalize_axes(get_axes(k)), values[:k]
     scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
     variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
     noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, part.energy)
-    about = scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share / (energy or 1.0)
-    of_rows = axes, values, n_rows, mean, energy
-    yield Spectrum(*of_rows, certificate, solver, n_reads, None, variances, *about)
+    about = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)

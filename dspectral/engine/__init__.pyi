@@ -19,6 +19,7 @@ from .blocks import is_small as is_small
 from .blocks import set_block_nbytes as set_block_nbytes
 from .blocks import wrap_disk_array as wrap_disk_array
 from .graph import get_pass_name as get_pass_name
+from .run import check_pass_memory as check_pass_memory
 from .run import collect_rows as collect_rows
 from .run import map_rows as map_rows
 from .run import run_tasks as run_tasks

@@ -95,6 +95,7 @@ def summarize(
     fan_in: int | None = None,
     name: str = "summary",
     checkpoints: str | Path | None = None,
+    blocks: Sequence[int] | None = None,
 ) -> S:
     """Summarize every row block and merge the summaries in a tree.
 
@@ -112,6 +113,8 @@ def summarize(
     checkpoints : str or Path, optional
         Folder or URL for checkpoints, as for :func:`dspectral.checkpoints`. ``summarize_block`` must be a function of
         dspectral.
+    blocks : sequence of int, optional
+        Numbers of the blocks to read, by default all.
 
     Returns
     -------
@@ -151,7 +154,7 @@ def summarize(
     cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
         result, pass_info, need = _build_pass_graph(
-            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged
+            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks
         )
         try:
             with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as compute_options:
@@ -175,14 +178,20 @@ def _build_pass_graph(
     is_local: bool,
     cache: ResolvedURL | None,
     damaged: set[str],
+    blocks: Sequence[int] | None,
 ) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, its description and its memory estimate."""
     # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
-    label, block_groups = new_block_layer(name), group_blocks(summarize_block, arrays)
+    label = new_block_layer(name)
+    block_groups = (
+        group_blocks(summarize_block, arrays)
+        if blocks is None
+        else [range(block, block + 1) for block in blocks]
+    )
     run = label.rpartition("-")[2]
     graph, tree = block_tasks(summarize_block, arrays, label, block_groups)
     leaves = list(tree)
-    merges, n_blocks = count_merges(len(leaves), fan_in), arrays[0].numblocks[0]
+    merges, n_blocks = count_merges(len(leaves), fan_in), sum(map(len, block_groups))
     pass_info = PassStarted(
         run,
         name,
@@ -191,8 +200,8 @@ def _build_pass_graph(
         tuple(get_merge_group(level, run) for level in range(1, len(merges) + 1)),
         sum(merges),
         fan_in,
-        n_rows=count_rows(arrays),
-        n_bytes=count_bytes(arrays),
+        n_rows=count_rows(arrays) if blocks is None else None,
+        n_bytes=count_bytes(arrays) if blocks is None else None,
         n_joined=n_blocks if len(leaves) < n_blocks else 0,
     )
     client = _get_client(is_local=is_local)
@@ -214,6 +223,15 @@ def _build_pass_graph(
     label, graph = f"merge-{run}", _add_guards(leaves, graph)
     result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
     return result, pass_info, estimate_pass_memory(summarize_block, arrays, block_groups, fan_in)
+
+
+def check_pass_memory(X: Stream, summarize_block: Callable[..., S], name: str) -> None:
+    """Raise an error if a later pass does not fit in memory; the arguments of ``summarize_block`` will be computed before it."""
+    is_local = is_in_memory(X)
+    arrays = [as_row_chunks(X, name, is_local=is_local)]
+    need = estimate_pass_memory(summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in())
+    # Computing the arguments takes as much again as they hold.
+    check_memory(need, _get_client(is_local=is_local), name, 2 * need.bound)
 
 
 def _add_guards(leaves: Iterable[Key], graph: Graph) -> Graph:

@@ -149,7 +149,7 @@ def test_the_file_of_a_basis_has_no_name_and_is_gone_after_an_error(tmp_path, mo
 
     monkeypatch.setattr(spectrum, "tall_array", seen)
     with nothing_left(tmp_path), limited(1000), pytest.raises(RuntimeError, match="no product"):
-        krylov_spectrum(fails, D, SVDOptions(8, n_passes=3), "krylov", n_groups=2)
+        krylov_spectrum(fails, D, SVDOptions(8, n_passes=3), n_groups=2)
     monkeypatch.setattr("os.posix_fallocate", _full, raising=False)
     with pytest.raises(OSError, match=r"1 MB.*TMPDIR"):
         tall_array(1000, 250, np.float32, in_file=True)

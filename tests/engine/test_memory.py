@@ -8,6 +8,7 @@ from distributed import Client
 from dspectral import SketchedPCA
 from dspectral.decomposition import FrequentDirections
 from dspectral.decomposition.moments import GramProduct, Moments
+from dspectral.decomposition.nystrom import NystromSketch
 from dspectral.decomposition.random_range import RandomRange
 from dspectral.engine.around import memory
 from dspectral.engine.around.context import ProcessMemory
@@ -18,11 +19,12 @@ from dspectral.engine.around.memory import (
     get_resident_bytes,
     suggest_sketch,
 )
-from dspectral.engine.summary import BlockSize, MemoryEstimate
+from dspectral.engine.summary import BlockSize, MemoryEstimate, get_nbytes
 from tests.engine.blocks import normal_rows
 
 
-def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says():
+@pytest.mark.parametrize("solver", ["frequent_directions", "nystrom"])
+def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_it_says(solver):
     read = []
 
     def one_block(block):
@@ -30,7 +32,7 @@ def test_a_fit_that_cannot_fit_is_refused_before_a_block_is_read_and_fits_where_
         return block
 
     X = normal_rows(4, 20_000).map_blocks(one_block, meta=np.empty((0, 0)))
-    model = SketchedPCA(60, solver="frequent_directions")
+    model = SketchedPCA(60, solver=solver)
     here = {"scheduler": "sync"}
     with dask.config.set({"dspectral.worker-memory": "100 MB", **here}):
         with pytest.raises(MemoryError, match=r"SketchedPCA.*100 MB") as refused:
@@ -77,7 +79,7 @@ def test_a_smaller_sketch_is_proposed_to_methods_that_have_one():
     assert suggest_sketch(SketchedPCA(30), 0.01) == suggest_sketch(None, 0.5) == []
 
 
-@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range"])
+@pytest.mark.parametrize("summary", ["sketch", "gram", "product", "range", "nystrom"])
 def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
     rows = np.random.default_rng(0).standard_normal((300, 500))
     factor = np.ones((500, 20))
@@ -86,9 +88,13 @@ def test_what_a_summary_says_that_it_needs_is_what_it_holds(summary):
         "gram": (Moments.from_block, {}),
         "product": (GramProduct.from_block, {"factor": factor}),
         "range": (RandomRange.from_block, {"size": 30}),
+        "nystrom": (
+            NystromSketch.from_block,
+            {"basis": np.ones((500, 30), dtype=np.float32), "probes": np.ones((500, 64))},
+        ),
     }[summary]
     need = of.__self__.estimate_block_memory(BlockSize(300, 500, 8, False), **bound)
-    held = sum(field.nbytes for field in of(rows, **bound) if isinstance(field, np.ndarray))
+    held = get_nbytes(of(rows, **bound))
     assert held == need.summary <= need.work
 
 

@@ -135,10 +135,15 @@ def get_summary_estimate(
     )
 
 
-def check_memory(need: PassMemory, client: Client | None, name: str) -> None:
-    """Raise an error for a pass that does not fit in memory, unless ``dspectral.admission`` is false."""
+def check_memory(need: PassMemory, client: Client | None, name: str, beside: int = 0) -> None:
+    """Raise an error for a pass that does not fit in memory, unless ``dspectral.admission`` is false.
+
+    `beside`: bytes that this process will take before the pass.
+    """
     if dask.config.get("dspectral.admission", default=True):
         memory = get_process_memory(client)
+        if memory is not None and not memory.n_workers:
+            memory = memory._replace(taken=memory.taken + beside)
         error = None if memory is None else find_memory_error(need, memory, name)
         if error is not None:
             raise error

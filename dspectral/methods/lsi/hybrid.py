@@ -232,7 +232,7 @@ def hybrid_spectrum(
         return part._replace(product=root.transpose_times(part.product))
 
     products = plan._replace(dtype=np.float64) if doubles else plan
-    found = krylov_spectrum(multiply, shape[1], products, solver)
+    found = krylov_spectrum(multiply, shape[1], products)
     return found._replace(axes=found.axes.astype(plan.dtype, copy=False))
 
 
