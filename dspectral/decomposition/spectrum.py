@@ -294,8 +294,8 @@ def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = 
         found = step._replace(axes=step.axes.astype(plan.dtype, copy=False))
     elif solver == "nystrom":
         basis = pilot_basis(X, products)
-        of = nystrom_summarizer(basis, plan.seed)
-        sketch = engine.summarize(X, summarize_block=of, name="sketch")
+        to_products = nystrom_summarizer(basis, plan.seed)
+        sketch = engine.summarize(X, summarize_block=to_products, name="sketch")
         found = nystrom_spectrum(sketch._replace(basis=basis), plan)
     else:
         of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)

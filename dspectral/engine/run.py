@@ -226,7 +226,7 @@ def _build_pass_graph(
 
 
 def check_pass_memory(X: Stream, summarize_block: Callable[..., S], name: str) -> None:
-    """Raise an error if a later pass does not fit in memory; the arguments of ``summarize_block`` will be computed before it."""
+    """Raise an error if a later pass, with arguments that are not computed yet, does not fit in memory."""
     is_local = is_in_memory(X)
     arrays = [as_row_chunks(X, name, is_local=is_local)]
     need = estimate_pass_memory(summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in())
