@@ -392,9 +392,10 @@ def _add_topics(
     with stages.measure("Find function words", TOKENS):
         scores, exploration.language = score_function_words(words)
     is_function = scores > MIN_SCORE
+    n_distinct = store.n_rows - exploration.n_repeated
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
     topics, n_usable = steps.make_topic_model(
-        store, words.words, sizes.n_components, is_function, pairs=pairs, seed=seed
+        store, words.words, sizes.n_components, is_function, n_distinct=n_distinct, pairs=pairs, seed=seed
     )
     if not topics.n_topics:
         exploration.missing["topics"] = (
@@ -415,7 +416,7 @@ def _add_topics(
         exploration.documents = steps.read_texts(words, topics, *chosen, text, mapped)
     with stages.measure("Order the topics", ROWS):
         exploration.topics, n_hidden = steps.describe_topics(
-            store, topics, exploration.documents, words.words, scores
+            store, topics, exploration.documents, words.words, scores, n_distinct
         )
     if n_hidden:
         exploration.missing["function words"] = f"{n_hidden} topics of function words"

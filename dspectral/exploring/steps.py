@@ -114,25 +114,35 @@ def make_topic_model(
     max_topics: int,
     is_function: NDArray[np.bool_],
     *,
+    n_distinct: int,
     pairs: bool = False,
     seed: int,
 ) -> tuple[Topics, int]:
-    """Return a model with as many topics as the text supports, and the number of words it can use."""
+    """Return a model with as many topics as the text supports, and the number of words it can use.
+
+    `n_distinct`: number of documents that do not repeat an earlier one, which limits document frequencies.
+    """
     # Numbers are rarely words of a topic.
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
     if pairs:  # pairs with hiragana are particles and endings in most cases
         is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
     is_word &= ~is_function
     stop_words = [words[i] for i in np.flatnonzero(~is_word).tolist()]
-    min_df = min(MAX_MIN_DF, max(2, store.n_rows // 100))
+    min_df = min(MAX_MIN_DF, max(2, n_distinct // 100))
     frequency = store.document_frequency[is_word & (store.document_frequency >= min_df)]
-    counts = ((max_df, int((frequency <= max_df * store.n_rows).sum())) for max_df in MAX_DF_CANDIDATES)
+    counts = ((max_df, int((frequency <= max_df * n_distinct).sum())) for max_df in MAX_DF_CANDIDATES)
     max_df, n_words = next(
         ((max_df, n) for max_df, n in counts if 2 * n > len(frequency)), (MAX_DF_CANDIDATES[-1], 0)
     )
     # At least four words a topic.
     n_topics = min(max_topics, n_words // 4)
-    model = Topics(n_topics, min_df=min_df, max_df=max_df, stop_words=stop_words, random_state=seed)
+    model = Topics(
+        n_topics,
+        min_df=min_df,
+        max_df=max_df * n_distinct / store.n_rows,
+        stop_words=stop_words,
+        random_state=seed,
+    )
     return model, n_words
 
 
@@ -226,6 +236,7 @@ def describe_topics(
     documents: ExploredDocuments,
     vocabulary: list[str],
     scores: NDArray[np.float64],
+    n_distinct: int,
 ) -> tuple[list[ExploredTopic], int]:
     """Return the topics with words, and the number of topics of function words left out.
 
@@ -233,7 +244,8 @@ def describe_topics(
     """
     descriptions, n_hidden = [], 0
     score_by_word = dict(zip(vocabulary, scores.tolist(), strict=True))
-    fitted = zip(topics.top_words(), topics.topic_shares_.tolist(), topics.top_documents(), strict=True)
+    shares = (topics.topic_shares_ * store.n_rows / n_distinct).tolist()
+    fitted = zip(topics.top_words(), shares, topics.top_documents(), strict=True)
     for number, (words, share, typical) in enumerate(fitted):
         rows = [document.row for document in typical]
         if words and np.mean([score_by_word[word] for word in words[:8]]) > MAX_TOPIC_SCORE:
