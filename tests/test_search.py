@@ -15,6 +15,7 @@ from dspectral import (
     TruncatedSVD,
     VocabularySettings,
     build_store,
+    embedder,
     nearest,
     write_coordinates,
 )
@@ -149,6 +150,19 @@ def test_the_score_is_the_weighted_mean_of_the_cosines_of_coordinates_and_words(
     assert found == sorted(found, key=lambda near: (-near.score, near.row))
     text = nearest(model, rows, [TEXTS[4], "zzz"], n=1, words=1.0)
     assert text[0][0].score == pytest.approx(1.0, abs=1e-5)
+
+
+def test_vectors_of_an_embedder_are_combined_with_shared_words(tmp_path):
+    encoder = embedder(2)
+    rows = build_store(Texts(TEXTS), str(tmp_path / "words.zarr"), hashing=encoder[-1].word_hashing)
+    encoder.fit(rows)
+    vectors = encoder.encode(TEXTS)
+    for near in nearest(encoder, rows, TEXTS[4], n=3):
+        (shared,) = (
+            found for found in nearest(encoder, rows, TEXTS[4], n=40, words=1.0) if found.row == near.row
+        )
+        assert near.cosine == pytest.approx(vectors[4] @ vectors[near.row], abs=1e-5)
+        assert near.score == pytest.approx(0.3 * near.cosine + 0.7 * shared.score, abs=1e-5)
 
 
 def test_shared_words_need_counts(store):

@@ -22,6 +22,9 @@ MAX_CALIBRATED_LABELS = 10
 MIN_DOCUMENTS, MIN_HELD_OUT, MAX_PRODUCTS, N_POOLED_SCORES = 30, 256, 1 << 29, 1 << 20
 """Minimum number of documents for model selection; minimum number held out; maximum number of products of features and
 labels beyond that; number of scores for the scale of all labels."""
+MANY_LABELS, MANY_LABELS_SCORING = 8.0, ScoringWeights(0.8, 20.0, 10.0)
+"""Mean number of labels of a document from which this candidate is preferred: ridge regression ranks the first labels
+better, and the precision of one label of each document is too noisy to show it."""
 STATE_PRIOR = 8.0
 """Number of pseudo-documents with average label rates added to each state."""
 
@@ -51,6 +54,8 @@ def select_scoring(leading: FirstPassResult, model: LabelModel, settings: Settin
         return Scoring(
             candidates[0], regression, plain, 0, plain if n_labels <= MAX_CALIBRATED_LABELS else None
         )
+    if regression.rates.sum() >= MANY_LABELS and len({candidate.odds_alpha for candidate in candidates}) > 1:
+        candidates = (MANY_LABELS_SCORING, *candidates)
     held_out = LeaveOneOut.from_sample(leading, regression, model, settings, n)
     has_positives = regression.rates * n >= 1.0  # at least one expected positive document
     ridges = {

@@ -9,7 +9,7 @@ from scipy import sparse
 from dspectral import MomentMultiLabelClassifier
 from dspectral.datasets import labeled_counts, sample_labeled_documents
 from dspectral.decomposition.random_range import RandomRange
-from dspectral.methods.multilabel import MultiLabelRecipe, passes
+from dspectral.methods.multilabel import MultiLabelRecipe, held_out, passes
 from dspectral.methods.multilabel.documents import (
     DocumentSample,
     SampleBounds,
@@ -81,6 +81,17 @@ def test_what_is_given_is_kept_and_without_a_linear_part_nothing_is_chosen(depen
     published = MomentMultiLabelClassifier.as_published(K).fit(*dependent)
     assert (published.alpha_, published.n_held_out_, published.n_passes_) == (None, 0, 3)
     assert MomentMultiLabelClassifier(K).fit(*dependent).n_held_out_ == 1200
+
+
+@pytest.mark.parametrize(("n_each", "alpha"), [(7, 0.2), (9, 0.8)])
+def test_with_many_labels_of_a_document_the_first_candidate_is_another(monkeypatch, n_each, alpha):
+    monkeypatch.setattr(held_out, "one_standard_error_rule", lambda _gains: 0)
+    rng = np.random.default_rng(0)
+    words = (rng.random((400, 30)) < 0.2).astype(float)
+    labels = np.argsort(rng.random((400, 40)), axis=1) < n_each
+    assert MomentMultiLabelClassifier(K).fit(words, labels).alpha_ == alpha
+    given = MultiLabelRecipe(alpha=0.1)
+    assert MomentMultiLabelClassifier(K, recipe=given).fit(words, labels).alpha_ == 0.1
 
 
 def test_few_documents_get_the_settings_that_win_elsewhere(dependent):
