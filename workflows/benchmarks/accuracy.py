@@ -151,7 +151,7 @@ def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scor
     labels = sparse.csr_matrix(Y)
     peers: dict[str, Callable[[], Any]] = {"logistic regressions": baselines.OneVsRest}
     if find_spec("napkinxc"):
-        peers["napkinXC"] = partial(baselines.NapkinTrees, import_module("napkinxc.models"))
+        peers = {"napkinXC": partial(baselines.NapkinTrees, import_module("napkinxc.models"))}
     scores = {"default": MomentMultiLabelClassifier().fit(X, Y).decision_function(test.X)}
     for method, make in peers.items():
         scores[method] = make().learn(weigh.transform(words), labels).scores(weigh.transform(others))
