@@ -69,8 +69,8 @@ def shrink_stack(parts: list[FloatArray], capacity: int) -> BlockSketch:
         return shrink_gram(gram, capacity, parts[0].dtype, n_terms=n_rows)
     # Fewer rows than columns: B = sqrt(kept / values) U'S does not need the right singular vectors.
     values, vectors = eigh_descending(row_gram(*parts))
-    kept, error = shrink_values(values, capacity, parts[0].dtype)
-    coefficients = vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])
+    shrunk_values, error = shrink_values(values, capacity, parts[0].dtype)
+    coefficients = vectors[:, : len(shrunk_values)] * np.sqrt(shrunk_values / values[: len(shrunk_values)])
     return BlockSketch(combine_rows(coefficients.T, *parts), error)
 
 
@@ -78,8 +78,8 @@ def shrink_gram(gram: Doubles, capacity: int, dtype: DTypeLike, *, n_terms: int)
     """Sketch rows given by their Gram matrix. Shapes: `gram` (d, d)."""
     # With `A'A = V diag(v) V'`, the Gram matrix of the rows `sqrt(v - cut) V'` is `A'A` minus at most `cut` per axis.
     values, vectors = eigh_descending(gram)
-    kept, error = shrink_values(values, capacity, dtype, n_terms)
-    rows = (vectors[:, : len(kept)] * np.sqrt(kept)).T
+    shrunk_values, error = shrink_values(values, capacity, dtype, n_terms)
+    rows = (vectors[:, : len(shrunk_values)] * np.sqrt(shrunk_values)).T
     return BlockSketch(np.ascontiguousarray(rows, dtype=dtype), error)
 
 
@@ -141,7 +141,7 @@ def largest_eigenvalue_bound(
     >>> bool(99.0 <= bound < 110.0)
     True
     """
-    least = math.sqrt(2.0) * erfinv(FAILURE ** (1.0 / EIGHT))
+    min_norm = math.sqrt(2.0) * erfinv(FAILURE ** (1.0 / EIGHT))
     # A separate random stream, so that the probes are independent of the start of the sketch.
     q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
     norms = column_norms(q)
@@ -162,7 +162,7 @@ def largest_eigenvalue_bound(
     # point where the linear polynomial alone exceeds the limit.
     tridiagonal = zip(np.array(diagonals).T, np.array(off_diagonals[1:-1]).T, strict=True)
     low = np.array([scipy.linalg.eigvalsh_tridiagonal(d, e).max() for d, e in tridiagonal])
-    high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / least)
+    high = np.maximum(low, diagonals[0] + off_diagonals[1] * norms / min_norm)
     with np.errstate(over="ignore", invalid="ignore"):  # if the space is invariant
         for _ in range(N_BISECTIONS):
             x = (low + high) / 2.0
@@ -170,7 +170,7 @@ def largest_eigenvalue_bound(
             for alpha, beta, beta_next in zip(diagonals, off_diagonals[:-1], off_diagonals[1:], strict=True):
                 p_before, p = p, ((x - alpha) * p - beta * p_before) / beta_next
                 total += p * p
-            below = total <= (norms / least) ** 2
+            below = total <= (norms / min_norm) ** 2
             low, high = np.where(below, x, low), np.where(below, high, x)
     return max(0.0, float(high.max()))
 
@@ -190,9 +190,11 @@ def sketch_in_row_space(
         space = space.extend(rows @ space.newest)
     values, vectors = space.ritz_pairs(rows @ space.newest)
     del space
-    # Rows of U'A are orthogonal with squared lengths `values`; those of the sketch have `kept`.
-    kept, _ = shrink_values(values, capacity, dtype)
-    weights = vectors[:, : len(kept)].astype(np.float64) * np.sqrt(kept / values[: len(kept)])
+    # Rows of U'A are orthogonal with squared lengths `values`; those of the sketch have `shrunk_values`.
+    shrunk_values, _ = shrink_values(values, capacity, dtype)
+    weights = vectors[:, : len(shrunk_values)].astype(np.float64) * np.sqrt(
+        shrunk_values / values[: len(shrunk_values)]
+    )
     sketch = rows.multiply_columns(weights, n_columns)
     # With W'W = R diag(v) R': P = I - W H W' for H = R diag((1 - sqrt(1 - v)) / v) R', for any lengths of the columns
     # of W. Values above 1 are rounding; clipping them to 1 only increases the bound. The form of H below avoids
@@ -203,16 +205,16 @@ def sketch_in_row_space(
     def root(q: FloatArray) -> Doubles:
         return q - weights @ (middle @ (weights.T @ q))
 
-    left = largest_eigenvalue_bound(
+    residual_bound = largest_eigenvalue_bound(
         lambda q, less: root(rows.multiply_in_double(root(q))) - less, gram.rows.shape[0], seed, np.float64
     )
     # Rows are summed in double precision and rounded once: with rounding E the error of B'B is at most 2 |B| |E|. The
     # bound itself is computed in double precision and includes the errors of all earlier steps.
     lengths = np.einsum("ij,ij->i", sketch, sketch, dtype=np.float64)
-    of_rows = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
+    row_rounding = float(np.finfo(dtype).eps * np.sqrt(lengths.max(initial=0.0) * lengths.sum()))
     energy = float(np.einsum("i,i->", gram.rows.data, gram.rows.data, dtype=np.float64))
-    of_sums = sum_rounding_bound(len(gram.columns), energy) + rounding_floor(values, np.float64)
-    return BlockSketch(sketch, left + of_rows + of_sums)
+    sum_rounding = sum_rounding_bound(len(gram.columns), energy) + rounding_floor(values, np.float64)
+    return BlockSketch(sketch, residual_bound + row_rounding + sum_rounding)
 
 
 class _RowGram:
@@ -286,19 +288,19 @@ def sketch_large_sparse(
     best = space.close(gram @ space.newest)
     del space
     # Row i of the sketch is an eigenvector of squared length kept[i].
-    kept, _ = shrink_values(best.values, capacity, rows.dtype)
-    scale = np.sqrt(kept / best.values[: len(kept)])
+    shrunk_values, _ = shrink_values(best.values, capacity, rows.dtype)
+    scale = np.sqrt(shrunk_values / best.values[: len(shrunk_values)])
     sketch = best.rows(scale, columns=gram.columns, n_columns=rows.shape[1], consume=True)
     floor = rounding_floor(best.values, rows.dtype)
     del best  # holds as much memory as the sketch
 
-    def left(q: FloatArray, less: Doubles) -> Doubles:
+    def multiply_residual(q: FloatArray, less: Doubles) -> Doubles:
         # (A'A - B'B) q, in double: sums in single precision would hide the rounding errors of the sketch.
         product = gram.multiply_in_double(q) - less
         subtract_gram_times(sketch, q, gram.columns, product)
         return product
 
-    bound = largest_eigenvalue_bound(left, len(gram.columns), seed, sketch.dtype)
+    bound = largest_eigenvalue_bound(multiply_residual, len(gram.columns), seed, sketch.dtype)
     return BlockSketch(sketch, bound + 2.0 * floor)
 
 

@@ -197,9 +197,11 @@ class Decomposition(
 
     def _fit(self, X: RowsLike, *, grows: bool = False) -> Self:
         """Fit the components; in one pass if `grows`, which allows ``partial_fit``."""
-        X, plan = self._prepare(X, grows=grows)
+        X, options = self._prepare(X, grows=grows)
         is_share = _is_share(self.n_components)
-        return self._finish(plan, self._fit_share(X, plan, grows=grows) if is_share else spectrum(X, plan))
+        return self._finish(
+            options, self._fit_share(X, options, grows=grows) if is_share else spectrum(X, options)
+        )
 
     def _prepare(self, X: RowsLike, *, grows: bool = False) -> tuple[CheckedRows, SVDOptions]:
         """Return validated rows and the solver options."""
@@ -225,38 +227,42 @@ class Decomposition(
             )
         return self
 
-    def _fit_share(self, X: CheckedRows, plan: SVDOptions, *, grows: bool = False) -> Spectrum:
+    def _fit_share(self, X: CheckedRows, options: SVDOptions, *, grows: bool = False) -> Spectrum:
         """Fit the fewest components that explain a share of the variance: try 32, then double the number.
 
         With `grows` the rows are read once, and the sketch size limits the number of components.
         """
-        most, n_passes, finds_all = min(X.shape), 0, select_solver(plan, X.shape[1]) in ("gram", "full")
+        max_components, n_passes, finds_all = (
+            min(X.shape),
+            0,
+            select_solver(options, X.shape[1]) in ("gram", "full"),
+        )
         if grows and not finds_all:
-            most = min(most, plan.sketch_size or MAX_SHARE_COMPONENTS)
-        k = most if finds_all or grows else min(32, most)
+            max_components = min(max_components, options.sketch_size or MAX_SHARE_COMPONENTS)
+        k = max_components if finds_all or grows else min(32, max_components)
         while True:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "n_components is", UserWarning)
-                found = spectrum(X, plan._replace(n_components=k), is_last=k == most)
-            n_passes += found.n_passes
-            self._set(found)
-            if k == most or np.sum(self.explained_variance_ratio_) > self.n_components:
+                result = spectrum(X, options._replace(n_components=k), is_last=k == max_components)
+            n_passes += result.n_passes
+            self._set(result)
+            if k == max_components or np.sum(self.explained_variance_ratio_) > self.n_components:
                 break
-            k = min(2 * k, most)
-        self._truncate_to_share(found._replace(n_passes=n_passes))
-        return found
+            k = min(2 * k, max_components)
+        self._truncate_to_share(result._replace(n_passes=n_passes))
+        return result
 
-    def _truncate_to_share(self, found: Spectrum) -> None:
+    def _truncate_to_share(self, result: Spectrum) -> None:
         """Keep the fewest components of a spectrum that explain the share of the variance together."""
-        self._set(found)
+        self._set(result)
         reached = np.cumsum(self.explained_variance_ratio_)
         # If rounding keeps the sum below the share, keep all nonzero components.
         n = min(
             int(np.searchsorted(reached, self.n_components, side="right")) + 1,
-            max(1, int(np.sum(found.values > 0))),
+            max(1, int(np.sum(result.values > 0))),
         )
-        axes, values, variances = found.axes[:n], found.values[:n], found.variances[:n]
-        self._set(found._replace(axes=axes, values=values, variances=variances))
+        axes, values, variances = result.axes[:n], result.values[:n], result.variances[:n]
+        self._set(result._replace(axes=axes, values=values, variances=variances))
 
     @available_if(lambda self: self.solver in _GROWING)
     @engine.tracked_fit
@@ -292,20 +298,24 @@ class Decomposition(
                 f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
                 f"partial_fit, or fit with {name}='frequent_directions', 'nystrom' or 'gram'"
             )
-        plan, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
+        options, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)
-        of: Any = block_summarizer(plan._replace(sketch_size=size), self.solver_, center=summary.center)
+        summarize_block: Any = block_summarizer(
+            options._replace(sketch_size=size), self.solver_, center=summary.center
+        )
         if isinstance(summary, NystromSketch) and summary.basis is not None:
-            of = nystrom_summarizer(summary.basis, summary.seed)
-        whole: Any = summary.merge(engine.summarize(X, summarize_block=of, name="sketch"))
-        most = min(n_rows, X.shape[1], size or n_rows)
+            summarize_block = nystrom_summarizer(summary.basis, summary.seed)
+        whole: Any = summary.merge(engine.summarize(X, summarize_block=summarize_block, name="sketch"))
+        max_components = min(n_rows, X.shape[1], size or n_rows)
         if _is_share(self.n_components):
-            self._truncate_to_share(spectrum_from_summary(whole, plan._replace(n_components=most)))
+            self._truncate_to_share(
+                spectrum_from_summary(whole, options._replace(n_components=max_components))
+            )
             return self
-        plan = plan if self.n_components is not None else plan._replace(n_components=most)
-        self._set(pad_components(spectrum_from_summary(whole, plan), plan))
+        options = options if self.n_components is not None else options._replace(n_components=max_components)
+        self._set(pad_components(spectrum_from_summary(whole, options), options))
         return self
 
     def transform(self, X: RowsLike, *, out: str | None = None) -> Any:
@@ -385,26 +395,26 @@ class Decomposition(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _set(self, found: Spectrum) -> None:
-        self.components_ = found.axes
-        self.singular_values_ = np.sqrt(found.values)
-        self.n_components_ = len(found.axes)
-        self.n_samples_ = self.n_samples_seen_ = found.n_rows
-        self.energy_ = found.energy
-        self.mean_ = found.mean
-        self.certificate_ = found.certificate
-        self.solver_ = found.solver
-        self.n_passes_ = found.n_passes
-        self.summary_ = found.summary
-        variances, degrees = np.maximum(found.variances, 0.0), max(1, found.n_rows - self._ddof)
+    def _set(self, result: Spectrum) -> None:
+        self.components_ = result.axes
+        self.singular_values_ = np.sqrt(result.values)
+        self.n_components_ = len(result.axes)
+        self.n_samples_ = self.n_samples_seen_ = result.n_rows
+        self.energy_ = result.energy
+        self.mean_ = result.mean
+        self.certificate_ = result.certificate
+        self.solver_ = result.solver
+        self.n_passes_ = result.n_passes
+        self.summary_ = result.summary
+        variances, degrees = np.maximum(result.variances, 0.0), max(1, result.n_rows - self._ddof)
         self.explained_variance_ = variances / degrees
         # If all rows are equal up to rounding, no direction explains any variance.
         self.explained_variance_ratio_ = variances / (
-            found.scatter if found.scatter > found.noise_floor else np.inf
+            result.scatter if result.scatter > result.noise_floor else np.inf
         )
-        rest = min(found.n_rows, found.axes.shape[1]) - len(found.axes)
-        left = max(0.0, found.scatter / degrees - float(self.explained_variance_.sum()))
-        self.noise_variance_ = left / rest if rest > 0 else 0.0
+        rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
+        residual_variance = max(0.0, result.scatter / degrees - float(self.explained_variance_.sum()))
+        self.noise_variance_ = residual_variance / rest if rest > 0 else 0.0
 
 
 @np.errstate(under="ignore")

@@ -58,20 +58,20 @@ def sketch_block(rows: Rows, capacity: int, *, mean: Doubles | None = None, seed
     if n_rows <= exact_side:
         return _sketch_few_sparse_rows(rows, capacity, mean)
     for n_steps in N_PRODUCTS:
-        found = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
-        if _is_within_bound(found, rows, capacity, mean):
-            return found
+        block_sketch = sketch_large_sparse(rows, capacity, mean=mean, seed=seed, n_steps=n_steps)
+        if _is_within_bound(block_sketch, rows, capacity, mean):
+            return block_sketch
     return _sketch_by_panels(rows, capacity, exact_side, mean)
 
 
-def _is_within_bound(found: BlockSketch, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
+def _is_within_bound(block_sketch: BlockSketch, rows: CSRRows, capacity: int, mean: Doubles | None) -> bool:
     """Return whether ``(capacity + 1) error <= ||A||^2 - ||B||^2``, which the bound of the merge tree requires."""
     energy = float(np.einsum("i,i->", rows.data, rows.data, dtype=np.float64))
     if mean is not None:
         energy -= rows.shape[0] * float(mean @ mean)
-    kept = float(np.einsum("ij,ij->", found.rows, found.rows, dtype=np.float64))
+    sketch_energy = float(np.einsum("ij,ij->", block_sketch.rows, block_sketch.rows, dtype=np.float64))
     rounding = 64.0 * float(np.finfo(rows.dtype).eps) * energy
-    return (capacity + 1) * found.error <= energy - kept + (capacity + 1) * rounding
+    return (capacity + 1) * block_sketch.error <= energy - sketch_energy + (capacity + 1) * rounding
 
 
 def _sketch_by_panels(rows: Rows, capacity: int, step: int, mean: Doubles | None = None) -> BlockSketch:
@@ -81,14 +81,14 @@ def _sketch_by_panels(rows: Rows, capacity: int, step: int, mean: Doubles | None
     sketch: FloatArray = np.zeros((0, rows.shape[1]), dtype=rows.dtype) if is_sparse(rows) else rows[:0]
     error = 0.0
     for start in range(0, rows.shape[0], step):
-        piece = rows[start : start + step]
-        if is_sparse(piece) and not is_dense(rows):
-            found = _sketch_few_sparse_rows(piece, capacity, mean)
+        panel = rows[start : start + step]
+        if is_sparse(panel) and not is_dense(rows):
+            panel_sketch = _sketch_few_sparse_rows(panel, capacity, mean)
         else:  # subtract the mean in double precision
-            (centered,) = iter_dense_panels(piece, 0.0 if mean is None else mean, step)
-            found = BlockSketch(centered.astype(rows.dtype, copy=False), 0.0)
-        sketch, lost = shrink_stack([sketch, found.rows], capacity)
-        error += lost + found.error
+            (centered,) = iter_dense_panels(panel, 0.0 if mean is None else mean, step)
+            panel_sketch = BlockSketch(centered.astype(rows.dtype, copy=False), 0.0)
+        sketch, lost = shrink_stack([sketch, panel_sketch.rows], capacity)
+        error += lost + panel_sketch.error
     return BlockSketch(np.array(sketch), error)
 
 
@@ -100,8 +100,10 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
         against = rows @ mean
         gram += float(mean @ mean) - against[:, None] - against[None, :]
     values, vectors = eigh_descending(gram)
-    kept, error = shrink_values(values, capacity, rows.dtype)
-    weights = (vectors[:, : len(kept)] * np.sqrt(kept / values[: len(kept)])).astype(rows.dtype)
+    shrunk_values, error = shrink_values(values, capacity, rows.dtype)
+    weights = (
+        vectors[:, : len(shrunk_values)] * np.sqrt(shrunk_values / values[: len(shrunk_values)])
+    ).astype(rows.dtype)
     sketch = np.ascontiguousarray(sparse_products.transpose_times(rows, weights).T)
     if mean is not None:
         sketch -= np.outer(weights.sum(axis=0), mean).astype(sketch.dtype)
@@ -192,23 +194,34 @@ class FrequentDirections(NamedTuple):
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64, copy=False)
         n_rows = rows.shape[0]
-        energy, kept = compute_energy(rows), count_kept_rows(size, shrink)
+        energy, n_kept_rows = compute_energy(rows), count_kept_rows(size, shrink)
         mean = mean_row(rows) if center else None
         scatter = energy if mean is None else compute_centered_energy(rows, mean)
         if not (is_in_range(energy, rows.dtype) and is_in_range(scatter, rows.dtype)):
             rows = rows.astype(np.float64)
         if mean is None:
-            found = sketch_block(rows, kept, seed=seed)
-            return cls(found.rows, size, shrink, n_rows, sum_rows(rows), center, energy, found.error)
+            block_sketch = sketch_block(rows, n_kept_rows, seed=seed)
+            return cls(
+                block_sketch.rows, size, shrink, n_rows, sum_rows(rows), center, energy, block_sketch.error
+            )
         # Centering the Gram matrix of sparse rows far from the origin cancels most of it, but not its rounding. Dense
         # rows are centered before the product.
-        of_mean = (
+        mean_rounding = (
             mean_rounding_bound(scatter, energy) if is_dense(rows) else sum_rounding_bound(n_rows, energy)
         )
-        found = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
-        if is_dense(rows) or scatter > of_mean:
-            found = sketch_block(rows, kept, mean=mean, seed=seed)
-        return cls(found.rows, size, shrink, n_rows, n_rows * mean, center, scatter, found.error + of_mean)
+        block_sketch = BlockSketch(np.zeros((0, rows.shape[1]), dtype=rows.dtype), scatter)
+        if is_dense(rows) or scatter > mean_rounding:
+            block_sketch = sketch_block(rows, n_kept_rows, mean=mean, seed=seed)
+        return cls(
+            block_sketch.rows,
+            size,
+            shrink,
+            n_rows,
+            n_rows * mean,
+            center,
+            scatter,
+            block_sketch.error + mean_rounding,
+        )
 
     def merge(self, *others: Self) -> Self:
         """Return a sketch of all rows, of the same size.
@@ -224,26 +237,31 @@ class FrequentDirections(NamedTuple):
             Sketch of all rows.
         """
         # Skip empty blocks, whose mean is undefined.
-        parts = [part for part in (self, *others) if part.n_rows]
-        if len(parts) < 2:
-            return parts[0] if parts else self
-        n_rows, total = sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts])
-        dtype = np.result_type(*(part.sketch.dtype for part in parts))
-        stack = [part.sketch.astype(dtype, copy=False) for part in parts]
-        energy = math.fsum(part.energy for part in parts)
+        summaries = [summary for summary in (self, *others) if summary.n_rows]
+        if len(summaries) < 2:
+            return summaries[0] if summaries else self
+        n_rows, total = (
+            sum(summary.n_rows for summary in summaries),
+            np.add.reduce([summary.total for summary in summaries]),
+        )
+        dtype = np.result_type(*(summary.sketch.dtype for summary in summaries))
+        stack = [summary.sketch.astype(dtype, copy=False) for summary in summaries]
+        energy = math.fsum(summary.energy for summary in summaries)
         if self.center:
             # Scatter about the common mean = scatter about each block mean + n_i (mean_i - mean)(mean_i - mean)'.
-            scatter = mean_scatter(parts)
+            scatter = mean_scatter(summaries)
             energy += float(np.einsum("ij,ij->", scatter, scatter))
             stack.append(scatter.astype(dtype))
-        found = shrink_stack(stack, count_kept_rows(self.size, self.shrink))
-        error = math.fsum(part.error for part in parts) + found.error
+        merged_sketch = shrink_stack(stack, count_kept_rows(self.size, self.shrink))
+        error = math.fsum(summary.error for summary in summaries) + merged_sketch.error
         if self.center:
             # Rounding of the scatter to the precision of the sketch, and of the means.
-            of_means = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
-            of_means += sum_rounding_bound(n_rows, energy)
-            error += 8.0 * float(np.finfo(dtype).eps) * energy + of_means
-        return self._replace(sketch=found.rows, n_rows=n_rows, total=total, energy=energy, error=error)
+            mean_rounding = mean_rounding_bound(energy, float(total @ total) / n_rows, n_rows)
+            mean_rounding += sum_rounding_bound(n_rows, energy)
+            error += 8.0 * float(np.finfo(dtype).eps) * energy + mean_rounding
+        return self._replace(
+            sketch=merged_sketch.rows, n_rows=n_rows, total=total, energy=energy, error=error
+        )
 
     @property
     def mean(self) -> Doubles:

@@ -105,11 +105,11 @@ class Moments(NamedTuple):
         Moments
             Sums of the fields, plus the scatter of the means if ``center``.
         """
-        parts = [part for part in (self, *others) if part.n_rows]
-        if not self.center or len(parts) < 2:
-            return parts[0] if len(parts) == 1 and self.center else add_fields(self, *others)
-        n_rows, total, gram, _ = add_fields(*parts)
-        scatter = mean_scatter(parts)
+        summaries = [summary for summary in (self, *others) if summary.n_rows]
+        if not self.center or len(summaries) < 2:
+            return summaries[0] if len(summaries) == 1 and self.center else add_fields(self, *others)
+        n_rows, total, gram, _ = add_fields(*summaries)
+        scatter = mean_scatter(summaries)
         return type(self)(n_rows, total, gram + scatter.T @ scatter, self.center)
 
 
@@ -138,8 +138,8 @@ class RowFactor(NamedTuple):
         """Summarize one block of shape (n, d); raise ValueError for NaN and infinity."""
         compute_energy(rows)
         mean, factor = mean_row(rows), np.zeros((0, rows.shape[1]))
-        for piece in iter_dense_panels(rows, mean, rows.shape[1]):
-            factor = triangular_factor(factor, piece)
+        for panel in iter_dense_panels(rows, mean, rows.shape[1]):
+            factor = triangular_factor(factor, panel)
         return cls(rows.shape[0], rows.shape[0] * mean, factor)
 
     @property
@@ -149,12 +149,14 @@ class RowFactor(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the factor of all rows, from the factors of the parts and the scatter of their means."""
-        parts = [part for part in (self, *others) if part.n_rows] or [self]
-        if len(parts) == 1:
-            return parts[0]
-        factor = triangular_factor(*(part.factor for part in parts), mean_scatter(parts))
+        summaries = [summary for summary in (self, *others) if summary.n_rows] or [self]
+        if len(summaries) == 1:
+            return summaries[0]
+        factor = triangular_factor(*(summary.factor for summary in summaries), mean_scatter(summaries))
         return type(self)(
-            sum(part.n_rows for part in parts), np.add.reduce([part.total for part in parts]), factor
+            sum(summary.n_rows for summary in summaries),
+            np.add.reduce([summary.total for summary in summaries]),
+            factor,
         )
 
 
@@ -235,18 +237,20 @@ class GramProduct(NamedTuple):
         GramProduct
             Sums of the fields, plus the scatter of the means if all parts are centered.
         """
-        parts = [part for part in (self, *others) if part.n_rows] or [self]
-        if len({part.product.dtype for part in parts}) > 1:
-            parts = [part._replace(product=part.product.astype(np.float64)) for part in parts]
-        along = [part.projected_total for part in parts if part.projected_total is not None]
-        if len(along) < len(parts):  # mixed blocks: use uncentered products for all
-            return add_fields(*(part.undo_centering() for part in parts))
-        if len(parts) == 1:
-            return parts[0]
+        summaries = [summary for summary in (self, *others) if summary.n_rows] or [self]
+        if len({summary.product.dtype for summary in summaries}) > 1:
+            summaries = [
+                summary._replace(product=summary.product.astype(np.float64)) for summary in summaries
+            ]
+        along = [summary.projected_total for summary in summaries if summary.projected_total is not None]
+        if len(along) < len(summaries):  # mixed blocks: use uncentered products for all
+            return add_fields(*(summary.undo_centering() for summary in summaries))
+        if len(summaries) == 1:
+            return summaries[0]
         merged, scatter, product_scatter = (
-            add_fields(*parts),
-            mean_scatter(parts),
-            mean_scatter(parts, "projected_total"),
+            add_fields(*summaries),
+            mean_scatter(summaries),
+            mean_scatter(summaries, "projected_total"),
         )
         for panel in iter_panels(len(merged.product)):
             merged.product[panel] += scatter[:, panel].T @ product_scatter
@@ -299,12 +303,12 @@ class AllRows(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return all rows in order."""
-        parts: list[Any] = [part.rows for part in (self, *others) if part.rows.shape[0]]
-        if len(parts) < 2:
-            return type(self)(parts[0]) if parts else self
+        summaries: list[Any] = [summary.rows for summary in (self, *others) if summary.rows.shape[0]]
+        if len(summaries) < 2:
+            return type(self)(summaries[0]) if summaries else self
         if is_sparse(self.rows):
-            return type(self)(sparse.csr_array(sparse.vstack(parts, format="csr")))
-        return type(self)(np.concatenate(parts))
+            return type(self)(sparse.csr_array(sparse.vstack(summaries, format="csr")))
+        return type(self)(np.concatenate(summaries))
 
 
 class ExactSVD(NamedTuple):
@@ -340,15 +344,15 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     """
     n_rows, dense = rows.shape[0], is_dense(rows)
     whole: Any = rows
-    mean, of_rows = mean_row(rows), compute_energy(rows)
-    of_mean, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
+    mean, row_energy = mean_row(rows), compute_energy(rows)
+    mean_energy, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
     # Dense rows are centered before the product, and products of sparse rows after it.
-    early = mean_rounding_bound(scatter, of_mean) if center and dense else 0.0
-    noise_floor = mean_noise_floor(n_rows, of_mean) if dense else sum_rounding_bound(n_rows, of_rows)
-    energy, formed = (scatter, scatter if dense else of_rows) if center else (of_rows, of_rows)
+    early = mean_rounding_bound(scatter, mean_energy) if center and dense else 0.0
+    noise_floor = mean_noise_floor(n_rows, mean_energy) if dense else sum_rounding_bound(n_rows, row_energy)
+    energy, formed = (scatter, scatter if dense else row_energy) if center else (row_energy, row_energy)
     side = _ShorterSide(rows, mean if center else None)
     k, is_small = min(k, side.length), side.length <= max(MAX_GRAM_SIDE, 4 * k)
-    if is_small or dense or not is_in_range(of_rows, rows.dtype):
+    if is_small or dense or not is_in_range(row_energy, rows.dtype):
         if not dense:
             whole = rows.astype(np.float64)
         elif not is_small:
@@ -379,8 +383,8 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
         )
     elif not center:  # over occurring columns only, which are few for hashed text
         variances = values - n_rows * (mean[side.columns] @ axes) ** 2
-    of_scatter = variances, scatter, noise_floor, float(resolution)
-    return ExactSVD(tall.T, values, mean, energy, left + rounding, rounding, of_scatter)
+    scatter_fields = variances, scatter, noise_floor, float(resolution)
+    return ExactSVD(tall.T, values, mean, energy, left + rounding, rounding, scatter_fields)
 
 
 class _ShorterSide:
@@ -399,10 +403,10 @@ class _ShorterSide:
         self.outer = self.inner = self.rows
         if self.by_rows and count is not None:
             # In hashed text most columns have a single entry, which only affects the diagonal of A A'.
-            of_rows = np.repeat(np.arange(rows.shape[0]), np.diff(whole.indptr))
+            row_indices = np.repeat(np.arange(rows.shape[0]), np.diff(whole.indptr))
             once = count[whole.indices] == 1
             squares = np.square(whole.data[once], dtype=np.float64)
-            self.diagonal = np.bincount(of_rows[once], squares, rows.shape[0]).astype(rows.dtype)
+            self.diagonal = np.bincount(row_indices[once], squares, rows.shape[0]).astype(rows.dtype)
             self.outer = self.rows[:, count[self.columns] > 1]
         self.inner = self.outer.T.tocsr() if is_sparse(rows) else self.outer.T
         if not self.by_rows:
@@ -411,10 +415,10 @@ class _ShorterSide:
         self.mean = None if self.shift is None else self.shift.astype(rows.dtype)
         self.projected_total = 0.0 if self.mean is None else self.rows @ self.mean
 
-    def decompose_gram(self, k: int, wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
+    def decompose_gram(self, k: int, n_wanted: int, formed: float) -> tuple[Doubles, Doubles, float, float]:
         """Decompose a short side; return squared singular values, singular vectors (c, r), remainder and floor.
 
-        The remainder bounds the other values, the floor is the rounding of values. `wanted`: largest possible rank up
+        The remainder bounds the other values, the floor is the rounding of values. `n_wanted`: largest possible rank up
         to k; `formed`: energy of the rows before centering.
         """
         values, vectors = eigh_descending(self._gram(), min(self.length, k + 1))
@@ -422,7 +426,7 @@ class _ShorterSide:
         floor = rounding_floor(np.array([formed if centers_product else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
         left, rank = float(values[k:].sum()), int(np.sum(values[:k] > floor))
-        squares = bool(wanted) and values[wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
+        squares = bool(n_wanted) and values[n_wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
         squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MAX_FILLED_ENTRIES
         if not squares:
             sizes, turned = jacobi_svd(self._factor())
@@ -444,13 +448,13 @@ class _ShorterSide:
             return np.asarray(self.times(np.eye(self.length)))
         if not self.by_rows:
             return compute_gram(self.rows, self.shift)
-        return sum((tile @ tile.T for _, tile in self._tiles()), np.zeros((self.length, self.length)))
+        return sum((panel @ panel.T for _, panel in self._tiles()), np.zeros((self.length, self.length)))
 
     def _factor(self) -> Doubles:
         """Return the triangular factor of a QR decomposition of the (centered) rows or their transpose."""
         factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
         for piece in (
-            (tile.T for _, tile in self._tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
+            (panel.T for _, panel in self._tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
         ):
             factor = triangular_factor(factor, piece)
         return factor
@@ -504,5 +508,5 @@ class _ShorterSide:
         product = np.asarray((self.rows.T if self.by_rows else self.rows) @ basis)
         if self.mean is None:
             return product
-        of_mean = np.outer(self.mean, basis.sum(axis=0)) if self.by_rows else self.mean @ basis
-        return np.asarray(product - of_mean)
+        mean_product = np.outer(self.mean, basis.sum(axis=0)) if self.by_rows else self.mean @ basis
+        return np.asarray(product - mean_product)

@@ -103,55 +103,55 @@ class SVDOptions(NamedTuple):
         return self.sketch_size or 3 * self.n_components + OVERSAMPLING
 
 
-def select_solver(plan: SVDOptions, n_columns: int) -> str:
+def select_solver(options: SVDOptions, n_columns: int) -> str:
     """Return the solver of rows that do not fit in memory; ``"auto"`` depends on the number of columns."""
-    check_option("solver", plan.solver, SOLVERS)
-    check_integer("n_passes", plan.n_passes, at_least=1, at_most=MAX_READS)
-    if plan.solver not in ("auto", "full"):
-        return plan.solver
+    check_option("solver", options.solver, SOLVERS)
+    check_integer("n_passes", options.n_passes, at_least=1, at_most=MAX_READS)
+    if options.solver not in ("auto", "full"):
+        return options.solver
     if n_columns <= GRAM_COLUMNS:
-        return "full" if plan.solver == "full" else "gram"
-    return "frequent_directions" if plan.n_passes == 1 and not plan.tol else "krylov"
+        return "full" if options.solver == "full" else "gram"
+    return "frequent_directions" if options.n_passes == 1 and not options.tol else "krylov"
 
 
-def select_solver_for_rows(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> str:
+def select_solver_for_rows(X: "CheckedRows | HoldsRows", options: SVDOptions) -> str:
     """Return the solver of rows; ``"auto"`` is ``"in_memory"`` for small rows under every scheduler."""
-    solver = select_solver(plan, X.shape[1])
-    is_small = plan.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
+    solver = select_solver(options, X.shape[1])
+    is_small = options.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
     return "in_memory" if is_small else solver
 
 
-def n_solver_passes(plan: SVDOptions, solver: str) -> int:
+def n_solver_passes(options: SVDOptions, solver: str) -> int:
     """Return the maximum number of passes of a solver."""
-    return plan.n_passes if solver == "krylov" else 1
+    return options.n_passes if solver == "krylov" else 1
 
 
-def check_size(plan: SVDOptions, n_columns: int) -> None:
+def check_size(options: SVDOptions, n_columns: int) -> None:
     """Raise ValueError if there are more components than columns or than rows of the sketch."""
-    k = check_integer("n_components", plan.n_components, at_least=1)
+    k = check_integer("n_components", options.n_components, at_least=1)
     if k > n_columns:
         raise ValueError(
             f"n_components={k} must be at most {n_columns}, the number of columns of X (n_features = {n_columns})"
         )
-    check_real("tol", plan.tol, at_least=0.0, at_most=1.0)
-    if plan.sketch_size is not None and check_integer("sketch_size", plan.sketch_size) < k:
-        raise ValueError(f"sketch_size={plan.sketch_size} must be at least n_components={k}")
+    check_real("tol", options.tol, at_least=0.0, at_most=1.0)
+    if options.sketch_size is not None and check_integer("sketch_size", options.sketch_size) < k:
+        raise ValueError(f"sketch_size={options.sketch_size} must be at least n_components={k}")
 
 
-def n_block_reads(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> int:
+def n_block_reads(X: "CheckedRows | HoldsRows", options: SVDOptions) -> int:
     """Return the maximum number of times that a decomposition reads each block."""
-    solver = select_solver_for_rows(X, plan)
+    solver = select_solver_for_rows(X, options)
     if solver != "krylov":
         return 1
-    shape = X.shape[1], n_product_columns(plan, X.shape[1])
-    return n_solver_passes(plan, solver) * engine.count_column_groups(
-        X, product_summarizer, shape, product_dtype(X, plan)
+    shape = X.shape[1], n_product_columns(options, X.shape[1])
+    return n_solver_passes(options, solver) * engine.count_column_groups(
+        X, product_summarizer, shape, product_dtype(X, options)
     )
 
 
-def product_dtype(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> DTypeLike:
+def product_dtype(X: "CheckedRows | HoldsRows", options: SVDOptions) -> DTypeLike:
     """Return the type of products: double for rows with few zeros, whose means may be large."""
-    return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else plan.dtype
+    return np.float64 if engine.has_few_zeros(X, DENSE_SHARE) else options.dtype
 
 
 def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
@@ -159,18 +159,18 @@ def product_summarizer(factor: FloatArray) -> Callable[..., GramProduct]:
     return partial(GramProduct.from_block, factor=factor, center=True)
 
 
-def n_product_columns(plan: SVDOptions, n_columns: int) -> int:
+def n_product_columns(options: SVDOptions, n_columns: int) -> int:
     """Return the number of columns of a product."""
-    if plan.tol:  # a third of the columns are probes of the certificate
-        return min(n_columns, plan.sketch_size or 2 * plan.n_components + 3 * OVERSAMPLING)
+    if options.tol:  # a third of the columns are probes of the certificate
+        return min(n_columns, options.sketch_size or 2 * options.n_components + 3 * OVERSAMPLING)
     # With fewer passes each product needs more columns.
-    return min(n_columns, math.ceil(plan.n_space_columns / max(1, plan.n_passes - 1)))
+    return min(n_columns, math.ceil(options.n_space_columns / max(1, options.n_passes - 1)))
 
 
-def draw_random_columns(height: int, width: int, plan: SVDOptions, *, in_file: bool) -> FloatArray:
+def draw_random_columns(height: int, width: int, options: SVDOptions, *, in_file: bool) -> FloatArray:
     """Draw normal random numbers in single precision, so that both precisions have the same start."""
-    start = tall_array(height, width, plan.dtype, in_file=in_file)
-    generator = np.random.default_rng(plan.seed)
+    start = tall_array(height, width, options.dtype, in_file=in_file)
+    generator = np.random.default_rng(options.seed)
     # Draw in place, or for double precision into a buffer that is reused for every panel.
     drawn = None if start.dtype == np.float32 else np.empty((min(PANEL, height), width), dtype=np.float32)
     for panel in iter_panels(height, start):
@@ -208,8 +208,8 @@ def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
 
     Scaling is exact. It is 1 unless entries of the rows are as large as 1e10 in single precision.
     """
-    most = float(np.finfo(np.dtype(dtype)).max)
-    if not energy or most**-0.3 <= energy <= most**0.4:
+    max_value = float(np.finfo(np.dtype(dtype)).max)
+    if not energy or max_value**-0.3 <= energy <= max_value**0.4:
         return 1.0
     return 4.0 ** -round(math.log(energy, 4.0))
 
@@ -271,51 +271,55 @@ class Spectrum(NamedTuple):
     lost_share: float
 
 
-def spectrum(X: "CheckedRows | HoldsRows", plan: SVDOptions, *, is_last: bool = True) -> Spectrum:
+def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool = True) -> Spectrum:
     """Decompose rows (n, d); missing directions are zero, with a warning."""
-    check_size(plan, X.shape[1])
-    solver = select_solver_for_rows(X, plan)
-    n_reads = n_block_reads(X, plan)
+    check_size(options, X.shape[1])
+    solver = select_solver_for_rows(X, options)
+    n_reads = n_block_reads(X, options)
     if is_last:
         engine.expect_passes(n_reads)
     if solver == "in_memory":
         return pad_components(
             in_memory_spectrum(
-                engine.summarize(X, summarize_block=AllRows.from_block, name="read").rows, plan
+                engine.summarize(X, summarize_block=AllRows.from_block, name="read").rows, options
             ),
-            plan,
+            options,
         )
-    products = plan._replace(dtype=product_dtype(X, plan))
+    products = options._replace(dtype=product_dtype(X, options))
     if solver == "krylov":
-        steps = krylov_steps(X.shape[1], products, n_reads // plan.n_passes)
+        steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
         step = next(steps)
         while not isinstance(step, Spectrum):
             step = steps.send(engine.summarize(X, summarize_block=product_summarizer(step), name="product"))
-        found = step._replace(axes=step.axes.astype(plan.dtype, copy=False))
+        result = step._replace(axes=step.axes.astype(options.dtype, copy=False))
     elif solver == "nystrom":
         basis = pilot_basis(X, products)
-        to_products = nystrom_summarizer(basis, plan.seed)
+        to_products = nystrom_summarizer(basis, options.seed)
         sketch = engine.summarize(X, summarize_block=to_products, name="sketch")
-        found = nystrom_spectrum(sketch._replace(basis=basis), plan)
+        result = nystrom_spectrum(sketch._replace(basis=basis), options)
     else:
-        of = block_summarizer(plan, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None)
-        found = spectrum_from_summary(engine.summarize(X, summarize_block=of, name="sketch"), plan)
-    return pad_components(found, plan)
+        summarize_block = block_summarizer(
+            options, solver, center=True if engine.has_few_zeros(X, DENSE_SHARE) else None
+        )
+        result = spectrum_from_summary(
+            engine.summarize(X, summarize_block=summarize_block, name="sketch"), options
+        )
+    return pad_components(result, options)
 
 
-def pilot_basis(X: "CheckedRows | HoldsRows", plan: SVDOptions) -> FloatArray:
+def pilot_basis(X: "CheckedRows | HoldsRows", options: SVDOptions) -> FloatArray:
     """Return an orthonormal basis (d, l) for the products of ``"nystrom"``, from rows of a few blocks."""
-    width = min(X.shape[1], plan.n_space_columns)
-    empty = np.broadcast_to(np.zeros((), dtype=plan.dtype), (X.shape[1], width))  # a view without memory
+    width = min(X.shape[1], options.n_space_columns)
+    empty = np.broadcast_to(np.zeros((), dtype=options.dtype), (X.shape[1], width))  # a view without memory
     if engine.is_dry_run():
         return empty
-    engine.check_pass_memory(X, nystrom_summarizer(empty, plan.seed, is_estimate=True), "sketch")
+    engine.check_pass_memory(X, nystrom_summarizer(empty, options.seed, is_estimate=True), "sketch")
     sizes = (X.shape[0],) if not engine.is_lazy(X) else engine.as_dask_rows(X).chunks[0]
-    blocks, step = select_pilot_blocks(sizes, plan.seed)
+    blocks, step = select_pilot_blocks(sizes, options.seed)
     with engine.count_as_pass(is_pass=False):
-        of = partial(AllRows.from_block, step=step)
-        rows = engine.summarize(X, summarize_block=of, name="pilot", blocks=blocks).rows
-    return find_pilot_basis(rows, width, center=plan.center, seed=plan.seed, dtype=plan.dtype)
+        summarize_block = partial(AllRows.from_block, step=step)
+        rows = engine.summarize(X, summarize_block=summarize_block, name="pilot", blocks=blocks).rows
+    return find_pilot_basis(rows, width, center=options.center, seed=options.seed, dtype=options.dtype)
 
 
 def nystrom_summarizer(
@@ -327,34 +331,34 @@ def nystrom_summarizer(
     return partial(NystromSketch.from_block, basis=basis, probes=probes, seed=seed)
 
 
-def pad_components(found: Spectrum, plan: SVDOptions) -> Spectrum:
+def pad_components(result: Spectrum, options: SVDOptions) -> Spectrum:
     """Return the spectrum padded with zeros to `n_components`, with a warning."""
-    missing = plan.n_components - len(found.values)
+    missing = options.n_components - len(result.values)
     if missing <= 0:
-        return found
+        return result
     advice = (
-        "" if found.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
+        "" if result.resolution < FINEST_RESOLUTION else ", or use solver='full' for smaller singular values"
     )
     warn(
-        f"n_components is {plan.n_components}, but the numerical rank of the {found.n_rows} row(s) is "
-        f"{len(found.values)} (solver {found.solver!r} "
-        f"resolves singular values above {found.resolution:.0e} of the largest): the other "
+        f"n_components is {options.n_components}, but the numerical rank of the {result.n_rows} row(s) is "
+        f"{len(result.values)} (solver {result.solver!r} "
+        f"resolves singular values above {result.resolution:.0e} of the largest): the other "
         f"components are zero; reduce n_components{advice}",
         UserWarning,
         stacklevel=3,
     )
     # Zero components keep the output width, so that pipelines still work.
-    axes = np.zeros((missing, found.axes.shape[1]), dtype=found.axes.dtype)
-    values, variances = np.pad(found.values, (0, missing)), np.pad(found.variances, (0, missing))
-    return found._replace(axes=np.concatenate([found.axes, axes]), values=values, variances=variances)
+    axes = np.zeros((missing, result.axes.shape[1]), dtype=result.axes.dtype)
+    values, variances = np.pad(result.values, (0, missing)), np.pad(result.variances, (0, missing))
+    return result._replace(axes=np.concatenate([result.axes, axes]), values=values, variances=variances)
 
 
 def block_summarizer(
-    plan: SVDOptions, solver: str, *, center: bool | None = None
+    options: SVDOptions, solver: str, *, center: bool | None = None
 ) -> Callable[..., UpdatableSummary]:
     """Return the function that summarizes a block for a one-pass solver, centered or not."""
     center = (
-        plan.center and solver != "gram" if center is None else center
+        options.center and solver != "gram" if center is None else center
     )  # moments of sparse rows are centered after summing
     if solver == "full":
         return RowFactor.from_block
@@ -362,29 +366,33 @@ def block_summarizer(
         return partial(Moments.from_block, center=center)
     return partial(
         FrequentDirections.from_block,
-        size=plan.n_sketch_rows,
+        size=options.n_sketch_rows,
         shrink="median" if solver == "median_frequent_directions" else "full",
         center=center,
-        seed=plan.seed,
+        seed=options.seed,
     )
 
 
-def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectrum:
+def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spectrum:
     """Return the spectrum from the summary of all rows."""
     if isinstance(summary, NystromSketch):
-        return nystrom_spectrum(summary, plan)
-    n_rows, k = summary.n_rows, plan.n_components
+        return nystrom_spectrum(summary, options)
+    n_rows, k = summary.n_rows, options.n_components
     mean = summary.total / max(1, n_rows)
-    of_mean, early = n_rows * float(mean @ mean), summary.center
+    mean_energy, early = n_rows * float(mean @ mean), summary.center
     # One pass: sum of (x - mean) (x - mean)' = sum of x x' - n mean mean'.
-    added = int(early) - int(plan.center)
-    energy = max(0.0, summary.energy + added * of_mean)
-    scatter = summary.energy if early else max(0.0, summary.energy - of_mean)
-    noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, summary.energy)
+    added = int(early) - int(options.center)
+    energy = max(0.0, summary.energy + added * mean_energy)
+    scatter = summary.energy if early else max(0.0, summary.energy - mean_energy)
+    noise_floor = (
+        mean_noise_floor(n_rows, mean_energy) if early else sum_rounding_bound(n_rows, summary.energy)
+    )
     as_row = math.sqrt(n_rows) * mean[None, :]
     # The certificate assumes that all sums round to the same side, also those of uncentered rows.
     formed = max(energy, summary.energy)
-    error = product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, of_mean) * early
+    error = (
+        product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, mean_energy) * early
+    )
     # Random rounding of sums of n products, relative to the largest value.
     share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
     late = share * summary.energy * (added < 0)
@@ -410,41 +418,43 @@ def spectrum_from_summary(summary: UpdatableSummary, plan: SVDOptions) -> Spectr
         along = np.square(summary.sketch @ axes.T).sum(axis=0) if added > 0 else values
     if late and len(values):
         resolution = max(resolution, math.sqrt(min(1.0, late / values[0])))
-    variances = values if plan.center else along if early else values - n_rows * (axes @ mean) ** 2
-    axes = fix_signs(axes.astype(plan.dtype, copy=False))
+    variances = values if options.center else along if early else values - n_rows * (axes @ mean) ** 2
+    axes = fix_signs(axes.astype(options.dtype, copy=False))
     certificate = Certificate.from_bounds(error, energy, k * error)
     lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
     about = variances, scatter, noise_floor, resolution, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
 
 
-def in_memory_spectrum(rows: Rows, plan: SVDOptions) -> Spectrum:
+def in_memory_spectrum(rows: Rows, options: SVDOptions) -> Spectrum:
     """Decompose rows in memory; with one pass also return a sketch that can be extended."""
-    n_rows, k = rows.shape[0], plan.n_components
-    same: Rows = rows.astype(plan.dtype, copy=False)  # type: ignore[assignment]
-    found = exact_svd(same, k, center=plan.center, seed=plan.seed)
-    axes, values, rounding, summary = found.axes, found.values, found.rounding, None
-    if plan.n_passes == 1:
-        sketch = np.sqrt(values).astype(plan.dtype)[:, None] * axes
-        size, total, left = (
-            plan.n_sketch_rows,
-            n_rows * found.mean,
-            found.left + rounding_floor(values, plan.dtype),
+    n_rows, k = rows.shape[0], options.n_components
+    typed_rows: Rows = rows.astype(options.dtype, copy=False)  # type: ignore[assignment]
+    svd = exact_svd(typed_rows, k, center=options.center, seed=options.seed)
+    axes, values, rounding, summary = svd.axes, svd.values, svd.rounding, None
+    if options.n_passes == 1:
+        sketch = np.sqrt(values).astype(options.dtype)[:, None] * axes
+        size, total, residual_bound = (
+            options.n_sketch_rows,
+            n_rows * svd.mean,
+            svd.left + rounding_floor(values, options.dtype),
         )
-        summary = FrequentDirections(sketch, size, "full", n_rows, total, plan.center, found.energy, left)
-    certificate = Certificate.from_bounds(found.left, found.energy, k * rounding)
-    answer = axes, values, n_rows, found.mean, found.energy, certificate
-    return Spectrum(*answer, "in_memory", 1, summary, *found.about, 0.0)
+        summary = FrequentDirections(
+            sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
+        )
+    certificate = Certificate.from_bounds(svd.left, svd.energy, k * rounding)
+    answer = axes, values, n_rows, svd.mean, svd.energy, certificate
+    return Spectrum(*answer, "in_memory", 1, summary, *svd.about, 0.0)
 
 
 def krylov_spectrum(
     multiply: Callable[[FloatArray], GramProduct],
     n_columns: int,
-    plan: SVDOptions,
+    options: SVDOptions,
     n_groups: int = 1,
 ) -> Spectrum:
     """Decompose ``A'A``, given as a function that multiplies by it: see :func:`krylov_steps`."""
-    steps = krylov_steps(n_columns, plan, n_groups)
+    steps = krylov_steps(n_columns, options, n_groups)
     step = next(steps)
     while not isinstance(step, Spectrum):
         step = steps.send(multiply(step))
@@ -452,7 +462,7 @@ def krylov_spectrum(
 
 
 def krylov_steps(
-    n_columns: int, plan: SVDOptions, n_groups: int = 1
+    n_columns: int, options: SVDOptions, n_groups: int = 1
 ) -> Generator[FloatArray | Spectrum, GramProduct, None]:
     """Decompose ``A'A``: yield each factor, whose product with it is sent back in one pass; yield the spectrum last.
 
@@ -460,10 +470,10 @@ def krylov_steps(
     ``dspectral.memory-limit`` (1 GiB), else in temporary files, with the same bits. Musco and Musco 2015, "Randomized
     block Krylov methods for stronger and faster approximate singular value decomposition", algorithm 2.
     """
-    n_passes, width = plan.n_passes, n_product_columns(plan, n_columns)
-    k, to_tol = plan.n_components, plan.tol > 0.0
-    held = n_columns * (n_passes * width + plan.n_components) * np.dtype(plan.dtype).itemsize
-    start = draw_random_columns(n_columns, width, plan, in_file=held > get_memory_limit())
+    n_passes, width = options.n_passes, n_product_columns(options, n_columns)
+    k, to_tol = options.n_components, options.tol > 0.0
+    held = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
+    start = draw_random_columns(n_columns, width, options, in_file=held > get_memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
@@ -473,16 +483,16 @@ def krylov_steps(
         n_done, n_reads, mean = n_done + 1, n_reads + n_more, part.total / max(1, part.n_rows)
         product, of_mean = part.product, part.n_rows * float(mean @ mean)
         part = part._replace(product=product[:0])
-        added = int(part.projected_total is not None) - int(plan.center)
+        added = int(part.projected_total is not None) - int(options.center)
         if added:
             add_mean_term(product, mean, added * part.n_rows, space.newest)
         energy = max(0.0, part.energy + added * of_mean)
         if n_done == 1:
             check_range(energy, np.float64)
-            scale = power_of_four_scale(max(energy, part.energy), plan.dtype)
+            scale = power_of_four_scale(max(energy, part.energy), options.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
-        product = product.astype(plan.dtype, copy=False)
+        product = product.astype(options.dtype, copy=False)
         is_last = n_done == n_passes or space.newest.shape[1] == 0
         if to_tol or not is_last:
             space = space.extend(product, keep_short=to_tol)
@@ -492,7 +502,7 @@ def krylov_steps(
             )
             values = best.values / scale
             formed = max(energy, part.energy) * best.rounding_factor
-            rounding = product_rounding_bound(part.n_rows, formed, plan.dtype)
+            rounding = product_rounding_bound(part.n_rows, formed, options.dtype)
             rounding += mean_rounding_bound(part.energy, of_mean) * (part.projected_total is not None)
             # The residual is positive semidefinite, so its trace bounds its norm.
             lost_share = max(0.0, energy - math.fsum(values))
@@ -502,21 +512,21 @@ def krylov_steps(
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
                 certificate = Certificate.from_bounds(min(left, short.max()), energy, min(left, short.sum()))
                 lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
-            if is_last or lost_share <= plan.tol * energy or space.newest.shape[1] == 0:
+            if is_last or lost_share <= options.tol * energy or space.newest.shape[1] == 0:
                 break
     lost_share /= energy or 1.0
 
     def get_axes(k: int) -> FloatArray:
         return best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)
 
-    yield spectrum_from_products(get_axes, values, part, plan, certificate, lost_share, "krylov", n_reads)
+    yield spectrum_from_products(get_axes, values, part, options, certificate, lost_share, "krylov", n_reads)
 
 
-def nystrom_spectrum(sketch: NystromSketch, plan: SVDOptions) -> Spectrum:
+def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     """Return the spectrum from products with a basis and with random probes, which bound its error."""
-    part, k, dtype = sketch.products, plan.n_components, sketch.products.product.dtype
+    part, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
     mean = part.total / max(1, part.n_rows)
-    of_mean, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(plan.center)
+    of_mean, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
     energy, formed = max(0.0, part.energy + added * of_mean), part.energy + max(0, added) * of_mean
     check_range(energy, np.float64)
     scale = power_of_four_scale(formed, dtype)
@@ -531,18 +541,18 @@ def nystrom_spectrum(sketch: NystromSketch, plan: SVDOptions) -> Spectrum:
         min(left + rounding, bounds[0] + exact), energy, min(left, bounds.sum() + k * exact) + rounding
     )
     lost_share = min(left, float(bounds.sum())) / (energy or 1.0)
-    products = plan._replace(dtype=dtype)
+    products = options._replace(dtype=dtype)
     found = spectrum_from_products(
         best.get_axes, values, part, products, certificate, lost_share, "nystrom", 1
     )
-    return found._replace(axes=found.axes.astype(plan.dtype, copy=False), summary=sketch)
+    return found._replace(axes=found.axes.astype(options.dtype, copy=False), summary=sketch)
 
 
 def spectrum_from_products(
     get_axes: Callable[[int], FloatArray],
     values: Doubles,
     part: GramProduct,
-    plan: SVDOptions,
+    options: SVDOptions,
     certificate: Certificate,
     lost_share: float,
     solver: str,
@@ -552,14 +562,16 @@ def spectrum_from_products(
     n_rows, early = part.n_rows, part.projected_total is not None
     mean = part.total / max(1, n_rows)
     of_mean = n_rows * float(mean @ mean)
-    energy = max(0.0, part.energy + (int(early) - int(plan.center)) * of_mean)
+    energy = max(0.0, part.energy + (int(early) - int(options.center)) * of_mean)
     # Centering a product after summing may leave only rounding.
-    late = plan.center and not early
-    floor = rounding_floor(np.array([part.energy if late else values[0]]), plan.dtype) if len(values) else 0.0
-    k = min(plan.n_components, int(np.sum(values > floor)))
+    late = options.center and not early
+    floor = (
+        rounding_floor(np.array([part.energy if late else values[0]]), options.dtype) if len(values) else 0.0
+    )
+    k = min(options.n_components, int(np.sum(values > floor)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
-    scatter = energy if plan.center else part.energy if early else max(0.0, energy - of_mean)
-    variances = values if plan.center else values - n_rows * (axes @ mean) ** 2
+    scatter = energy if options.center else part.energy if early else max(0.0, energy - of_mean)
+    variances = values if options.center else values - n_rows * (axes @ mean) ** 2
     noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, part.energy)
     about = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)

@@ -162,15 +162,17 @@ class DocumentProducts:
 
     def needs_float64(self) -> bool:
         """Report whether plain rows are decomposed that may have large means."""
-        alone = self._streams is None and self._similarity is None
-        return alone and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
+        has_only_rows = self._streams is None and self._similarity is None
+        return has_only_rows and has_few_zeros(self._X, sparse_products.DENSE_SHARE)
 
     def gram(self, *, center: bool = False) -> Moments:
         """Return ``R'K R``, which is ``R'W R + alpha M'M`` for classes. Not available for a similarity matrix."""
         if self._streams is None:
             return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
-        of = partial(ClassGramProduct.from_block, alpha=self._alpha)
-        part = summarize(self._streams.words, self._streams.labels, summarize_block=of, name="gram")
+        summarize_block = partial(ClassGramProduct.from_block, alpha=self._alpha)
+        part = summarize(
+            self._streams.words, self._streams.labels, summarize_block=summarize_block, name="gram"
+        )
         return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
 
     def product(self, Z: FloatArray) -> GramProduct:
@@ -183,8 +185,12 @@ class DocumentProducts:
                 summarize_block=partial(GramProduct.from_block, factor=Z, center=True),
                 name="product",
             )
-        of = partial(ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None)
-        part = summarize(self._streams.words, self._streams.labels, summarize_block=of, name="product")
+        summarize_block = partial(
+            ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None
+        )
+        part = summarize(
+            self._streams.words, self._streams.labels, summarize_block=summarize_block, name="product"
+        )
         if self._sums is None:  # class sums of the first pass are reused
             self._sums = part.sums
         # Right to left, so that the d x d matrix M'M is never formed.
@@ -208,21 +214,21 @@ class DocumentProducts:
 
 
 def hybrid_spectrum(
-    documents: DocumentProducts, root: Factor | None, plan: SVDOptions, shape: tuple[int, int]
+    documents: DocumentProducts, root: Factor | None, options: SVDOptions, shape: tuple[int, int]
 ) -> Spectrum:
     """Return the spectrum of ``K^(1/2) R L``: right singular vectors and squared singular values."""
     # These are the eigenvectors of L'(R'K R) L. One pass computes the matrix itself ("gram") or its product with a
     # block of vectors ("krylov"); with a document similarity only the latter is possible.
-    check_size(plan, shape[1])
-    solver = select_solver(plan, shape[1]) if documents.reads == 1 else "krylov"
-    expect_passes(n_solver_passes(plan, solver) * documents.reads)
+    check_size(options, shape[1])
+    solver = select_solver(options, shape[1]) if documents.reads == 1 else "krylov"
+    expect_passes(n_solver_passes(options, solver) * documents.reads)
     doubles = root is None and documents.needs_float64()
     if solver == "gram":
         moments = documents.gram(center=doubles)
         if root is not None:  # L' (L' G)' = L' G L, as G is symmetric
             gram = root.transpose_times(root.transpose_times(moments.gram).T)
             moments = moments._replace(gram=np.asarray(gram, dtype=np.float64))
-        return spectrum_from_summary(moments, plan)
+        return spectrum_from_summary(moments, options)
 
     # The number, sum and energy of rows refer to R itself; they bound the error and count documents.
     def multiply(Z: FloatArray) -> GramProduct:
@@ -231,9 +237,9 @@ def hybrid_spectrum(
         part = documents.product(root.times(Z)).undo_centering()
         return part._replace(product=root.transpose_times(part.product))
 
-    products = plan._replace(dtype=np.float64) if doubles else plan
-    found = krylov_spectrum(multiply, shape[1], products)
-    return found._replace(axes=found.axes.astype(plan.dtype, copy=False))
+    products = options._replace(dtype=np.float64) if doubles else options
+    result = krylov_spectrum(multiply, shape[1], products)
+    return result._replace(axes=result.axes.astype(options.dtype, copy=False))
 
 
 def _multiply_rows(rows: Rows, *, Z: FloatArray) -> FloatArray:
@@ -387,16 +393,16 @@ class HybridLSI(
         documents = self._documents(rows, y, document_similarity)
         # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
-        plan = SVDOptions(
+        options = SVDOptions(
             self._n_components(rows),
             solver=SOLVER,
             n_passes=N_PASSES,
             seed=self.random_state_,
             dtype=np.float32 if single else np.float64,
         )
-        found = hybrid_spectrum(documents, root, plan, rows.shape)
-        found = found if self.n_components == "auto" else pad_components(found, plan)
-        self._set_attributes(found, root, documents.reads)
+        result = hybrid_spectrum(documents, root, options, rows.shape)
+        result = result if self.n_components == "auto" else pad_components(result, options)
+        self._set_attributes(result, root, documents.reads)
         return self
 
     def transform(self, X: RowsLike) -> Any:
@@ -478,16 +484,16 @@ class HybridLSI(
         if self.alpha_ == 0:
             return DocumentProducts(X)
         y, names = encode_label_lists(y, allow_column=True)
-        known = encode_classes(y, X.shape[0])
-        self.classes_ = known.classes if names is None else names
-        check_label_memory(len(known.classes), X.shape[1], N_COPIES)
-        return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(known.indicator))
+        class_rows = encode_classes(y, X.shape[0])
+        self.classes_ = class_rows.classes if names is None else names
+        check_label_memory(len(class_rows.classes), X.shape[1], N_COPIES)
+        return DocumentProducts(X, self.alpha_, classes=normalize_class_rows(class_rows.indicator))
 
-    def _set_attributes(self, found: Spectrum, root: Factor | None, reads: int) -> None:
+    def _set_attributes(self, result: Spectrum, root: Factor | None, reads: int) -> None:
         # Components are L V, so that transform is a single product.
-        axes = found.axes if root is None else root.times(np.ascontiguousarray(found.axes.T)).T
+        axes = result.axes if root is None else root.times(np.ascontiguousarray(result.axes.T)).T
         self.components_ = fix_signs(np.ascontiguousarray(axes))
-        self.singular_values_ = np.sqrt(found.values)
-        self.n_samples_seen_ = found.n_rows
-        self.solver_ = found.solver
-        self.n_passes_ = found.n_passes * reads
+        self.singular_values_ = np.sqrt(result.values)
+        self.n_samples_seen_ = result.n_rows
+        self.solver_ = result.solver
+        self.n_passes_ = result.n_passes * reads
