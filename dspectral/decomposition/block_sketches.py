@@ -87,7 +87,7 @@ class CenteredGram:
     """Operator ``A'A`` or ``A'A - n mean mean'``, restricted to occurring ``columns`` (c,) if at most half occur."""
 
     def __init__(self, rows: CSRRows, mean: Doubles | None, width: int) -> None:
-        self._pieces, self.width = TransposedPanels(), width
+        self._panels, self.width = TransposedPanels(), width
         occurs = np.zeros(rows.shape[1], dtype=bool)
         occurs[rows.indices] = True
         self.columns = np.flatnonzero(occurs)
@@ -102,17 +102,17 @@ class CenteredGram:
         )
 
     @property
-    def pieces(self) -> TransposedPanels:
+    def panels(self) -> TransposedPanels:
         """Transposed panels of the block, a second copy that is cached on first use."""
-        if not self._pieces:
+        if not self._panels:
             row_bytes = self.width * self.rows.dtype.itemsize
-            self._pieces = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, keep=True))
-        return self._pieces
+            self._panels = list(sparse_products.iter_transposed_panels(self.rows, row_bytes, keep=True))
+        return self._panels
 
     def __matmul__(self, Z: FloatArray) -> FloatArray:
         """Return the product with ``Z`` of shape (c, r): ``A'(A Z) - mean (n mean' Z)``."""
         wide = Z.shape[1] >= sparse_products.MIN_WIDE_COLUMNS
-        product = sparse_products.gram_times(self.rows, Z, self.pieces if wide else None)
+        product = sparse_products.gram_times(self.rows, Z, self.panels if wide else None)
         if self.mean is not None:
             against = self.rows.shape[0] * (self.mean @ Z)
             product -= np.outer(self.mean, against).astype(product.dtype)
@@ -120,7 +120,7 @@ class CenteredGram:
 
     def multiply_in_double(self, Z: FloatArray) -> Doubles:
         """Return the product with eight columns (c, 8), summed over the rows in double precision."""
-        product = sparse_products.gram_times_eight(self.rows, self.pieces, Z)
+        product = sparse_products.gram_times_eight(self.rows, self.panels, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, self.rows.shape[0] * (self.mean @ Z))
         return product
@@ -224,7 +224,7 @@ class _RowGram:
         self.by_columns = TransposeBuffer.allocate(gram.rows, gram.rows.nnz).transpose(gram.rows)
         self.columns, self.mean = gram.columns, gram.mean
         if gram.mean is not None:
-            self.along, self.of_mean = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
+            self.along, self.mean_energy = gram.rows @ gram.mean, float(gram.mean @ gram.mean)
 
     def __matmul__(self, Y: FloatArray) -> FloatArray:
         """Return the product with ``Y`` of shape (n, r), in ``4 nnz r`` flops."""
@@ -245,7 +245,7 @@ class _RowGram:
             # (A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'
             total = Y.sum(axis=0, dtype=np.float64)
             product -= np.outer(self.along, total).astype(product.dtype)
-            product += (self.of_mean * total - self.along @ Y).astype(product.dtype)
+            product += (self.mean_energy * total - self.along @ Y).astype(product.dtype)
 
     def multiply_columns(self, weights: Doubles, n_columns: int) -> FloatArray:
         """Return ``W'(A - 1 mean')`` in Fortran order, zero in columns that do not occur in the block."""
@@ -281,7 +281,7 @@ def sketch_large_sparse(
     # Draw in single precision, so that float32 and float64 rows start from the same numbers.
     shape = gram.rows.shape[0], min(width, *gram.rows.shape)
     start = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32).astype(rows.dtype)
-    space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start, gram.pieces))
+    space = KrylovSpace.start(sparse_products.transpose_times(gram.rows, start, gram.panels))
     del start
     for _ in range(n_steps - 1):
         space = space.extend(gram @ space.newest)

@@ -102,7 +102,7 @@ class Decomposition(
     _scikit_solver: str = "auto"
     _n_iter: int | None = None
 
-    def _plan(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
+    def _make_options(self, dtype: DTypeLike, *, grows: bool = False) -> SVDOptions:
         """Return the solver options; one pass if `grows`, which allows ``partial_fit``."""
         exact = self._scikit_solver in _EXACT or self.solver == "full"
         # Convert NumPy integers, whose sums may overflow.
@@ -207,7 +207,7 @@ class Decomposition(
         """Return validated rows and the solver options."""
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
-        plan = self._plan(X.dtype, grows=grows)
+        plan = self._make_options(X.dtype, grows=grows)
         if self.n_components is None:
             plan = plan._replace(n_components=min(X.shape))
         if grows:
@@ -298,7 +298,7 @@ class Decomposition(
                 f"solver {self.solver_!r} of fit cannot be updated after {self.n_passes_} pass(es): start with "
                 f"partial_fit, or fit with {name}='frequent_directions', 'nystrom' or 'gram'"
             )
-        options, n_rows = self._plan(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
+        options, n_rows = self._make_options(self.components_.dtype, grows=True), summary.n_rows + X.shape[0]
         # Only the new rows are read. The summary of the old rows determines the size and the centering.
         engine.expect_passes(1)
         size = getattr(summary, "size", None)

@@ -106,21 +106,21 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> 
         n_documents[int(block.name.split("-")[-2])] += block.n_sentences
     firsts = np.cumsum(n_documents) - n_documents
     items: list[tuple[FileRange, NDArray[np.int64]]] = []
-    for span, first, n in zip(text.ranges, firsts.tolist(), n_documents.tolist(), strict=True):
+    for file_range, first, n in zip(text.ranges, firsts.tolist(), n_documents.tolist(), strict=True):
         inside = rows[(rows >= first) & (rows < first + n)] - first
         if len(inside):
-            items.append((span, inside))
-    read = partial(_read_from_span, read_options=text.read_options)
+            items.append((file_range, inside))
+    read = partial(_read_from_range, read_options=text.read_options)
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 
 
-def _read_from_span(
+def _read_from_range(
     item: tuple[FileRange, NDArray[np.int64]], *, read_options: ReadOptions
 ) -> list[tuple[str, str]]:
-    span, rows = item
+    file_range, rows = item
     documents: list[tuple[str, str]] = []
     first = 0  # the number of documents before this block
-    for file in span.files():
+    for file in file_range.files():
         # Names of files of one document often repeat, such as __init__.py.
         source = "/".join(file.url.split("/")[-2 if file.unit == "file" else -1 :])
         for block in read_file_range(file, read_options):

@@ -169,7 +169,7 @@ def explore(  # noqa: PLR0913  options of the reader
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
         text = open_text(paths, read_options, as_sentences=True)
-        files = [file.url.lower() for span in text.ranges for file in span.files()]
+        files = [file.url.lower() for source in text.ranges for file in source.files()]
         if unit is None and files and all(map(CODE_ENDINGS.search, files)):
             read_options = read_options._replace(unit="file")
             text = open_text(paths, read_options, as_sentences=True)
@@ -318,7 +318,7 @@ def _analyze_words(
     with stages.measure("Count the words of each document", TOKENS):
         store = steps.count_documents(words, documents.is_repeated, f"{folder}/documents.zarr")
     sizes = sizes.limit_to(n_documents=documents.n_documents, n_words=len(words.words) - 1)
-    n_bytes = [span["n_bytes"] for span in words.corpus.provenance["sources"]]
+    n_bytes = [source["n_bytes"] for source in words.corpus.provenance["sources"]]
     size = {
         "documents": documents.n_documents,
         "sentences": documents.n_sentences,
@@ -395,7 +395,13 @@ def _add_topics(
     n_distinct = store.n_rows - exploration.n_repeated
     exploration.function_words = [words.words[i] for i in np.flatnonzero(is_function).tolist()]
     topics, n_usable = steps.make_topic_model(
-        store, words.words, sizes.n_components, is_function, n_distinct=n_distinct, pairs=pairs, seed=seed
+        store,
+        words.words,
+        sizes.n_components,
+        is_function,
+        n_distinct=n_distinct,
+        with_pairs=pairs,
+        seed=seed,
     )
     if not topics.n_topics:
         exploration.missing["topics"] = (
@@ -407,13 +413,13 @@ def _add_topics(
         topics.fit(store, terms=words.words)
     stages.set_passes(topics.n_passes_)
     with stages.measure("Find nearest documents", ROWS, 2):
-        chosen = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
+        document_choice = steps.choose_documents(store, topics, sizes.n_documents, seed=seed)
     with stages.measure("Compute the map of documents", ROWS):
         document_map = steps.make_document_map(store, topics, sizes.n_mapped_documents, seed=seed)
     exploration.document_map = document_map
     mapped = np.zeros(0, np.int64) if document_map is None else document_map.rows
     with stages.measure("Read the documents of the page", TEXT):
-        exploration.documents = steps.read_texts(words, topics, *chosen, text, mapped)
+        exploration.documents = steps.read_texts(words, topics, *document_choice, text, mapped)
     with stages.measure("Order the topics", ROWS):
         exploration.topics, n_hidden = steps.describe_topics(
             store, topics, exploration.documents, words.words, scores, n_distinct

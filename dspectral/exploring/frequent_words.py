@@ -71,17 +71,17 @@ class FrequentWords(NamedTuple):
                 masked[rule] += int(counts[i])
                 is_word[i] = False
         is_word[0] = True
-        chosen = np.flatnonzero(is_word & (counts >= min_count))
-        chosen = chosen[chosen > 0][:n_words]  # types are in order of falling count
+        word_types = np.flatnonzero(is_word & (counts >= min_count))
+        word_types = word_types[word_types > 0][:n_words]  # types are in order of falling count
         word_ids = np.where(is_word, 0, -1).astype(np.int32)
-        word_ids[chosen] = np.arange(1, len(chosen) + 1)
+        word_ids[word_types] = np.arange(1, len(word_types) + 1)
         sets = (SENTENCE_ENDS, frozenset("."), ABBREVIATIONS)
         masks = (
             np.fromiter((token in members for token in tokens), np.bool_, len(tokens)) for members in sets
         )
         kinds = TokenKinds(word_ids, *masks)
-        types = np.concatenate([[0], chosen])
-        words = [RARE, *(tokens[i] for i in chosen.tolist())]
+        types = np.concatenate([[0], word_types])
+        words = [RARE, *(tokens[i] for i in word_types.tolist())]
         n_types = int((is_word & (counts > 0))[1:].sum())
         return cls(corpus, words, types, kinds, int(counts[is_word].sum()), n_types, dict(masked))
 
@@ -113,9 +113,9 @@ class FrequentWords(NamedTuple):
         return Blocks(ContentAddressedReader(count, self.corpus.location), self.corpus.blocks)
 
 
-def read_split_sentences(where: Location, block: SentenceBlock, *, kinds: TokenKinds) -> Sentences:
+def read_split_sentences(location: Location, block: SentenceBlock, *, kinds: TokenKinds) -> Sentences:
     """Return the sentences of a block of documents."""
-    return split_sentences(read_sentences(where, block), kinds)
+    return split_sentences(read_sentences(location, block), kinds)
 
 
 def split_sentences(documents: Sentences, kinds: TokenKinds) -> Sentences:
@@ -132,7 +132,7 @@ def split_sentences(documents: Sentences, kinds: TokenKinds) -> Sentences:
 
 
 def count_block(
-    where: Location,
+    location: Location,
     block: SentenceBlock,
     *,
     word_ids: NDArray[np.int32],
@@ -140,15 +140,15 @@ def count_block(
     is_repeated: dict[str, NDArray[np.bool_]],
 ) -> CSRRows:
     """Return the counts of frequent words in a block of documents, shape (n_documents, n_words)."""
-    ids, offsets = read_sentences(where, block)
+    ids, offsets = read_sentences(location, block)
     # Column 0 stays empty: all documents share rare words.
     columns = word_ids[ids]
-    kept = columns > 0
+    has_word = columns > 0
     if block.name in is_repeated:
-        kept &= ~np.repeat(is_repeated[block.name], np.diff(offsets))
-    starts = np.concatenate([[0], np.cumsum(kept)])[offsets]
+        has_word &= ~np.repeat(is_repeated[block.name], np.diff(offsets))
+    starts = np.concatenate([[0], np.cumsum(has_word)])[offsets]
     shape = (block.n_sentences, n_words)
-    rows = sparse.csr_array((np.ones(starts[-1], dtype=np.float32), columns[kept], starts), shape=shape)
+    rows = sparse.csr_array((np.ones(starts[-1], dtype=np.float32), columns[has_word], starts), shape=shape)
     rows.sum_duplicates()
     return rows
 
@@ -168,7 +168,7 @@ class DocumentFacts(NamedTuple):
 def describe_documents(words: FrequentWords) -> DocumentFacts:
     """Return facts about the documents, in one pass."""
     codes = np.random.default_rng(0).integers(1 << 63, size=len(words.words), dtype=np.uint64)
-    describe = partial(_describe_block, where=words.corpus.location, kinds=words.kinds, codes=codes)
+    describe = partial(_describe_block, location=words.corpus.location, kinds=words.kinds, codes=codes)
     blocks = words.corpus.blocks
     *counts, hashes = zip(*run_tasks(describe, blocks, name="count-sentences"), strict=True)
     joined = np.concatenate(hashes)
@@ -181,13 +181,13 @@ def describe_documents(words: FrequentWords) -> DocumentFacts:
 
 
 def _describe_block(
-    block: SentenceBlock, *, where: Location, kinds: TokenKinds, codes: NDArray[np.uint64]
+    block: SentenceBlock, *, location: Location, kinds: TokenKinds, codes: NDArray[np.uint64]
 ) -> tuple[int, int, int, NDArray[np.uint64]]:
     """Return numbers of documents, sentences and longer sentences, and hashes of sets of words, 0 for small sets."""
-    documents = read_sentences(where, block)
+    documents = read_sentences(location, block)
     n_words_before = np.concatenate([[0], np.cumsum(kinds.word_ids[documents.ids] >= 0)])[documents.offsets]
     lengths = np.diff(split_sentences(documents, kinds).offsets)
-    rows = count_block(where, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
+    rows = count_block(location, block, word_ids=kinds.word_ids, n_words=len(codes), is_repeated={})
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(codes[rows.indices], dtype=np.uint64)])
     hashes = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # modulo 2^64
     hashes[np.diff(rows.indptr) < MIN_WORDS] = 0

@@ -47,12 +47,12 @@ class NeighborSets(NamedTuple):
 
     def merge(self, *others: Self) -> Self:
         """Return the sets of all sentences."""
-        parts = (self, *others)
+        summaries = (self, *others)
         left, right = (
-            np.bitwise_or.reduce([getattr(part, name) for part in parts]) for name in ("left", "right")
+            np.bitwise_or.reduce([getattr(part, name) for part in summaries]) for name in ("left", "right")
         )
         n_left, n_right = (
-            np.sum([getattr(part, name) for part in parts], axis=0) for name in ("n_left", "n_right")
+            np.sum([getattr(part, name) for part in summaries], axis=0) for name in ("n_left", "n_right")
         )
         return type(self)(left, right, n_left, n_right)
 
@@ -84,8 +84,8 @@ def score_function_words(words: FrequentWords) -> tuple[NDArray[np.float64], str
         return scores, language
     n_words = 1 + int(np.sum(words.counts[1 : MAX_WORDS + 1] >= MIN_COUNT))
     if n_words > 1 and words.n_types >= MIN_TYPES:
-        of = partial(NeighborSets.from_block, n_words=n_words)
-        sets = summarize(words.get_sentences().sentences, summarize_block=of, name="neighbors")
+        summarize_block = partial(NeighborSets.from_block, n_words=n_words)
+        sets = summarize(words.get_sentences().sentences, summarize_block=summarize_block, name="neighbors")
         buckets = np.zeros(N_BUCKETS)
         np.add.at(buckets, np.arange(len(share)) % N_BUCKETS, share)
         left = _compute_diversity(sets.left, sets.n_left, buckets)

@@ -274,12 +274,12 @@ def get_page_data(exploration: Exploration) -> dict[str, Any]:
 def highlight_words(text: str, words: Collection[str]) -> Markup:
     """Return an excerpt as escaped HTML, with some words in bold."""
     excerpt = cut_excerpt(text, words)
-    pieces, start = [], 0
+    segments, start = [], 0
     for word in word_pattern().finditer(excerpt):
         if word[0].lower() in words:
-            pieces += [escape(excerpt[start : word.start()]), Markup("<b>{}</b>").format(word[0])]
+            segments += [escape(excerpt[start : word.start()]), Markup("<b>{}</b>").format(word[0])]
             start = word.end()
-    return Markup().join([*pieces, escape(excerpt[start:])])
+    return Markup().join([*segments, escape(excerpt[start:])])
 
 
 def _format_arguments(settings: dict[str, Any]) -> str:
@@ -452,10 +452,10 @@ def _add_labels(plot: figure, points: FloatArray, words: list[str], name: str = 
     """Add labels that do not overlap; the script of the page shows fewer on narrow screens."""
     lengths = [len(word) for word in words]
     wide, narrow = (select_label_positions(points, lengths, width=width) for width in (650, 340))
-    chosen = np.union1d(wide, narrow)
-    x, y = points[chosen].T
-    names = [words[i] for i in chosen.tolist()]
-    visible = {"wide": np.isin(chosen, wide), "narrow": np.isin(chosen, narrow)}
+    labeled_points = np.union1d(wide, narrow)
+    x, y = points[labeled_points].T
+    names = [words[i] for i in labeled_points.tolist()]
+    visible = {"wide": np.isin(labeled_points, wide), "narrow": np.isin(labeled_points, narrow)}
     source = ColumnDataSource({"x": x, "y": y, "word": names, **visible})
     style: dict[str, Any] = {"text_font_size": "12px", "text_color": INK, "text_align": "center"}
     plot.text("x", "y", text="word", source=source, y_offset=-4, name=name, **style)
@@ -464,14 +464,14 @@ def _add_labels(plot: figure, points: FloatArray, words: list[str], name: str = 
 def select_label_positions(points: FloatArray, lengths: list[int], *, width: int) -> NDArray[np.int64]:
     """Return the indices of points whose labels do not overlap, earlier points first. Shapes: `points` (n, 2)."""
     boxes: list[tuple[float, float, float]] = []
-    chosen = []
+    label_positions = []
     half_letter = 6 * 100 / width  # in units of the points, 6 pixels
     # Invariant: no two of `boxes` overlap. Greedy, at most N_LABELS comparisons a point; 6.5 is the line height.
     for i, ((x, y), length) in enumerate(zip(points.tolist(), lengths, strict=True)):
         half = half_letter * (length + 1)
         if all(abs(x - a) > half + half_b or abs(y - b) > 6.5 for a, b, half_b in boxes):
             boxes.append((x, y, half))
-            chosen.append(i)
-        if len(chosen) == N_LABELS:
+            label_positions.append(i)
+        if len(label_positions) == N_LABELS:
             break
-    return np.array(chosen, dtype=np.int64)
+    return np.array(label_positions, dtype=np.int64)

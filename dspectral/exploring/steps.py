@@ -49,12 +49,12 @@ def find_nearest_words(
     vectors: NDArray[np.float32], n_listed: int, n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the nearest words to each frequent word: word ids and cosines, shape (n_listed, n)."""
-    listed = vectors[1 : n_listed + 1]
-    n = min(n, max(0, len(listed) - 1))
-    ids, cosines = np.zeros((len(listed), n), np.int64), np.zeros((len(listed), n), np.float32)
-    for start in range(0, len(listed), SLICE_ROWS):
+    word_vectors = vectors[1 : n_listed + 1]
+    n = min(n, max(0, len(word_vectors) - 1))
+    ids, cosines = np.zeros((len(word_vectors), n), np.int64), np.zeros((len(word_vectors), n), np.float32)
+    for start in range(0, len(word_vectors), SLICE_ROWS):
         rows = slice(start, start + SLICE_ROWS)
-        products = listed[rows] @ listed.T
+        products = word_vectors[rows] @ word_vectors.T
         # -2 is below every cosine, so no word is its own neighbor.
         products[np.arange(len(products)), np.arange(start, start + len(products))] = -2
         order = np.argsort(-products, axis=1, kind="stable")[:, :n]
@@ -101,10 +101,14 @@ def describe_vocabulary(words: FrequentWords) -> WordFrequencies:
     # Ranks are evenly spaced on the logarithmic axis of the plot; unique drops ranks that rounding repeats.
     last = np.geomspace(1, max(1, len(types)), N_RANKS)
     ranks = np.unique(np.round(last).astype(np.int64))[: len(types)]
-    chosen = types[ranks - 1]
+    sampled_types = types[ranks - 1]
     tokens = words.corpus.words
     return WordFrequencies(
-        words.words, words.counts, ranks, words.corpus.counts[chosen], [tokens[i] for i in chosen.tolist()]
+        words.words,
+        words.counts,
+        ranks,
+        words.corpus.counts[sampled_types],
+        [tokens[i] for i in sampled_types.tolist()],
     )
 
 
@@ -115,7 +119,7 @@ def make_topic_model(
     is_function: NDArray[np.bool_],
     *,
     n_distinct: int,
-    pairs: bool = False,
+    with_pairs: bool = False,
     seed: int,
 ) -> tuple[Topics, int]:
     """Return a model with as many topics as the text supports, and the number of words it can use.
@@ -124,7 +128,7 @@ def make_topic_model(
     """
     # Numbers are rarely words of a topic.
     is_word = np.array([any(map(str.isalpha, word)) for word in words])
-    if pairs:  # pairs with hiragana are particles and endings in most cases
+    if with_pairs:  # pairs with hiragana are particles and endings in most cases
         is_word &= np.array([re.search(HIRAGANA, word) is None for word in words])
     is_word &= ~is_function
     stop_words = [words[i] for i in np.flatnonzero(~is_word).tolist()]
@@ -221,12 +225,12 @@ def _select_distinct(
 ) -> list[int]:
     """Return the rows whose excerpts have a Jaccard overlap below the maximum with all earlier ones."""
     distinct: list[int] = []
-    earlier: list[set[str]] = []
+    selected_words: list[set[str]] = []
     for row in rows:
         excerpt = set(word_pattern().findall(cut_excerpt(texts[row][1], words).lower()))
-        if all(len(excerpt & other) < max_overlap * len(excerpt | other) for other in earlier):
+        if all(len(excerpt & other) < max_overlap * len(excerpt | other) for other in selected_words):
             distinct.append(row)
-            earlier.append(excerpt)
+            selected_words.append(excerpt)
     return distinct
 
 
@@ -263,7 +267,7 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
     words = [words[:N_COHERENT] for words in topics.top_words()]
     columns = {word: column for column, word in enumerate(vocabulary)}
     used = sorted({columns[word] for topic in words for word in topic})
-    count = partial(_count_pairs_in_block, where=store.location, columns=np.array(used, dtype=np.int64))
+    count = partial(_count_pairs_in_block, location=store.location, columns=np.array(used, dtype=np.int64))
     together = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
     position = {column: i for i, column in enumerate(used)}
     values = []
@@ -278,10 +282,10 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
 
 
 def _count_pairs_in_block(
-    block: BlockInfo, *, where: Location, columns: NDArray[np.int64]
+    block: BlockInfo, *, location: Location, columns: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return in how many documents two columns are both nonzero, shape (n, n)."""
-    present = (sparse.csr_array(read_block(where, block))[:, columns] > 0).astype(np.float64)
+    present = (sparse.csr_array(read_block(location, block))[:, columns] > 0).astype(np.float64)
     return np.asarray((present.T @ present).todense())
 
 
