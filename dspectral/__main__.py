@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command."""
     folder = INSTALLED if INSTALLED.is_dir() else CHECKOUT
     sentences = list_programs(folder)
-    parser = _parser()
+    parser = _make_parser()
     arguments = parser.parse_args(argv)
     name = (arguments.program or "").replace("_", "-")
     if not name:
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.exit(2, f"dspectral: error: {arguments.program} is not a program: {hint}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "dspectral",
         description="Spectral learning on text that does not fit in memory.",

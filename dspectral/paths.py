@@ -34,24 +34,24 @@ def resolve_url(url: str | PathLike[str], storage_options: dict[str, Any] | None
     return path if is_url else str(Path(path).absolute()), tuple(sorted((storage_options or {}).items()))
 
 
-def join_inside(system: Any, root: str, key: str) -> str:
+def join_inside(file_system: Any, root: str, key: str) -> str:
     """Return the path of `key` in a folder; raise ValueError if it is outside. An empty key is the folder itself."""
-    if key and is_outside(system, root, key):
+    if key and is_outside(file_system, root, key):
         raise ValueError(
             f"{key!r:.80} is outside of {root}, but names and links in a folder must stay inside: remove it"
         )
     return f"{root}/{key}" if key else root
 
 
-def is_outside(system: Any, root: str, key: str) -> bool:
+def is_outside(file_system: Any, root: str, key: str) -> bool:
     """Report whether a key is not the path of a file inside a folder, also because of symbolic links."""
     # Servers decode percent-encoding. `C:` is a drive and `name::` a chained URL.
     parts = [*key.split("/"), *unquote(key).split("/")]
     if not {"", ".", ".."}.isdisjoint(parts) or {"\\", "\0"} & {*key} or re.match(r"[A-Za-z]:|\w+::", key):
         return True
-    while (inner := getattr(system, "sync_fs", getattr(system, "fs", None))) is not None:
-        root, system = getattr(system, "_join", str)(root), inner
-    if "file" not in getattr(system, "protocol", "file"):
+    while (inner := getattr(file_system, "sync_fs", getattr(file_system, "fs", None))) is not None:
+        root, file_system = getattr(file_system, "_join", str)(root), inner
+    if "file" not in getattr(file_system, "protocol", "file"):
         return False
     paths = accumulate(key.split("/"), "{}/{}".format, initial=root)
     linked = any(Path(path).is_symlink() for path in islice(paths, 1, None))

@@ -199,16 +199,16 @@ def pca(
         **({} if layer is None else {"layer": layer}),
         **({} if obsm is None else {"obsm": obsm}),
     }
-    ours = build_uns(model, centered=zero_center, mask_var=None)
-    ours["n_blocks"] = engine.as_dask_rows(rows).numblocks[0]
-    del ours["params"]
-    facts = {"params": params, **{name: ours.pop(name) for name in ("variance", "variance_ratio")}}
+    uns = build_uns(model, centered=zero_center, mask_var=None)
+    uns["n_blocks"] = engine.as_dask_rows(rows).numblocks[0]
+    del uns["params"]
+    facts = {"params": params, **{name: uns.pop(name) for name in ("variance", "variance_ratio")}}
     elements = {f"obsm/{keys[0]}": coordinates}
     if obsm is None:
         elements[f"varm/{keys[1]}"] = build_loadings(model.components_, n_vars, mask)
     else:
         facts["components"] = model.components_.T
-    write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": ours, f"uns/{keys[2]}": facts})
+    write_to_anndata(target, {**elements, f"uns/dspectral/{keys[2]}": uns, f"uns/{keys[2]}": facts})
     return selected_obsm
 
 

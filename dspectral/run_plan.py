@@ -152,8 +152,10 @@ class RunPlan:
         return card(f"Plan of {self.name}", self._get_facts())
 
     def _get_facts(self) -> list[tuple[str, object]]:
-        by = f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
-        whose = "a worker" if self.n_workers else "this process"
+        executor = (
+            f"{self.n_workers} worker(s)" if self.n_workers else f"{self.n_threads} threads of this process"
+        )
+        process_label = "a worker" if self.n_workers else "this process"
         limit = f"of {format_bytes(self.memory_limit)}" if self.memory_limit else "no limit"
         facts: list[tuple[str, object]] = [
             ("verdict", self.verdict),
@@ -163,16 +165,16 @@ class RunPlan:
             ("blocks", f"{self.n_blocks:,}"),
             ("tasks of a pass", f"{self.n_tasks:,}"),
             ("bytes read in a pass", "unknown" if self.bytes_read is None else format_bytes(self.bytes_read)),
-            (f"memory of {whose}", f"{format_bytes(self.worker_memory)} ({limit})"),
-            ("time of a pass", _format_estimate(self.pass_seconds, by)),
-            ("time", _format_estimate(self.seconds, by)),
+            (f"memory of {process_label}", f"{format_bytes(self.worker_memory)} ({limit})"),
+            ("time of a pass", _format_estimate(self.pass_seconds, executor)),
+            ("time", _format_estimate(self.seconds, executor)),
         ]
         return [(name, value) for name, value in facts if value]
 
 
-def _format_estimate(seconds: float | None, by: str) -> str:
+def _format_estimate(seconds: float | None, executor: str) -> str:
     """Return an approximate time as text, in s, min or h."""
     if seconds is None:
         return "unknown"
     unit, name = (1, "s") if seconds < 100 else (60, "min") if seconds < 6000 else (3600, "h")
-    return f"roughly {seconds / unit:.2g} {name} on {by}"
+    return f"roughly {seconds / unit:.2g} {name} on {executor}"

@@ -93,7 +93,7 @@ def write_coordinates(
     >>> nearest(svd, write_coordinates(svd, store, "memory://located-coordinates.zarr"), "bark", n=1)[0].row
     1
     """
-    return write_rows(_points(model, X, X), out, storage_options=storage_options)
+    return write_rows(_compute_points(model, X, X), out, storage_options=storage_options)
 
 
 class SharedWords(NamedTuple):
@@ -213,11 +213,11 @@ def nearest(model: Any, rows: Any, query: Any, n: int = 10, *, words: float | No
     ['dogs bark', 'dogs bark and run']
     """
     n = check_integer("n", n, at_least=1)
-    points = _points(model, rows, rows)
+    points = _compute_points(model, rows, rows)
     query = _normalize_query(model, points, query)
     store = _counted_rows(rows)
     if is_sparse(query) or isinstance(query, CountMatrix):
-        queries = _unit_rows(np.asarray(_compute(_points(model, rows, query))))
+        queries = _unit_rows(np.asarray(_compute(_compute_points(model, rows, query))))
         shared = _shared_words(store, query, words)
         return _search(rows, points, queries, [-1] * len(queries), n, shared)
     is_single = isinstance(query, str | Integral) or np.ndim(query) == int(isinstance(query, np.ndarray))
@@ -272,7 +272,7 @@ def _shared_words(store: CountMatrix | None, query: Any, words: float | None) ->
         if words:
             raise ValueError(
                 f"words={words} needs the counts of a store and of the query: pass a store as rows and a text, row "
-                "number or counts as query, or words=0."
+                "number or counts as query, or words=0"
             )
         return None
     idf = inverse_document_frequency(store.document_frequency, store.n_rows, unseen="drop")
@@ -315,7 +315,7 @@ def _normalize_query(model: Any, points: Any, query: Any) -> Any:
     if query.shape[1] != points.shape[1] or not is_sparse(query):
         raise ValueError(
             f"query has {query.shape[1]} columns, but must have {points.shape[1]} as coordinates"
-            + ("." if model is None else f", or {width} as input of the model.")
+            + ("." if model is None else f", or {width} as input of the model")
         )
     return query.toarray()
 
@@ -341,15 +341,15 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
 def _query_points(model: Any, rows: Any, points: Any, items: list[Any]) -> FloatArray:
     """Return the coordinates of queries of one kind. Shapes: returns (n_queries, k)."""
     if not items:
-        raise ValueError("query is empty: pass at least one text, row number or point.")
+        raise ValueError("query is empty: pass at least one text, row number or point")
     if all(isinstance(item, str) for item in items):
         if model is None:
-            raise ValueError(f"query is the text {items[0]!r:.60}, but model is None: pass the fitted model.")
-        return np.asarray(_points(model, rows, items))
+            raise ValueError(f"query is the text {items[0]!r:.60}, but model is None: pass the fitted model")
+        return np.asarray(_compute_points(model, rows, items))
     if all(isinstance(item, Integral) for item in items):
         outside = [item for item in items if not 0 <= item < points.shape[0]]
         if outside:
-            raise ValueError(f"query is row {outside[0]}, but must be from 0 to {points.shape[0] - 1}.")
+            raise ValueError(f"query is row {outside[0]}, but must be from 0 to {points.shape[0] - 1}")
         # Sorted and unique, so that each block is read once.
         numbers = np.unique(np.asarray(items))
         selected = points[numbers]
@@ -358,12 +358,12 @@ def _query_points(model: Any, rows: Any, points: Any, items: list[Any]) -> Float
     coordinates = np.asarray(items, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != points.shape[1]:
         raise ValueError(
-            f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates."
+            f"query has shape {coordinates.shape}, but each point must have {points.shape[1]} coordinates"
         )
     return coordinates
 
 
-def _points(model: Any, rows: Any, X: Any) -> Any:
+def _compute_points(model: Any, rows: Any, X: Any) -> Any:
     """Return the coordinates of rows, or of texts counted with the settings of `rows`. Shapes: returns (n, k)."""
     are_texts = isinstance(X, list)
     if isinstance(X, Coordinates):
@@ -382,7 +382,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
             name = repr(store_url) if store_url else "..."
             raise ValueError(
                 "query is a text, but rows has no store with the settings for counting it: call "
-                f"open_store({name}) first."
+                f"open_store({name}) first"
             )
         check_columns(first, rows.column_identity, "the store")
         X = rows.count(X)
@@ -391,7 +391,7 @@ def _points(model: Any, rows: Any, X: Any) -> Any:
         if weighting.digest != digest:
             raise ValueError(
                 "the model was fitted to another weighting than rows.tfidf(): pass a Pipeline of its TfidfWeighting "
-                "and the model."
+                "and the model"
             )
         if isinstance(X, CountMatrix):
             X = X.weighted(weighting)

@@ -48,21 +48,21 @@ def decode_summary(path: str, content: bytes) -> Any:
     return _from_plain(structure["summary"], arrays)
 
 
-def _to_plain(thing: Any, arrays: list[NDArray[Any]]) -> Any:
+def _to_plain(value: Any, arrays: list[NDArray[Any]]) -> Any:
     """Return a JSON structure: lists of kind and elements; arrays are appended to `arrays` and become an index."""
-    kind = type(thing)
-    if thing is None or kind in (bool, int, float, str):
-        return thing
-    if isinstance(thing, np.ndarray | np.generic) and thing.dtype.kind not in "OV":
-        arrays.append(np.asarray(thing))
-        return ["array" if isinstance(thing, np.ndarray) else "scalar", len(arrays) - 1]
-    if is_sparse(thing) and thing.format in ("csr", "csc"):
-        parts: Any = (thing.shape, thing.data, thing.indices, thing.indptr)
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind not in "OV":
+        arrays.append(np.asarray(value))
+        return ["array" if isinstance(value, np.ndarray) else "scalar", len(arrays) - 1]
+    if is_sparse(value) and value.format in ("csr", "csc"):
+        parts: Any = (value.shape, value.data, value.indices, value.indptr)
         name = f"sparse {kind.__name__}"
     else:
         name = kind.__name__ if kind in CONTAINERS.values() else f"{kind.__module__}:{kind.__qualname__}"
         _resolve_container(name)
-        parts = thing.items() if kind is dict else thing
+        parts = value.items() if kind is dict else value
     return [name, *(_to_plain(part, arrays) for part in parts)]
 
 

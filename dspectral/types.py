@@ -124,13 +124,13 @@ def get_anndata_matrix(adata: Any, layer: str | None = None, obsm: str | None = 
     if layer == "raw" and layer not in matrices and adata.raw is not None:
         return adata.raw.X
     if name is None or name not in matrices:
-        what = (
+        problem = (
             "the AnnData has no X"
             if name is None
             else f"{kind} is {name!r}, but the AnnData has none of this name"
         )
         raise ValueError(
-            f"{what}: pass {kind}= one of {', '.join(map(repr, matrices)) or 'those that you add'}"
+            f"{problem}: pass {kind}= one of {', '.join(map(repr, matrices)) or 'those that you add'}"
         )
     return matrices[name].to_numpy() if hasattr(matrices[name], "to_numpy") else matrices[name]
 
@@ -159,7 +159,7 @@ def check_container(X: object, name: str = "X") -> None:
         )
     # NumPy treats other indexable objects as sequences, and never stops if no index is out of range.
     if hasattr(type(X), "__getitem__") and not (
-        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, way) for way in ARRAYS)
+        isinstance(X, Sequence) or is_sparse(X) or any(hasattr(X, attribute) for attribute in ARRAYS)
     ):
         parts = f"anndata.concat({name}.adatas)" if hasattr(X, "adatas") else "an array made from it"
         raise TypeError(

@@ -131,10 +131,10 @@ STATES = {
     "directions": RNG.standard_normal((D, 2)),
     "own_words": np.array([1, 3]),
     "column_weights": np.ones(D),
-    "counts": True,
+    "use_counts": True,
 }
-FIRST = {"counts": True, "distinct": True, "rank": 2, "sketch": Moments.from_block}
-THIRD = {"whitening": RNG.standard_normal((D, K)), "counts": True, "distinct": True}
+FIRST = {"use_counts": True, "exclude_self_pairs": True, "rank": 2, "sketch": Moments.from_block}
+THIRD = {"whitening": RNG.standard_normal((D, K)), "use_counts": True, "exclude_self_pairs": True}
 HINGE = {"axes": np.full((D, L), 1e-3), "offsets": np.zeros(L), "relevancy": RELEVANCY}
 OPERATORS = {"views": VIEWS, "past": PROJECTIONS, "future": -PROJECTIONS}
 AXES = TopicAxes(

@@ -15,7 +15,7 @@ from dspectral import SketchedPCA, TextFiles, Texts, TfidfWeighting, Topics, Tru
 from dspectral.engine import event_listener
 from dspectral.engine.around import events
 from dspectral.engine.around.context import ProcessMemory, override_context
-from dspectral.engine.around.memory import LIBRARIES
+from dspectral.engine.around.memory import LIBRARY_BYTES
 from tests.contracts import CASES
 from tests.engine.hearing import heard_of, of_kind
 
@@ -60,9 +60,9 @@ def test_a_fit_that_its_plan_refuses_does_not_start_and_all_others_do(name):
         wide = sparse.hstack([given[0], sparse.csr_array((len(given[0].indptr) - 1, 3000))], format="csr")
         given = (wide, *given[1:])
     most = plan(model, *given, workers=1, memory_limit="9 GB").worker_memory
-    for limit in (1000, LIBRARIES, int(most / 0.95) - 10_000, int(most / 0.95) + 10_000):
+    for limit in (1000, LIBRARY_BYTES, int(most / 0.95) - 10_000, int(most / 0.95) + 10_000):
         found = plan(model, *given, workers=1, memory_limit=limit)
-        said, n_started = fit_is_refused(model, given, ProcessMemory(1, 1, limit, LIBRARIES))
+        said, n_started = fit_is_refused(model, given, ProcessMemory(1, 1, limit, LIBRARY_BYTES))
         if found.refusal or name not in TOLD_BY_THE_FIRST_PASS:  # of which later passes may be larger
             assert said == found.refusal
         assert (found.verdict in ("fits", "may not fit")) == (not found.refusal)
@@ -86,7 +86,7 @@ def test_a_fit_takes_no_more_memory_than_its_plan_says_and_not_much_less(model):
         model.fit(rows)
         taken = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert stated - LIBRARIES <= 2 * taken
+    assert stated - LIBRARY_BYTES <= 2 * taken
     assert taken <= stated
 
 

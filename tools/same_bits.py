@@ -59,7 +59,7 @@ CONSTANTS = {
     "HybridLSI.n_passes": ("dspectral.methods.lsi.hybrid", "N_PASSES"),
     "IntentClassifier.n_folds": ("dspectral.methods.sentences.intent", "N_FOLDS"),
     "SentenceRepresentation.solver": ("dspectral.methods.sentences.representation", "SOLVER"),
-    "TreePCA.first_level": ("dspectral.methods.tmpca.levels", "PAIR"),
+    "TreePCA.first_level": ("dspectral.methods.tmpca.levels", "PAIR_ARITY"),
 }
 """Constants of a module that were a parameter of an estimator; they are set for its fit where nothing takes it."""
 VALUES: dict[str, Any] = {"diagonalise": "diagonalize", "pairs": 2, "vectors": 0}

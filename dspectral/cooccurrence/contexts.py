@@ -193,7 +193,7 @@ def count_contexts(
     if len(ids) and not 0 <= ids.min() <= ids.max() < n_types:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise ValueError(f"a sentence has word type {wrong}, but there are {n_types} types, from 0")
-    tokens = TokensByType(*_tokens_by_type(ids, offsets, n_types, window.left, window.right))
+    tokens = TokensByType(*_group_tokens(ids, offsets, n_types, window.left, window.right))
     arrays = (read_only(window.weights), read_only(window.first), read_only(window.columns))
     row = RowSums.allocate(window.n_columns)
     for first, last in runs:
@@ -266,7 +266,7 @@ def _count(
 # Stable counting sort of the tokens by type, O(n_tokens + n_types). Invariant of the last loop: the visited tokens of
 # type w are positions[starts[w]:next_position[w]].
 @compiled
-def _tokens_by_type(
+def _group_tokens(
     ids: Int32s, offsets: Int64s, n_types: int, left: int, right: int
 ) -> tuple[Int64s, Int32s, Int64s, Int64s]:
     """Return the fields of ``TokensByType``."""

@@ -67,7 +67,7 @@ def pack_rows(rows: CSRParts, coding: ByteCoding) -> NDArray[np.uint8]:
         coding,
         packed.view(np.uint8),
         packed.view(np.float64),
-        _section_starts(packed, 0),
+        _find_section_starts(packed, 0),
     )
     return packed.view(np.uint8)
 
@@ -78,7 +78,10 @@ def sum_packed_rows(
     """Add the packed counts of the same rows to `before`, exactly. Memory: 12 bytes per entry of the result."""
     data, indices, indptr = read_only(before[0]), read_only(before[1]), read_only(before[2])
     section_starts = np.concatenate(
-        [np.empty((0, 4), dtype=np.int64), *(_section_starts(packed_rows, int(start)) for start in starts)]
+        [
+            np.empty((0, 4), dtype=np.int64),
+            *(_find_section_starts(packed_rows, int(start)) for start in starts),
+        ]
     )
     packed = read_only(packed_rows)
     n_new = int(packed_rows[starts].sum())
@@ -97,7 +100,7 @@ def sum_packed_rows(
     return totals
 
 
-def _section_starts(packed_rows: Int64s, start: int) -> Int64s:
+def _find_section_starts(packed_rows: Int64s, start: int) -> Int64s:
     """Return the byte offsets of the sizes, gaps and codes of packed rows, and the index of its rare values."""
     n_entries, n_gap_bytes, n_rare = (int(number) for number in packed_rows[start : start + N_HEADER_NUMBERS])
     gaps = 8 * (start + N_HEADER_NUMBERS + n_rare)

@@ -76,7 +76,7 @@ def add_page(client: "Client") -> tuple[str, str]:
     problem : str
         Why there is no page, or an empty string.
     """
-    plugin = _plugin()
+    plugin = _import_plugin()
     try:
         problem = query(client, client.run_on_scheduler, plugin.install)
         link = str(client.dashboard_link or "")
@@ -101,12 +101,12 @@ def dask_setup(server: "Scheduler | Worker") -> None:
     is_scheduler = hasattr(server, "task_groups")
     problem = "dspectral.dashboard is for schedulers, not for workers"
     if is_scheduler:
-        plugin = _plugin()
+        plugin = _import_plugin()
         problem = plugin.install(server)
     if problem:
         warnings.warn(f"the dashboard has no page about fits: {problem}", stacklevel=2)
 
 
-def _plugin() -> Any:
+def _import_plugin() -> Any:
     """Import the plugin lazily, because importing distributed changes Dask's configuration."""
     return import_module("dspectral.dashboard.plugin")

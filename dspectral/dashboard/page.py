@@ -25,7 +25,7 @@ HEIGHT = 210
 """Height of a plot in pixels."""
 MAX_CARDS = 4
 """Maximum number of fits with a card, the newest first."""
-INTERVAL = 700
+UPDATE_MILLISECONDS = 700
 """Milliseconds between two updates of an open page."""
 MAX_BARS = 16
 """Maximum number of passes in a card; earlier ones are counted."""
@@ -60,9 +60,9 @@ def card(record: FitHistory, root: FitState, now: float) -> str:
 
 def render_finished(record: FitHistory) -> str:
     """Return the table of finished fits as HTML."""
-    over = [root for root in record.get_roots() if root.until is not None]
-    over = sorted(over, key=lambda root: root.until or 0.0, reverse=True)[:MAX_ENDED]
-    return str(MACROS.finished([_make_row(record, root) for root in over])) if over else ""
+    ended_roots = [root for root in record.get_roots() if root.until is not None]
+    ended_roots = sorted(ended_roots, key=lambda root: root.until or 0.0, reverse=True)[:MAX_ENDED]
+    return str(MACROS.finished([_make_row(record, root) for root in ended_roots])) if ended_roots else ""
 
 
 def sort_passes(members: list[FitState]) -> list[PassState]:
@@ -140,12 +140,12 @@ def _make_bar(state: PassState, members: list[FitState]) -> tuple[str, float, st
 
 
 def _make_tree(state: PassState | None) -> dict[str, Any] | None:
-    """Return the title and bars of a pass, one bar a level: the last merge on top, blocks at the bottom."""
+    """Return the title and bars of a pass, one bar per level: the last merge on top, blocks at the bottom."""
     if state is None or state.started is None:
         return None
     started, levels = state.started, []
-    again = state.counts.again if state.ended is None else [0] * len(state.totals)
-    for level, (done, total, redone) in enumerate(zip(state.done, state.totals, again, strict=True)):
+    n_repeated = state.counts.again if state.ended is None else [0] * len(state.totals)
+    for level, (done, total, redone) in enumerate(zip(state.done, state.totals, n_repeated, strict=True)):
         parts = [(0, done - redone, "done"), (done - redone, done, "again"), (done, total, "todo")]
         bar = [(start / total, end / total, kind) for start, end, kind in parts if end > start]
         name = f"level {level}" if level else "blocks"
@@ -280,9 +280,9 @@ def _update_source(source: ColumnDataSource, points: Sequence[tuple[float, ...]]
     """Send points to the browser if they changed."""
     names = list(source.data)
     columns = list(zip(*points, strict=True)) or [()] * len(names)
-    new = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    if any(not _has_same_values(source.data[name], new[name]) for name in names):
-        source.data = new
+    new_columns = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    if any(not _has_same_values(source.data[name], new_columns[name]) for name in names):
+        source.data = new_columns
 
 
 def _has_same_values(old: Any, new: list[float]) -> bool:
@@ -326,8 +326,10 @@ def select_fits(record: FitHistory) -> list[FitState]:
     """Return the fits to show as cards: running ones, or else the last finished one."""
     roots = record.get_roots()
     running = [root for root in roots if root.is_running][::-1]
-    over = sorted((root for root in roots if root.until is not None), key=lambda root: root.until or 0.0)
-    return running[:MAX_CARDS] or over[-1:]
+    ended_roots = sorted(
+        (root for root in roots if root.until is not None), key=lambda root: root.until or 0.0
+    )
+    return running[:MAX_CARDS] or ended_roots[-1:]
 
 
 def show(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
@@ -339,7 +341,7 @@ def show(record: FitHistory, _scheduler: Scheduler, extra: dict[str, Any], doc: 
     doc.template = env.get_template("simple.html")
     doc.template_variables.update(extra)
     doc.theme = BOKEH_THEME
-    doc.add_periodic_callback(page.update, INTERVAL)
+    doc.add_periodic_callback(page.update, UPDATE_MILLISECONDS)
 
 
 def _make_text() -> Div:

@@ -18,7 +18,7 @@ NAME = "dspectral-dashboard"
 """Name of the plugin."""
 PATH = "/spectral"
 """Path of the page."""
-INTERVAL = 0.5
+UPDATE_SECONDS = 0.5
 """Seconds between two counts of the tasks of running passes."""
 
 
@@ -111,7 +111,7 @@ def install(dask_scheduler: Scheduler) -> str:
     app.initialize(IOLoop.current())
     app.start()
     dask_scheduler.add_plugin(plugin, name=NAME)
-    callback = PeriodicCallback(plugin.update_counts, INTERVAL * 1000)
+    callback = PeriodicCallback(plugin.update_counts, UPDATE_SECONDS * 1000)
     dask_scheduler.periodic_callbacks[NAME] = callback
     callback.start()
     return ""

@@ -73,7 +73,7 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     (True, [])
     """
     root = Path(expand_path(root or sysconfig.get_path("stdlib")))
-    files = _sources(root)
+    files = _list_sources(root)
     if not files:
         raise FileNotFoundError(
             f"root={root} has no Python source: pass the root of a source distribution of Python"
@@ -82,7 +82,7 @@ def standard_library_documents(root: Path | None = None) -> LabeledDocuments:
     for path in files:
         name = path.relative_to(root)
         try:
-            file_texts = list(_documents(*_parse(path)))
+            file_texts = list(_read_documents(*_parse(path)))
         except (SyntaxError, ValueError):
             result.unread.append(name.as_posix())
             continue
@@ -172,7 +172,7 @@ def _unique_texts(documents: LabeledDocuments) -> tuple[dict[str, str | None], d
     return labels_by_key, texts_by_key
 
 
-def _sources(root: Path) -> list[Path]:
+def _list_sources(root: Path) -> list[Path]:
     """Return the source files, sorted, since file systems list folders in different orders."""
     file_texts: list[Path] = []
     for folder, subfolders, names in os.walk(root):
@@ -190,14 +190,14 @@ def _parse(path: Path) -> tuple[str, ast.Module]:
         return source, ast.parse(source)
 
 
-def _documents(source: str, tree: ast.Module) -> Iterator[str]:
+def _read_documents(source: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED):
             yield ast.get_docstring(node, clean=False) or ""
-    yield from _comments(source.splitlines(), tree)
+    yield from _iter_comments(source.splitlines(), tree)
 
 
-def _comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
+def _iter_comments(lines: list[str], tree: ast.Module) -> Iterator[str]:
     """Yield blocks of consecutive comment lines: lines that start with ``#`` outside of strings."""
     texts = [line.strip() for line in lines]
     file_texts = [number for number, text in enumerate(texts, 1) if text.startswith("#")]

@@ -25,7 +25,7 @@ MIN_ASPECT_RATIO = 3
 """Ratio of occurring columns to rows from which the basis has the length of the rows."""
 N_LANCZOS_STEPS, N_BISECTIONS = 7, 50
 """Lanczos steps of an eigenvalue bound, and bisection steps of its interval."""
-FAILURE = 1e-8
+FAILURE_PROBABILITY = 1e-8
 """Probability per block that the bound is below the true norm."""
 
 
@@ -114,8 +114,8 @@ class CenteredGram:
         wide = Z.shape[1] >= sparse_products.MIN_WIDE_COLUMNS
         product = sparse_products.gram_times(self.rows, Z, self.panels if wide else None)
         if self.mean is not None:
-            against = self.rows.shape[0] * (self.mean @ Z)
-            product -= np.outer(self.mean, against).astype(product.dtype)
+            mean_products = self.rows.shape[0] * (self.mean @ Z)
+            product -= np.outer(self.mean, mean_products).astype(product.dtype)
         return product
 
     def multiply_in_double(self, Z: FloatArray) -> Doubles:
@@ -141,7 +141,7 @@ def largest_eigenvalue_bound(
     >>> bool(99.0 <= bound < 110.0)
     True
     """
-    min_norm = math.sqrt(2.0) * erfinv(FAILURE ** (1.0 / EIGHT))
+    min_norm = math.sqrt(2.0) * erfinv(FAILURE_PROBABILITY ** (1.0 / EIGHT))
     # A separate random stream, so that the probes are independent of the start of the sketch.
     q = np.random.default_rng([seed, 1]).standard_normal((length, EIGHT), dtype=np.float32).astype(dtype)
     norms = column_norms(q)

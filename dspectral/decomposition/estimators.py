@@ -373,11 +373,11 @@ class Decomposition(
         axes = self.components_
         if self.whiten:
             axes = (axes * self._lengths[:, None]).astype(axes.dtype)
-        back = partial(_restore, axes=axes, mean=self.mean_ if self.center else None)
+        restore = partial(_restore, axes=axes, mean=self.mean_ if self.center else None)
         if not engine.is_lazy(X):
-            return back(X)
+            return restore(X)
         dtype = np.result_type(X.dtype, self.components_.dtype, *([self.mean_.dtype] if self.center else []))
-        return engine.map_rows(X, back, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
+        return engine.map_rows(X, restore, n_columns=self.components_.shape[1], dtype=dtype, name="restore")
 
     @property
     def _lengths(self) -> Doubles:

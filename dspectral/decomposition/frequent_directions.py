@@ -97,8 +97,8 @@ def _sketch_few_sparse_rows(rows: CSRRows, capacity: int, mean: Doubles | None) 
     gram = (rows.astype(np.float64) @ rows.T.astype(np.float64)).toarray()
     if mean is not None:
         # `(A - 1 m')(A - 1 m')' = A A' - (A m) 1' - 1 (A m)' + (m'm) 1 1'`, without the dense centered rows.
-        against = rows @ mean
-        gram += float(mean @ mean) - against[:, None] - against[None, :]
+        mean_products = rows @ mean
+        gram += float(mean @ mean) - mean_products[:, None] - mean_products[None, :]
     values, vectors = eigh_descending(gram)
     shrunk_values, error = shrink_values(values, capacity, rows.dtype)
     weights = (
@@ -177,14 +177,18 @@ class FrequentDirections(NamedTuple):
         """
         # A block should have at least twice the bytes of its sketch; in smaller ones the basis dominates the work.
         summary = (size * block.itemsize + 8) * block.n_columns
-        first = summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
+        sketch_bytes = (
+            summary if block.n_rows > size else (block.n_rows * block.itemsize + 8) * block.n_columns
+        )
         # With few columns the sketch is computed from a Gram matrix, without a basis.
         small = block.n_columns <= max(EXACT_SIDE, 2 * size)
         gram = 24 * block.n_columns**2 if small else 0
-        worth = 0 if small else 2 * summary
+        copied_bytes = 0 if small else 2 * summary
         dense = (2 + center) * block.n_rows * block.n_columns * block.itemsize
-        copies = min(worth, MAX_COPIED_BYTES) if block.is_sparse else dense
-        return MemoryEstimate(summary, int(WORK_FACTOR * first) + gram + copies, worth, is_sketch=True)
+        copies = min(copied_bytes, MAX_COPIED_BYTES) if block.is_sparse else dense
+        return MemoryEstimate(
+            summary, int(WORK_FACTOR * sketch_bytes) + gram + copies, copied_bytes, is_sketch=True
+        )
 
     @classmethod
     def from_block(

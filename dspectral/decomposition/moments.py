@@ -242,8 +242,10 @@ class GramProduct(NamedTuple):
             summaries = [
                 summary._replace(product=summary.product.astype(np.float64)) for summary in summaries
             ]
-        along = [summary.projected_total for summary in summaries if summary.projected_total is not None]
-        if len(along) < len(summaries):  # mixed blocks: use uncentered products for all
+        projected_totals = [
+            summary.projected_total for summary in summaries if summary.projected_total is not None
+        ]
+        if len(projected_totals) < len(summaries):  # mixed blocks: use uncentered products for all
             return add_fields(*(summary.undo_centering() for summary in summaries))
         if len(summaries) == 1:
             return summaries[0]
@@ -347,7 +349,7 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
     mean, row_energy = mean_row(rows), compute_energy(rows)
     mean_energy, scatter = n_rows * float(mean @ mean), compute_centered_energy(rows, mean)
     # Dense rows are centered before the product, and products of sparse rows after it.
-    early = mean_rounding_bound(scatter, mean_energy) if center and dense else 0.0
+    mean_rounding = mean_rounding_bound(scatter, mean_energy) if center and dense else 0.0
     noise_floor = mean_noise_floor(n_rows, mean_energy) if dense else sum_rounding_bound(n_rows, row_energy)
     energy, formed = (scatter, scatter if dense else row_energy) if center else (row_energy, row_energy)
     side = _ShorterSide(rows, mean if center else None)
@@ -359,7 +361,7 @@ def exact_svd(rows: Rows, k: int, *, center: bool, seed: int) -> ExactSVD:
             (whole,) = iter_dense_panels(rows, mean if center else 0.0, n_rows)
         side = _ShorterSide(whole, mean if center and (is_small or not dense) else None)
     products = np.float64 if is_small else whole.dtype
-    rounding = early + product_rounding_bound(n_rows, formed, products)
+    rounding = mean_rounding + product_rounding_bound(n_rows, formed, products)
     axes: FloatArray
     if energy <= noise_floor * center:
         values, axes, left, floor = np.zeros(0), np.zeros((len(side.columns), 0)), energy, 0.0
@@ -421,7 +423,7 @@ class _ShorterSide:
         The remainder bounds the other values, the floor is the rounding of values. `n_wanted`: largest possible rank up
         to k; `formed`: energy of the rows before centering.
         """
-        values, vectors = eigh_descending(self._gram(), min(self.length, k + 1))
+        values, vectors = eigh_descending(self._compute_gram(), min(self.length, k + 1))
         centers_product = self.shift is not None and not is_dense(self.rows)
         floor = rounding_floor(np.array([formed if centers_product else values[0]]), np.float64)
         floor *= max(1.0, np.sqrt(max(self.rows.shape)) / 16.0)
@@ -429,34 +431,38 @@ class _ShorterSide:
         squares = bool(n_wanted) and values[n_wanted - 1] > max(floor, GRAM_RESOLUTION * values[0])
         squares |= not is_dense(self.rows) and self.rows.shape[0] * self.rows.shape[1] > MAX_FILLED_ENTRIES
         if not squares:
-            sizes, turned = jacobi_svd(self._factor())
-            values, vectors, left = sizes**2, turned.T, float(np.sum(sizes[k : k + 1] ** 2))
+            sizes, right_vectors = jacobi_svd(self._compute_factor())
+            values, vectors, left = sizes**2, right_vectors.T, float(np.sum(sizes[k : k + 1] ** 2))
             rank, floor = min(k, len(values)), rounding_floor(sizes[:1], np.float64) ** 2
         values, vectors = values[:rank], vectors[:, :rank]
         if not self.by_rows:
             return values, vectors, left, floor
         sparsely = squares and not is_dense(self.rows)
-        across = self.lift(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._tiles()])
+        long_vectors = (
+            self.lift(vectors) if sparsely else np.concatenate([t.T @ vectors for _, t in self._iter_tiles()])
+        )
         # QR from the largest value on, so that errors of small values do not affect large ones.
-        return values, np.linalg.qr(across / np.sqrt(values))[0], left, floor
+        return values, np.linalg.qr(long_vectors / np.sqrt(values))[0], left, floor
 
-    def _tiles(self) -> Iterator[tuple[slice, FloatArray]]:
+    def _iter_tiles(self) -> Iterator[tuple[slice, FloatArray]]:
         return iter_dense_column_panels(self.rows, 0, self.rows.shape[0], np.float64, self.shift)
 
-    def _gram(self) -> Doubles:
+    def _compute_gram(self) -> Doubles:
         if not is_dense(self.rows):
             return np.asarray(self.times(np.eye(self.length)))
         if not self.by_rows:
             return compute_gram(self.rows, self.shift)
-        return sum((panel @ panel.T for _, panel in self._tiles()), np.zeros((self.length, self.length)))
+        return sum((panel @ panel.T for _, panel in self._iter_tiles()), np.zeros((self.length, self.length)))
 
-    def _factor(self) -> Doubles:
+    def _compute_factor(self) -> Doubles:
         """Return the triangular factor of a QR decomposition of the (centered) rows or their transpose."""
         factor, shift = np.zeros((0, self.length)), 0.0 if self.shift is None else self.shift
-        for piece in (
-            (panel.T for _, panel in self._tiles()) if self.by_rows else iter_dense_panels(self.rows, shift)
+        for panel_rows in (
+            (panel.T for _, panel in self._iter_tiles())
+            if self.by_rows
+            else iter_dense_panels(self.rows, shift)
         ):
-            factor = triangular_factor(factor, piece)
+            factor = triangular_factor(factor, panel_rows)
         return factor
 
     def run_arpack(self, k: int, seed: int, formed: float) -> tuple[Doubles, FloatArray, float, float]:
@@ -471,13 +477,13 @@ class _ShorterSide:
         left = largest_eigenvalue_bound(partial(self.multiply_complement, basis), self.length, seed, dtype)
         # The basis spans the eigenvectors up to rounding. Recompute their values in double precision from its image
         # under the rows, which the axes need anyway.
-        across = self.lift(basis)
-        values, rotation = eigh_descending(row_gram(across.T))
+        long_vectors = self.lift(basis)
+        values, rotation = eigh_descending(row_gram(long_vectors.T))
         floor = rounding_floor(values if self.mean is None else np.array([formed]), dtype)
         rank = int(np.sum(values > floor * max(1.0, np.sqrt(self.rows.shape[0]) / 16.0)))
         values, rotation = values[:rank], rotation[:, :rank]
-        factor, back = (across, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
-        axes = factor @ (rotation / back).astype(dtype)
+        factor, scale = (long_vectors, np.sqrt(values)) if self.by_rows else (basis, np.ones(rank))
+        axes = factor @ (rotation / scale).astype(dtype)
         if rank and values[0] > GRADED_RATIO * values[-1]:
             axes = orthonormalize_axes(axes.T).T
         return values, axes, left, floor

@@ -18,11 +18,11 @@ from dspectral.types import Doubles, FloatArray, Rows, is_sparse
 
 N_PROBES = 64
 """Random columns of the certificate: more of them come closer to the true error, and take longer."""
-FAILURE = 1e-8
+FAILURE_PROBABILITY = 1e-8
 """Probability that one bound is below the truth; there is one for each power of two up to the number of components."""
 N_PILOT_PRODUCTS = 4
 """Products with the pilot rows; each has this fraction of the columns of the basis."""
-PILOT_SHARE = 20
+ROWS_PER_PILOT_ROW = 20
 """A pilot has one row in this many, but at least and at most the numbers of rows below."""
 MIN_PILOT_ROWS, MAX_PILOT_ROWS = 8192, 65_536
 MIN_PILOT_BLOCKS = 4
@@ -82,8 +82,8 @@ class NystromSketch(NamedTuple):
         """Return the memory estimate of a block: both products, and the larger one of the block with a factor."""
         products = basis.nbytes + probes.nbytes
         summary = products + 8 * (2 * block.n_columns + basis.shape[1] + probes.shape[1])
-        beside = block.n_rows * max(basis.shape[1] * basis.itemsize, probes.shape[1] * probes.itemsize)
-        return MemoryEstimate(summary, summary + beside, min_block_bytes(products), is_sketch=True)
+        work_bytes = block.n_rows * max(basis.shape[1] * basis.itemsize, probes.shape[1] * probes.itemsize)
+        return MemoryEstimate(summary, summary + work_bytes, min_block_bytes(products), is_sketch=True)
 
     @classmethod
     def from_block(cls, rows: Rows, *, basis: FloatArray, probes: FloatArray, seed: int = 0) -> Self:
@@ -147,7 +147,7 @@ class NystromSketch(NamedTuple):
         V: Any = self.basis
         W = draw_probes(len(V), self.seed)
         mean = self.total / max(1, self.n_rows)
-        Y, of_probes = (
+        Y, probe_product = (
             part.product if not added else add_mean_term(part.product.copy(), mean, added, Z)
             for part, Z in ((self.products, V), (self.probes, W))
         )
@@ -156,19 +156,19 @@ class NystromSketch(NamedTuple):
         # Invariant: the sums are those of the panels so far of `rows = Y R` with `R = vectors / sqrt(values)`, in
         # double precision. The approximation is `rows rows'`.
         root = vectors / np.sqrt(values)
-        gram, beside = np.zeros((len(values),) * 2), np.zeros((len(values), W.shape[1]))
+        gram, probe_products = np.zeros((len(values),) * 2), np.zeros((len(values), W.shape[1]))
         for panel in iter_panels(len(Y)):
             rows = Y[panel].astype(np.float64) @ root
             gram += rows.T @ rows
-            beside += rows.T @ W[panel]
-        left, weights = np.zeros((W.shape[1],) * 2), root @ beside
+            probe_products += rows.T @ W[panel]
+        error_gram, weights = np.zeros((W.shape[1],) * 2), root @ probe_products
         for panel in iter_panels(len(Y)):
-            error = of_probes[panel] - Y[panel].astype(np.float64) @ weights
-            left += error.T @ error
+            error = probe_product[panel] - Y[panel].astype(np.float64) @ weights
+            error_gram += error.T @ error
         values, rotation = leading_eigenpairs(gram, Y.dtype)
-        squares = np.cumsum(np.maximum(np.linalg.eigvalsh(left)[::-1], 0.0))
+        squares = np.cumsum(np.maximum(np.linalg.eigvalsh(error_gram)[::-1], 0.0))
         n = 2 ** np.arange(max(1, k).bit_length())
-        least = 2.0 * gammaincinv(n * W.shape[1] / 2, FAILURE)
+        least = 2.0 * gammaincinv(n * W.shape[1] / 2, FAILURE_PROBABILITY)
         bounds = np.sqrt(squares[np.minimum(n, len(squares)) - 1] / least)
         amplification = float(np.linalg.norm(W)) / math.sqrt(least[0])
         return NystromApproximation(Y, root @ rotation, values, np.repeat(bounds, n)[:k], amplification)
@@ -209,9 +209,9 @@ def add_mean_term(product: FloatArray, mean: Doubles, n_rows: float, Z: FloatArr
 
     Shapes: `product` (d, r), `mean` (d,), `Z` (d, r).
     """
-    along = n_rows * multiply_from_left(mean, Z)
+    mean_products = n_rows * multiply_from_left(mean, Z)
     for panel in iter_panels(len(Z), product):
-        product[panel] += np.outer(mean[panel], along).astype(product.dtype)
+        product[panel] += np.outer(mean[panel], mean_products).astype(product.dtype)
     return product
 
 
@@ -226,11 +226,11 @@ def select_pilot_blocks(sizes: tuple[int, ...], seed: int) -> tuple[list[int], i
     >>> select_pilot_blocks((4096,) * 100, 0)
     ([10, 37, 59, 77, 93], 1)
     """
-    n_pilot = max(MIN_PILOT_BLOCKS, -(-len(sizes) // PILOT_SHARE))
+    n_pilot = max(MIN_PILOT_BLOCKS, -(-len(sizes) // ROWS_PER_PILOT_ROW))
     ranges = np.array_split(np.arange(len(sizes)), min(n_pilot, len(sizes)))
     generator = np.random.default_rng([seed, 3])
     chosen = [int(generator.choice(blocks)) for blocks in ranges]
-    n_rows = min(max(MIN_PILOT_ROWS, sum(sizes) // PILOT_SHARE), MAX_PILOT_ROWS)
+    n_rows = min(max(MIN_PILOT_ROWS, sum(sizes) // ROWS_PER_PILOT_ROW), MAX_PILOT_ROWS)
     return chosen, max(1, sum(sizes[block] for block in chosen) // n_rows)
 
 

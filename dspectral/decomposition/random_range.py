@@ -15,7 +15,7 @@ from dspectral.linalg.dense import fix_signs, leading_eigenpairs
 from dspectral.linalg.panels import column_gram
 from dspectral.types import Doubles, FloatArray, IntArray, Rows, is_sparse
 
-SIGNS = 4
+N_SIGNS = 4
 """Nonzero entries per row of Omega; four are as accurate as a dense normal matrix."""
 MARGIN = 64.0
 """Eigenvalues above this multiple of rounding count towards the rank; the Nystrom formula divides by small values."""
@@ -25,7 +25,7 @@ def draw_random_signs(n_rows: int, n_columns: int, seed: int) -> NDArray[np.int3
     """Draw columns and signs of the entries of Omega. Shapes: returns (n_rows, 4)."""
     # One integer per entry: the column in the upper bits, the sign in the lowest bit.
     return np.random.default_rng(operator.index(seed)).integers(
-        2 * n_columns, size=(n_rows, SIGNS), dtype=np.int32
+        2 * n_columns, size=(n_rows, N_SIGNS), dtype=np.int32
     )
 
 
@@ -39,9 +39,9 @@ def _gather_signs(
         row = out[i]
         for entry in range(indptr[i], indptr[i + 1]):
             value = data[entry]
-            of_column = signs[indices[entry]]
-            for k in range(of_column.size):
-                position = of_column[k]
+            column_signs = signs[indices[entry]]
+            for k in range(column_signs.size):
+                position = column_signs[k]
                 if position & 1:
                     row[position >> 1] -= value
                 else:
@@ -73,8 +73,8 @@ class RandomRange(NamedTuple):
         """Return the memory estimate of a block: the product, Omega, and the product of the block with Omega."""
         product = block.n_columns * size * block.itemsize
         summary = product + 8 * block.n_columns
-        beside = 4 * SIGNS * block.n_columns + block.n_rows * size * block.itemsize
-        return MemoryEstimate(summary, summary + beside, min_block_bytes(product), is_sketch=True)
+        work_bytes = 4 * N_SIGNS * block.n_columns + block.n_rows * size * block.itemsize
+        return MemoryEstimate(summary, summary + work_bytes, min_block_bytes(product), is_sketch=True)
 
     @classmethod
     def from_block(cls, rows: Rows, *, size: int, seed: int = 0) -> Self:
@@ -110,7 +110,7 @@ class RandomRange(NamedTuple):
         signs = draw_random_signs(len(self.product), size, self.seed)
         data, indptr = (
             (1 - 2 * (signs & 1)).astype(dtype).ravel(),
-            SIGNS * np.arange(len(signs) + 1, dtype=np.int64),
+            N_SIGNS * np.arange(len(signs) + 1, dtype=np.int64),
         )
         Omega = sparse.csr_array((data, (signs >> 1).ravel(), indptr), shape=(len(signs), size))
         Omega.sum_duplicates()

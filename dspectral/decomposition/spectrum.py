@@ -174,10 +174,10 @@ def draw_random_columns(height: int, width: int, options: SVDOptions, *, in_file
     # Draw in place, or for double precision into a buffer that is reused for every panel.
     drawn = None if start.dtype == np.float32 else np.empty((min(PANEL, height), width), dtype=np.float32)
     for panel in iter_panels(height, start):
-        room = start[panel] if drawn is None else drawn[: panel.stop - panel.start]
-        generator.standard_normal(out=room, dtype=np.float32)
+        buffer = start[panel] if drawn is None else drawn[: panel.stop - panel.start]
+        generator.standard_normal(out=buffer, dtype=np.float32)
         if drawn is not None:
-            start[panel] = room
+            start[panel] = buffer
     return start
 
 
@@ -187,7 +187,11 @@ def multiply_by_column_groups(
     """Yield groups of `n_at_once` columns of a matrix (d, r); return its product and the number of groups."""
     if n_at_once >= Z.shape[1] and not is_in_file(Z):
         return (yield Z), 1
-    product, along, starts = tall_zeros_like(Z, Z.shape[1]), [], range(0, max(1, Z.shape[1]), n_at_once)
+    product, projected_totals, starts = (
+        tall_zeros_like(Z, Z.shape[1]),
+        [],
+        range(0, max(1, Z.shape[1]), n_at_once),
+    )
     # Columns are summed separately, so the bits do not depend on the groups.
     for start in starts:
         group = slice(start, min(start + n_at_once, Z.shape[1]))
@@ -195,12 +199,12 @@ def multiply_by_column_groups(
         for panel in iter_panels(len(Z), Z):
             factor[panel] = Z[panel, group]
         part = yield factor
-        along += [] if part.projected_total is None else [part.projected_total]
+        projected_totals += [] if part.projected_total is None else [part.projected_total]
         for panel in iter_panels(len(Z), product):
             product[panel, group] = part.product[panel]
-    return part._replace(product=product, projected_total=np.concatenate(along) if along else None), len(
-        starts
-    )
+    return part._replace(
+        product=product, projected_total=np.concatenate(projected_totals) if projected_totals else None
+    ), len(starts)
 
 
 def power_of_four_scale(energy: float, dtype: DTypeLike) -> float:
@@ -379,35 +383,36 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
         return nystrom_spectrum(summary, options)
     n_rows, k = summary.n_rows, options.n_components
     mean = summary.total / max(1, n_rows)
-    mean_energy, early = n_rows * float(mean @ mean), summary.center
+    mean_energy, is_centered = n_rows * float(mean @ mean), summary.center
     # One pass: sum of (x - mean) (x - mean)' = sum of x x' - n mean mean'.
-    added = int(early) - int(options.center)
+    added = int(is_centered) - int(options.center)
     energy = max(0.0, summary.energy + added * mean_energy)
-    scatter = summary.energy if early else max(0.0, summary.energy - mean_energy)
+    scatter = summary.energy if is_centered else max(0.0, summary.energy - mean_energy)
     noise_floor = (
-        mean_noise_floor(n_rows, mean_energy) if early else sum_rounding_bound(n_rows, summary.energy)
+        mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, summary.energy)
     )
     as_row = math.sqrt(n_rows) * mean[None, :]
     # The certificate assumes that all sums round to the same side, also those of uncentered rows.
     formed = max(energy, summary.energy)
     error = (
-        product_rounding_bound(n_rows, formed, np.float64) + mean_rounding_bound(scatter, mean_energy) * early
+        product_rounding_bound(n_rows, formed, np.float64)
+        + mean_rounding_bound(scatter, mean_energy) * is_centered
     )
     # Random rounding of sums of n products, relative to the largest value.
     share = rounding_floor(np.ones(1), np.float64) * max(1.0, math.sqrt(n_rows) / 16.0)
-    late = share * summary.energy * (added < 0)
+    centering_rounding = share * summary.energy * (added < 0)
     axes: FloatArray
     if isinstance(summary, Moments):
         gram = summary.gram + added * n_rows * np.outer(mean, mean) if added else summary.gram
-        dust = share * summary.gram.diagonal() if late else np.zeros(len(gram))
-        values, vectors = graded_eigenpairs(gram, k, share, late, dust)
+        diagonal_rounding = share * summary.gram.diagonal() if centering_rounding else np.zeros(len(gram))
+        values, vectors = graded_eigenpairs(gram, k, share, centering_rounding, diagonal_rounding)
         axes, solver, resolution = np.ascontiguousarray(vectors.T), "gram", math.sqrt(share)
-        along = np.einsum("ij,ij->i", axes @ summary.gram, axes)
+        squared_norms = np.einsum("ij,ij->i", axes @ summary.gram, axes)
     elif isinstance(summary, RowFactor):
         rows = np.concatenate([summary.factor, as_row]) if added else summary.factor
         singular_values, axes = jacobi_svd(rows)
         values, axes, solver, resolution = singular_values[:k] ** 2, axes[:k], "full", share
-        along = np.square(summary.factor @ axes.T).sum(axis=0)
+        squared_norms = np.square(summary.factor @ axes.T).sum(axis=0)
     else:
         axes, singular_values = principal_axes(
             np.concatenate([summary.sketch, as_row]) if added > 0 else summary.sketch, k
@@ -415,15 +420,17 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
         values, error = singular_values**2, summary.error + error * (added > 0)
         solver = "frequent_directions" if summary.shrink == "full" else "median_frequent_directions"
         resolution = math.sqrt(rounding_floor(np.ones(1), summary.sketch.dtype))
-        along = np.square(summary.sketch @ axes.T).sum(axis=0) if added > 0 else values
-    if late and len(values):
-        resolution = max(resolution, math.sqrt(min(1.0, late / values[0])))
-    variances = values if options.center else along if early else values - n_rows * (axes @ mean) ** 2
+        squared_norms = np.square(summary.sketch @ axes.T).sum(axis=0) if added > 0 else values
+    if centering_rounding and len(values):
+        resolution = max(resolution, math.sqrt(min(1.0, centering_rounding / values[0])))
+    variances = (
+        values if options.center else squared_norms if is_centered else values - n_rows * (axes @ mean) ** 2
+    )
     axes = fix_signs(axes.astype(options.dtype, copy=False))
     certificate = Certificate.from_bounds(error, energy, k * error)
     lost_share = k * summary.error / energy if isinstance(summary, FrequentDirections) and energy else 0.0
-    about = variances, scatter, noise_floor, resolution, lost_share
-    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *about)
+    statistics = variances, scatter, noise_floor, resolution, lost_share
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *statistics)
 
 
 def in_memory_spectrum(rows: Rows, options: SVDOptions) -> Spectrum:
@@ -481,12 +488,12 @@ def krylov_steps(
     while True:
         part, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
         n_done, n_reads, mean = n_done + 1, n_reads + n_more, part.total / max(1, part.n_rows)
-        product, of_mean = part.product, part.n_rows * float(mean @ mean)
+        product, mean_energy = part.product, part.n_rows * float(mean @ mean)
         part = part._replace(product=product[:0])
         added = int(part.projected_total is not None) - int(options.center)
         if added:
             add_mean_term(product, mean, added * part.n_rows, space.newest)
-        energy = max(0.0, part.energy + added * of_mean)
+        energy = max(0.0, part.energy + added * mean_energy)
         if n_done == 1:
             check_range(energy, np.float64)
             scale = power_of_four_scale(max(energy, part.energy), options.dtype)
@@ -503,14 +510,16 @@ def krylov_steps(
             values = best.values / scale
             formed = max(energy, part.energy) * best.rounding_factor
             rounding = product_rounding_bound(part.n_rows, formed, options.dtype)
-            rounding += mean_rounding_bound(part.energy, of_mean) * (part.projected_total is not None)
+            rounding += mean_rounding_bound(part.energy, mean_energy) * (part.projected_total is not None)
             # The residual is positive semidefinite, so its trace bounds its norm.
             lost_share = max(0.0, energy - math.fsum(values))
-            left = lost_share + rounding
-            certificate = Certificate.from_bounds(left, energy, left)
+            max_lost_share = lost_share + rounding
+            certificate = Certificate.from_bounds(max_lost_share, energy, max_lost_share)
             if most is not None:
                 short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
-                certificate = Certificate.from_bounds(min(left, short.max()), energy, min(left, short.sum()))
+                certificate = Certificate.from_bounds(
+                    min(max_lost_share, short.max()), energy, min(max_lost_share, short.sum())
+                )
                 lost_share = min(lost_share, float(short.sum()) - len(short) * rounding)
             if is_last or lost_share <= options.tol * energy or space.newest.shape[1] == 0:
                 break
@@ -526,21 +535,23 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     """Return the spectrum from products with a basis and with random probes, which bound its error."""
     part, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
     mean = part.total / max(1, part.n_rows)
-    of_mean, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
-    energy, formed = max(0.0, part.energy + added * of_mean), part.energy + max(0, added) * of_mean
+    mean_energy, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
+    energy, formed = max(0.0, part.energy + added * mean_energy), part.energy + max(0, added) * mean_energy
     check_range(energy, np.float64)
     scale = power_of_four_scale(formed, dtype)
     best = sketch.multiply(scale).approximate(k, added * part.n_rows * scale)
     values, bounds = best.values / scale, best.bounds / scale
     # Products with probes and the error that they show are computed in double precision; the trace of the error is not.
-    of_sums = mean_rounding_bound(part.energy, of_mean) * sketch.center
-    exact = best.amplification * (product_rounding_bound(part.n_rows, formed, np.float64) + of_sums)
-    rounding = product_rounding_bound(part.n_rows, formed, dtype) + of_sums
-    left = max(0.0, energy - math.fsum(values))
+    sum_rounding = mean_rounding_bound(part.energy, mean_energy) * sketch.center
+    exact = best.amplification * (product_rounding_bound(part.n_rows, formed, np.float64) + sum_rounding)
+    rounding = product_rounding_bound(part.n_rows, formed, dtype) + sum_rounding
+    residual_energy = max(0.0, energy - math.fsum(values))
     certificate = Certificate.from_bounds(
-        min(left + rounding, bounds[0] + exact), energy, min(left, bounds.sum() + k * exact) + rounding
+        min(residual_energy + rounding, bounds[0] + exact),
+        energy,
+        min(residual_energy, bounds.sum() + k * exact) + rounding,
     )
-    lost_share = min(left, float(bounds.sum())) / (energy or 1.0)
+    lost_share = min(residual_energy, float(bounds.sum())) / (energy or 1.0)
     products = options._replace(dtype=dtype)
     found = spectrum_from_products(
         best.get_axes, values, part, products, certificate, lost_share, "nystrom", 1
@@ -559,19 +570,23 @@ def spectrum_from_products(
     n_reads: int,
 ) -> Spectrum:
     """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d)."""
-    n_rows, early = part.n_rows, part.projected_total is not None
+    n_rows, is_centered = part.n_rows, part.projected_total is not None
     mean = part.total / max(1, n_rows)
-    of_mean = n_rows * float(mean @ mean)
-    energy = max(0.0, part.energy + (int(early) - int(options.center)) * of_mean)
+    mean_energy = n_rows * float(mean @ mean)
+    energy = max(0.0, part.energy + (int(is_centered) - int(options.center)) * mean_energy)
     # Centering a product after summing may leave only rounding.
-    late = options.center and not early
+    centers_sum = options.center and not is_centered
     floor = (
-        rounding_floor(np.array([part.energy if late else values[0]]), options.dtype) if len(values) else 0.0
+        rounding_floor(np.array([part.energy if centers_sum else values[0]]), options.dtype)
+        if len(values)
+        else 0.0
     )
     k = min(options.n_components, int(np.sum(values > floor)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
-    scatter = energy if options.center else part.energy if early else max(0.0, energy - of_mean)
+    scatter = energy if options.center else part.energy if is_centered else max(0.0, energy - mean_energy)
     variances = values if options.center else values - n_rows * (axes @ mean) ** 2
-    noise_floor = mean_noise_floor(n_rows, of_mean) if early else sum_rounding_bound(n_rows, part.energy)
-    about = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
-    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *about)
+    noise_floor = (
+        mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, part.energy)
+    )
+    statistics = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
+    return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *statistics)

@@ -51,7 +51,7 @@ IN_MEMORY = "in_memory"
 """Annotation of arrays whose blocks are views of rows in memory."""
 BLOCK_NBYTES = "bytes_of_blocks"
 """Annotation of the in-memory bytes of each block."""
-ROWS_OF = "rows_of"
+STORE_ANNOTATION = "rows_of"
 """Annotation of the store that has the same rows in the same order."""
 
 
@@ -144,14 +144,14 @@ def wrap_disk_array(X: Any) -> Any:
 
 
 def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:
-    """Return a stream of a pass as a Dask array, one chunk a block; `is_local`: all streams are in memory."""
+    """Return a stream of a pass as a Dask array, one chunk per block; `is_local`: all streams are in memory."""
     if isinstance(X, Blocks):
         return blocks_as_array(X, f"{name}-block-{uuid4().hex}")  # the task that reads also summarizes
     return chunk_rows(X) if is_local else as_dask_rows(X)
 
 
 def blocks_as_array(blocks: Blocks, name: str) -> da.Array:
-    """Return a Dask array of one element a block, so that passes treat all streams alike."""
+    """Return a Dask array with one element per block, so that passes treat all streams alike."""
     if not len(blocks.items):
         raise ValueError("Blocks has no items, but a pass needs at least one")
     layer = {(name, i, 0): make_task((name, i, 0), blocks.read, item) for i, item in enumerate(blocks.items)}
@@ -170,7 +170,7 @@ def chunk_rows(X: Any, size: int | None = None) -> da.Array:
         n_bytes = X.nnz * (X.data.itemsize + X.indices.itemsize)
     else:
         n_bytes = X.nbytes
-    # Blocks depend only on the data and not on the machine, so results do, too.
+    # Blocks depend only on the data, so results do not depend on the machine.
     n_blocks = max(1, math.ceil(n_bytes / BLOCK_BYTES))
     starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
     if size is not None:
@@ -267,7 +267,7 @@ def get_block_nbytes(array: da.Array) -> list[int] | None:
 def group_blocks_by_size(arrays: Sequence[da.Array], target: int) -> list[range]:
     """Group consecutive blocks until a group has ``target`` bytes: each task reads one group.
 
-    Groups depend on the bytes of the blocks and on the summary and not on the machine, so results do, too. They are
+    Groups depend only on the bytes of the blocks and on the summary, so results do not depend on the machine. They are
     filled from the first block, so appended rows change only the last group, and checkpoints of the others stay valid.
 
     >>> from dspectral import write_counts
@@ -356,7 +356,7 @@ def block_tasks(
     name: str,
     block_groups: Sequence[range] | None = None,
 ) -> tuple[Graph, Tree]:
-    """Return a graph with one task a block group, which reads it and calls the function, and its tree."""
+    """Return a graph and its merge tree; one task per block group reads the group and calls the function."""
     graph: Graph = {}
     # Optimized together, so that streams of one source share the tasks that read it.
     for array in dask.optimize(*arrays):
@@ -376,10 +376,10 @@ def block_tasks(
         if len(block_group) > 1:
             # A separate task inside the fused one, so that blocks are freed after they are concatenated.
             read = [(f"join-{name}", i, stream) for stream in range(len(arrays))]
-            for to, array, keys_by_stream in zip(read, arrays, keys, strict=True):
+            for read_key, array, keys_by_stream in zip(read, arrays, keys, strict=True):
                 shapes = tuple(get_declared_block(array, number) for number in block_group)
-                graph[to] = make_task(
-                    to,
+                graph[read_key] = make_task(
+                    read_key,
                     join_blocks,
                     first,
                     shapes,

@@ -42,7 +42,7 @@ Node: TypeAlias = GraphNode
 Graph: TypeAlias = dict[Key, GraphNode]
 Tree: TypeAlias = dict[Key, list[Key]]
 """Inputs of each summary, in order: block keys of the block summaries, then summary keys of the merges."""
-LAYER = re.compile(r"(.+)-block-[0-9a-f]{32}")
+LAYER_PATTERN = re.compile(r"(.+)-block-[0-9a-f]{32}")
 """Pattern of the name of the block layer of a pass."""
 TASKS = (
     (re.compile(r"merge-level-(\d+)-[0-9a-f]{32}"), r"a merge on level \1"),
@@ -80,7 +80,7 @@ def get_pass_name(layer: str) -> str:
     >>> get_pass_name(new_block_layer("weigh")), get_pass_name("getitem-0123")
     ('weigh', '')
     """
-    match = LAYER.fullmatch(layer)
+    match = LAYER_PATTERN.fullmatch(layer)
     return match[1] if match else ""
 
 

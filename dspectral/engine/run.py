@@ -38,7 +38,7 @@ from dspectral.engine.around.memory import PassMemory, check_memory, estimate_pa
 from dspectral.engine.around.progress import LocalCounts, merge_and_emit
 from dspectral.engine.around.retries import add_retries, run_single_threaded
 from dspectral.engine.blocks import (
-    ROWS_OF,
+    STORE_ANNOTATION,
     Blocks,
     Stream,
     annotate,
@@ -153,11 +153,13 @@ def summarize(
     n_started = context.fit.n_started if context.fit else 0
     cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
-        result, pass_info, need = _build_pass_graph(
+        result, pass_info, pass_memory = _build_pass_graph(
             context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks
         )
         try:
-            with _pass_context(context, result.dask, pass_info, need, is_local=is_local) as compute_options:
+            with _pass_context(
+                context, result.dask, pass_info, pass_memory, is_local=is_local
+            ) as compute_options:
                 (summary,) = dask.compute(result, **compute_options)
         except CheckpointError as error:
             message, path = error.args
@@ -229,9 +231,11 @@ def check_pass_memory(X: Stream, summarize_block: Callable[..., S], name: str) -
     """Raise an error if a later pass, with arguments that are not computed yet, does not fit in memory."""
     is_local = is_in_memory(X)
     arrays = [as_row_chunks(X, name, is_local=is_local)]
-    need = estimate_pass_memory(summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in())
+    pass_memory = estimate_pass_memory(
+        summarize_block, arrays, group_blocks(summarize_block, arrays), get_fan_in()
+    )
     # Computing the arguments takes as much again as they hold.
-    check_memory(need, _get_client(is_local=is_local), name, 2 * need.bound)
+    check_memory(pass_memory, _get_client(is_local=is_local), name, 2 * pass_memory.bound)
 
 
 def _add_guards(leaves: Iterable[Key], graph: Graph) -> Graph:
@@ -277,7 +281,7 @@ def map_rows(
     graph = _add_guards(tree, graph)
     chunks = (sizes, (n_columns,))
     mapped = da.Array(HighLevelGraph.from_collections(label, graph), label, chunks=chunks, meta=meta)
-    annotate(mapped, ROWS_OF, get_annotation(array, ROWS_OF))
+    annotate(mapped, STORE_ANNOTATION, get_annotation(array, STORE_ANNOTATION))
     # The functions of dspectral that return sparse rows keep the size of a block.
     return set_block_nbytes(mapped, get_block_nbytes(array) if sparse_output else None)
 
@@ -332,17 +336,17 @@ def _pass_context(
     context: RunContext,
     graph: HighLevelGraph,
     pass_info: PassStarted,
-    need: PassMemory | None = None,
+    pass_memory: PassMemory | None = None,
     *,
     is_local: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Context of one pass: check memory, emit events, and yield keyword arguments for ``dask.compute``."""
-    client, fit, is_pass = _get_client(is_local=is_local), context.fit, need is not None
+    client, fit, is_pass = _get_client(is_local=is_local), context.fit, pass_memory is not None
     if context.dry_run and fit is not None and fit.is_counted(is_pass=is_pass):
         # `dspectral.plan` runs a fit up to this exception.
-        raise StopAtFirstPass(pass_info, need, graph)
-    if need is not None:
-        check_memory(need, client, pass_info.name)
+        raise StopAtFirstPass(pass_info, pass_memory, graph)
+    if pass_memory is not None:
+        check_memory(pass_memory, client, pass_info.name)
     if client is not None and client.status == "running":
         compare_machines(client)
     # Naming a scheduler overrides a distributed client, to which all rows in memory would be copied.

@@ -13,13 +13,13 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class BlockSize(NamedTuple):
-    """Size of the largest block of a pass, known before it is read; `n_beside`: columns of the other streams."""
+    """Size of the largest block of a pass, known before it is read; `n_other_columns`: columns of the other streams."""
 
     n_rows: int
     n_columns: int
     itemsize: int
     is_sparse: bool
-    n_beside: int = 0
+    n_other_columns: int = 0
 
 
 class MemoryEstimate(NamedTuple):

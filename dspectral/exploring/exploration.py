@@ -119,8 +119,9 @@ def explore(  # noqa: PLR0913  options of the reader
     format : {"txt", "jsonl", "csv", "tsv", "parquet"}, optional
         Format of the files, as for :func:`dspectral.build_store`.
     clean : bool or collection of str, default=True
-        Parts of the text that are not words and are masked: a list of rules as for :func:`dspectral.build_corpus`,
-        where "ids" also masks hexadecimal numbers, and "numbers" numbers. True is all rules. Excerpts are not masked.
+        Rules for parts of the text to mask, because they are not words, as for :func:`dspectral.build_corpus`;
+        here "ids" also masks hexadecimal numbers, and "numbers" masks all numbers. True is all rules. Excerpts are
+        not masked.
     scratch : str or path, optional
         Folder for intermediate results, visible to every worker; they are removed at the end. By default a
         temporary folder.
@@ -202,9 +203,9 @@ def _make_scratch_folder(stack: ExitStack, scratch: str | PathLike[str] | None) 
     if scratch is None:
         return stack.enter_context(tempfile.TemporaryDirectory(prefix="dspectral-explore-"))
     url = f"{expand_path(scratch).rstrip('/')}/explore-{uuid4().hex}"
-    system, path = fsspec.url_to_fs(url)
-    system.makedirs(path, exist_ok=True)
-    stack.callback(system.rm, path, recursive=True)
+    file_system, path = fsspec.url_to_fs(url)
+    file_system.makedirs(path, exist_ok=True)
+    stack.callback(file_system.rm, path, recursive=True)
     return url
 
 

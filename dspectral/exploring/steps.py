@@ -268,12 +268,12 @@ def measure_coherence(store: CountStore, topics: Topics, vocabulary: list[str]) 
     columns = {word: column for column, word in enumerate(vocabulary)}
     used = sorted({columns[word] for topic in words for word in topic})
     count = partial(_count_pairs_in_block, location=store.location, columns=np.array(used, dtype=np.int64))
-    together = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
+    pair_shares = np.sum(run_tasks(count, store.blocks, name="count-pairs"), axis=0) / store.n_rows
     position = {column: i for i, column in enumerate(used)}
     values = []
     for topic in words:
         ids = [position[columns[word]] for word in topic]
-        joint = together[np.ix_(ids, ids)]
+        joint = pair_shares[np.ix_(ids, ids)]
         alone = joint.diagonal()
         floored = np.maximum(joint, 1 / store.n_rows)
         npmi = np.log(floored / np.outer(alone, alone)) / -np.log(np.minimum(floored, 0.99))

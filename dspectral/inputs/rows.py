@@ -125,10 +125,10 @@ def _validate_lazy(estimator: BaseEstimator, X: RowsLike, columns: Columns | Non
     array = engine.as_dask_rows(X)
     _refuse_kind(array.dtype)
     name, (n_rows, n_columns) = type(estimator).__name__, array.shape
-    for number, what in ((n_rows, "sample"), (n_columns, "feature")):
+    for number, axis_name in ((n_rows, "sample"), (n_columns, "feature")):
         if number == 0:
             raise ValueError(
-                f"Found array with 0 {what}(s) (shape={array.shape}) while a minimum of 1 is required by {name}."
+                f"Found array with 0 {axis_name}(s) (shape={array.shape}) while a minimum of 1 is required by {name}."
             )
     if reset:
         estimator.n_features_in_ = n_columns

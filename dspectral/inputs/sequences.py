@@ -71,7 +71,7 @@ def split_sequences(sequences: Sequence[T], n_tokens: int) -> list[list[T]]:
 
 
 def _is_numeric(X: object, require_strings: bool) -> bool:
-    """Return whether X is a numeric matrix; unless tokens must be strings, integers are tokens."""
+    """Return whether X is a numeric matrix; integers are one only if tokens must be strings."""
     # A matrix of strings holds sentences of equal length.
     rows = isinstance(X, np.ndarray) and X.dtype.kind not in ("OU" if require_strings else "OUSbiu")
     return rows or is_sparse(X) or is_lazy(X)
@@ -263,8 +263,8 @@ def _merge_rare(corpus: HoldsSentences, n_types: int) -> TokenCorpus:
     counts = np.array(corpus.counts[:n_types], dtype=np.int64)
     counts[0] += int(corpus.counts[n_types:].sum())
     read = partial(_read_merged, read=corpus.sentences.read, n_types=n_types)
-    where = getattr(corpus, "location", None)
-    return TokenCorpus(list(corpus.words[:n_types]), counts, corpus.sentences._replace(read=read), where)
+    location = getattr(corpus, "location", None)
+    return TokenCorpus(list(corpus.words[:n_types]), counts, corpus.sentences._replace(read=read), location)
 
 
 def _read_merged(item: object, *, read: Callable[[object], Sentences], n_types: int) -> Sentences:

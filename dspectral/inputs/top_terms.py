@@ -227,10 +227,10 @@ def _check_width(n_named_columns: int, n_columns: int) -> None:
 def _restrict_names(column_names: ColumnNames, columns: Int64s) -> ColumnNames:
     """Return the names of the selected columns, renumbered by their index in the sorted ``columns``."""
     # searchsorted may return len(columns): it is clipped, and the comparison below removes mismatches.
-    places = np.minimum(np.searchsorted(columns, column_names.columns), max(0, len(columns) - 1))
-    is_named = np.flatnonzero(columns[places] == column_names.columns)
+    positions = np.minimum(np.searchsorted(columns, column_names.columns), max(0, len(columns) - 1))
+    is_named = np.flatnonzero(columns[positions] == column_names.columns)
     return ColumnNames(
-        places[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named]
+        positions[is_named], [column_names.names[i] for i in is_named], column_names.signs[is_named]
     )
 
 

@@ -221,7 +221,7 @@ def read_reuters(
             file_system.glob(f"{root}/*.sgm") if file_system.isdir(root) else file_system.glob(root)
         )
         if not matches:
-            raise ValueError(f"no .sgm file at {source}")
+            raise ValueError(f"no .sgm file at {source}: pass the folder of Reuters-21578")
         for path in matches:
             yield from _parse_articles(_read_latin1(file_system, path), path, split.upper())
 

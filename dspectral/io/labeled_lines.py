@@ -199,9 +199,9 @@ def _parse(
     position, line, row, n_pairs, n_names = 0, 0, 0, 0, 0
     while position < text.size:
         before = n_pairs + n_names
-        code, position, n_names = _labels(text, position, names, n_names)
+        code, position, n_names = _read_labels(text, position, names, n_names)
         if code == 0:
-            code, position, n_pairs = _pairs(text, position, columns, values, n_pairs, first_column)
+            code, position, n_pairs = _read_pairs(text, position, columns, values, n_pairs, first_column)
         if code:
             return code, line, row
         if n_pairs + n_names > before or not skip_empty:
@@ -213,7 +213,7 @@ def _parse(
 
 
 @compiled
-def _labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
+def _read_labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[int, int, int]:
     """Read comma-separated labels, if the line has any; return error code, next position and number of labels."""
     # Invariant: names[first:n_names] are the labels of this line before `position`. Returning `start` and `first`
     # discards them, and the line is parsed as pairs.
@@ -246,7 +246,7 @@ def _labels(text: Text, position: int, names: Numbers, n_names: int) -> tuple[in
 
 
 @compiled
-def _pairs(
+def _read_pairs(
     text: Text, position: int, columns: Numbers, values: NDArray[np.float64], n_pairs: int, first_column: int
 ) -> tuple[int, int, int]:
     """Read the pairs of a line; return an error code, the start of the next line, and the total number of pairs."""

@@ -52,7 +52,7 @@ def _read_head(file_range: FileRange, options: dict[str, Any]) -> FileHeader:
 
 
 def find_width(
-    heads: list[FileHeader],
+    headers: list[FileHeader],
     ranges: list[FileRange],
     read: Callable[[FileRange], Iterator[LineChunk]],
     parse: Callable[[LineChunk], ParsedLines],
@@ -65,21 +65,23 @@ def find_width(
         width if width is None else check(name, width)
         for name, width in zip(WIDTHS, declared_width, strict=True)
     ]
-    widths = {(head.n_columns, head.n_labels) for head in heads}
+    widths = {(header.n_columns, header.n_labels) for header in headers}
     if len(widths) > 1 and None in checked_widths:
         raise ValueError(
             f"the headers have different columns and labels, {sorted(widths)}: set n_columns and n_labels"
         )
     if None in checked_widths and not widths:
-        needed = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
-        widths = {(max((a for a, _ in needed), default=0), max((b for _, b in needed), default=0))}
+        widths_by_range = run_tasks(partial(_measure_widths, read=read, parse=parse), ranges, name="measure")
+        widths = {
+            (max((a for a, _ in widths_by_range), default=0), max((b for _, b in widths_by_range), default=0))
+        }
     file_widths = max(widths, default=(0, 0))
     n_columns, n_labels = (
         file_width if width is None else width
         for file_width, width in zip(file_widths, checked_widths, strict=True)
     )
     for name, width in zip(WIDTHS, (n_columns, n_labels), strict=True):
-        if not width and not heads:
+        if not width and not headers:
             raise ValueError(
                 f"{name}=0 must be at least 1: {', '.join(file_range.url for file_range in ranges)} has no {name[2:-1]}"
             )
@@ -206,8 +208,8 @@ def build_labeled_store(
         for file_range in whole_range.files()
         if not file_range.start and format == "extreme"
     ]
-    heads = [_read_head(file_range, options) for file_range in first_spans]
-    width = find_width(heads, ranges, read, parse, (n_columns, n_labels))
+    headers = [_read_head(file_range, options) for file_range in first_spans]
+    width = find_width(headers, ranges, read, parse, (n_columns, n_labels))
     parse = partial(parse, n_columns=width[0], n_labels=width[1])
     provenance = {
         "sources": [file_range.describe() for file_range in ranges],
@@ -228,10 +230,13 @@ def build_labeled_store(
         blocks = build_blocks(ranges, draft, read, write, find, name="parse-block")
         check_unchanged(draft.location, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
-        n_rows, n_promised = sum(block.n_rows for block in blocks), sum(head.n_documents for head in heads)
+        n_rows, n_promised = (
+            sum(block.n_rows for block in blocks),
+            sum(header.n_documents for header in headers),
+        )
         if not n_rows:
             raise ValueError(f"{sources} has no documents, but must have at least one")
-        if heads and n_promised != n_rows:
+        if headers and n_promised != n_rows:
             raise ValueError(
                 f"the header(s) of {sources} declare {n_promised} documents, but {n_rows} follow: correct the header"
             )

@@ -270,7 +270,9 @@ def _read_binary(file: IO[bytes], path: str, n_words: int, n_dimensions: int) ->
                 )
             if not chunk:
                 missing_part = "word" if blank < 0 else "the vector of word"
-                raise ValueError(f"{path} ends in {missing_part} {i + 1} of {n_words}")
+                raise ValueError(
+                    f"{path} is truncated in {missing_part} {i + 1} of {n_words}: copy the file again"
+                )
             data, position = data[position:] + chunk, 0
         # Some programs write a line break after each vector.
         yield data[position:blank].lstrip(b"\n"), np.frombuffer(data, "<f4", n_dimensions, blank + 1)

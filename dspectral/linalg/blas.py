@@ -34,7 +34,7 @@ def blas_libraries() -> str:
     """Return the BLAS libraries of this process with their versions and the processor architecture of their kernels."""
     libraries = {
         " ".join(str(library.get(part) or "") for part in ("internal_api", "version", "architecture")).strip()
-        for library in _controller().info()
+        for library in _get_controller().info()
         if library["user_api"] == "blas"
     }
     return ", ".join(sorted(libraries))
@@ -63,7 +63,7 @@ class _BlasGate(AbstractContextManager[None]):
         with _BlasGate._lock:
             if _BlasGate._inside == 0:
                 _reset_controlling_thread()
-                _BlasGate._limit = _controller().limit(limits=1, user_api="blas")
+                _BlasGate._limit = _get_controller().limit(limits=1, user_api="blas")
             _BlasGate._inside += 1
 
     def __exit__(
@@ -121,7 +121,7 @@ def _reset_controlling_thread() -> None:
 
 # Cached: the controller scans all loaded libraries, which takes longer than a small task.
 @cache
-def _controller() -> ThreadpoolController:
+def _get_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
@@ -148,13 +148,13 @@ def _align_container(content: Any) -> Any:
     values = content.values() if isinstance(content, dict) else content
     if len(content) > MAX_SCANNED_LENGTH and isinstance(next(iter(values)), str | bytes | int | float):
         return content
-    moved = list(map(copy_unaligned, values))
-    if _is_same(moved, values):
+    aligned = list(map(copy_unaligned, values))
+    if _is_same(aligned, values):
         return content
     if isinstance(content, dict):
-        return dict(zip(content, moved, strict=True))
-    return content._make(moved) if hasattr(content, "_make") else type(content)(moved)
+        return dict(zip(content, aligned, strict=True))
+    return content._make(aligned) if hasattr(content, "_make") else type(content)(aligned)
 
 
-def _is_same(moved: Any, content: Any) -> bool:
-    return all(a is b for a, b in zip(moved, content, strict=True))
+def _is_same(aligned: Any, content: Any) -> bool:
+    return all(a is b for a, b in zip(aligned, content, strict=True))

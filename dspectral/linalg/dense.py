@@ -131,8 +131,8 @@ def mean_rounding_bound(energy: float, mean_energy: float, n_terms: int = 0) -> 
     `energy`: squared norm of the centered rows Y; `mean_energy`: squared norm of the n copies of the mean, of which R
     is the rounding; `n_terms`: number of terms if the mean is a sum of sparse rows.
     """
-    off = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(mean_energy)
-    return 2.0 * math.sqrt(energy) * off + off * off
+    mean_error = (2.0 * MARGIN + n_terms / 4.0) * float(np.finfo(np.float64).eps) * math.sqrt(mean_energy)
+    return 2.0 * math.sqrt(energy) * mean_error + mean_error * mean_error
 
 
 def mean_noise_floor(n_rows: int, mean_energy: float) -> float:
@@ -187,10 +187,10 @@ def column_norms(Z: FloatArray) -> Doubles:
 def multiply_inplace(Z: FloatArray, C: FloatArray, *, with_gram: bool = False) -> tuple[FloatArray, Doubles]:
     """Return ``Z C`` in the memory of Z, and its Gram matrix (or zeros). C has at most as many columns as Z."""
     C, rank = C.astype(Z.dtype), C.shape[1]
-    room, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
+    buffer, gram = np.empty((PANEL, rank), dtype=Z.dtype), np.zeros((rank, rank))
     for panel in iter_panels(len(Z), Z):
         # Safe in place: the product has its own buffer, so the panel is read before it is overwritten.
-        product = np.matmul(Z[panel], C, out=panel_buffer(panel, room))
+        product = np.matmul(Z[panel], C, out=panel_buffer(panel, buffer))
         Z[panel, :rank] = product
         if with_gram:
             gram += product.T @ product
@@ -218,8 +218,8 @@ def fix_signs(rows: FloatArray, *, overwrite: bool = False) -> FloatArray:
     size = np.empty(rows.shape[1], dtype=rows.dtype)
     peaks = [np.argmax(np.abs(row, out=size)) for row in rows]  # row by row to limit memory
     signs = np.sign(rows[np.arange(len(rows)), peaks])
-    flips = np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
-    return np.multiply(rows, flips, out=rows if overwrite else None)
+    unit_signs = np.where(signs == 0, 1, signs)[:, None].astype(rows.dtype)
+    return np.multiply(rows, unit_signs, out=rows if overwrite else None)
 
 
 def principal_axes(sketch: FloatArray, k: int) -> tuple[FloatArray, Doubles]:

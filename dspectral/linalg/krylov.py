@@ -29,7 +29,7 @@ from dspectral.linalg.panels import (
 )
 from dspectral.types import Doubles, FloatArray, IntArray
 
-FAILURE = 1e-10, 2e-12
+FAILURE_PROBABILITIES = 1e-10, 2e-12
 """Failure probability of one random bound: 12 passes compute 5,000 for norms and 250,000 for counts."""
 MIN_POLYNOMIAL = 10.0
 """Value above which Jensen's inequality holds for the square of a Chebyshev polynomial."""
@@ -172,7 +172,7 @@ class KrylovSpace(NamedTuple):
             newest = vectors[:, sizes > 1e-12 * size]
             V = np.hstack([V, newest])
         complement, probes, scaled = E - V @ (V.T @ E), E.T @ start_coefficients[:, -n_probes:], values / size
-        min_norm = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE[0]))
+        min_norm = math.sqrt(2.0 * gammaincinv(n_probes / 2, FAILURE_PROBABILITIES[0]))
 
         def norm(f: FloatArray, times: int) -> float:
             """Bound ``|P f(C)|``, or ``|P C P f(C)|`` if `times` is 1, for C divided by its size."""
@@ -206,7 +206,7 @@ class KrylovSpace(NamedTuple):
             values / size,
         )
         n = 2 ** np.arange(k.bit_length())
-        min_energy = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE[1])
+        min_energy = 2.0 * gammaincinv(n * probes.shape[1] / 2, FAILURE_PROBABILITIES[1])
 
         def norms(f: FloatArray) -> Doubles:
             Y, peak = (f / np.abs(f).max())[:, None] * probes, np.abs(f).max()
@@ -281,10 +281,10 @@ class Approximation(NamedTuple):
         in_file = any(map(is_in_file, self.parts))
         out = tall_array(height if columns is None else n_columns, len(scale), dtype, in_file=in_file)
         part_weights = np.split(weights, np.cumsum([part.shape[1] for part in self.parts])[:-1])
-        room, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
+        buffer, product = np.empty((2, PANEL, len(scale)), dtype=dtype)
         for panel in iter_panels(height, out, *self.parts):
             # One part at a time: concatenating the parts would copy them.
-            rows = np.matmul(self.parts[0][panel], part_weights[0], out=panel_buffer(panel, room))
+            rows = np.matmul(self.parts[0][panel], part_weights[0], out=panel_buffer(panel, buffer))
             for part, weight in zip(self.parts[1:], part_weights[1:], strict=True):
                 rows += np.matmul(part[panel], weight, out=panel_buffer(panel, product))
             out[panel if columns is None else columns[panel]] = rows
@@ -317,18 +317,18 @@ def _best_approximation(
         # For a small value v, squared products divided by v have an error of eps * largest^2 / v. So compute only the
         # rows of small values, in double precision, and their products with each other and with M.
         exact = root[:, small]
-        beside, among = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
+        cross_products, own_products = np.zeros_like(exact), np.zeros((exact.shape[1],) * 2)
         # In quarters of a panel: in double precision a panel of all columns would exceed the memory of the products.
         for panel in iter_panels(len(parts[0]), *parts):
             for start in range(panel.start, panel.stop, PANEL // 4):
                 stop = min(start + PANEL // 4, panel.stop)
                 row_panel = np.concatenate([part[start:stop] for part in parts], axis=1, dtype=np.float64)
                 rows = row_panel @ exact
-                among += rows.T @ rows
-                beside += row_panel.T @ rows
-        squares[:, small] = root.T @ beside
+                own_products += rows.T @ rows
+                cross_products += row_panel.T @ rows
+        squares[:, small] = root.T @ cross_products
         squares[small] = squares[:, small].T
-        squares[np.ix_(small, small)] = among
+        squares[np.ix_(small, small)] = own_products
         rounding_factor = 1.0 / MIN_SPREAD
     values, vectors = leading_eigenpairs(squares, parts[0].dtype)
     return Approximation(values, root @ vectors, parts, rounding_factor)

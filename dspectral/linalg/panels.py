@@ -106,20 +106,20 @@ def iter_panels(length: int, *arrays: FloatArray) -> Iterator[slice]:
             release_rows(array, panel)
 
 
-def panel_buffer(panel: slice, room: FloatArray) -> FloatArray | None:
-    """Return `room` as ``out=`` argument for a full panel, or None for a shorter last one."""
+def panel_buffer(panel: slice, buffer: FloatArray) -> FloatArray | None:
+    """Return `buffer` as ``out=`` argument for a full panel, or None for a shorter last one."""
     # Reusing one buffer saves a tenth of the time of a merge: the system maps and clears new memory page by page.
-    return room if panel.stop - panel.start == PANEL else None
+    return buffer if panel.stop - panel.start == PANEL else None
 
 
 def row_gram(*parts: FloatArray) -> Doubles:
     """Return ``S S'`` in double precision, where S concatenates the rows (r_i, d) of all parts."""
     size = sum(len(part) for part in parts)
     total = np.zeros((size, size))
-    room = np.empty((size, PANEL), dtype=np.result_type(*parts))
+    buffer = np.empty((size, PANEL), dtype=np.result_type(*parts))
     # A panel of all parts fits the cache. Its product has the precision of the parts, the sum over panels is double.
     for panel in iter_panels(parts[0].shape[1], *(part.T for part in parts)):
-        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
+        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, buffer))
         total += stacked @ stacked.T
     return total
 
@@ -139,11 +139,11 @@ def combine_rows(coefficients: FloatArray, *parts: FloatArray) -> FloatArray:
     n_columns = parts[0].shape[1]
     out = np.empty((len(coefficients), n_columns), dtype=parts[0].dtype)
     coefficients = coefficients.astype(out.dtype)
-    room = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
-    product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, room))
+    buffer = np.empty((coefficients.shape[1], PANEL), dtype=np.result_type(*parts))
+    product = np.empty((len(out), PANEL), dtype=np.result_type(coefficients, buffer))
     # `2 m r d` flops for r rows in total. Only one panel of S is copied at a time.
     for panel in iter_panels(n_columns, *(part.T for part in parts)):
-        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, room))
+        stacked = np.concatenate([part[:, panel] for part in parts], out=panel_buffer(panel, buffer))
         out[:, panel] = np.matmul(coefficients, stacked, out=panel_buffer(panel, product))
     return out
 
@@ -192,13 +192,13 @@ def _add_inner(total: Doubles, parts: Sequence[FloatArray], panel: slice, produc
 
 
 def _subtract(
-    product: FloatArray, parts: Sequence[FloatArray], panel: slice, weights: FloatArray, room: FloatArray
+    product: FloatArray, parts: Sequence[FloatArray], panel: slice, weights: FloatArray, buffer: FloatArray
 ) -> None:
     """Subtract ``S weights`` of one panel from it, in place."""
     start = 0
     for part in parts:
         stop = start + part.shape[1]
-        product -= np.matmul(part[panel], weights[start:stop], out=panel_buffer(panel, room))
+        product -= np.matmul(part[panel], weights[start:stop], out=panel_buffer(panel, buffer))
         start = stop
 
 

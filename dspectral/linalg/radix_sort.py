@@ -16,7 +16,7 @@ N = TypeVar("N", bound=np.generic)
 
 @compiled
 def sort_keys(
-    keys: NDArray[N], spare: NDArray[N], positions: Int64s, n: int, low: int, high: int
+    keys: NDArray[N], scratch: NDArray[N], positions: Int64s, n: int, low: int, high: int
 ) -> tuple[NDArray[N], NDArray[N]]:
     """Sort the first ``n`` keys by some of their bits; return the sorted buffer and the other one."""
     n_digits, width = _split_digits(high - low)
@@ -27,19 +27,19 @@ def sort_keys(
         _write_first_positions(keys, n, keys.dtype.type(low + digit * width), mask, positions[digit])
     # Invariant: before each digit the keys are stably sorted by all lower digits.
     for digit in range(n_digits):
-        _scatter(keys, spare, n, keys.dtype.type(low + digit * width), mask, positions[digit])
-        keys, spare = spare, keys
-    return keys, spare
+        _scatter(keys, scratch, n, keys.dtype.type(low + digit * width), mask, positions[digit])
+        keys, scratch = scratch, keys
+    return keys, scratch
 
 
 @compiled
-def _scatter(keys: NDArray[N], spare: NDArray[N], n: int, shift: Any, mask: Any, positions: Int64s) -> None:
+def _scatter(keys: NDArray[N], scratch: NDArray[N], n: int, shift: Any, mask: Any, positions: Int64s) -> None:
     # Unsigned indices: compiled loops check each signed index for negative values, which count from the end.
     for i in range(n):
         key = keys[np.uint64(i)]
         value = np.uint64((key >> shift) & mask)
         position = positions[value]
-        spare[np.uint64(position)] = key
+        scratch[np.uint64(position)] = key
         positions[value] = position + 1
 
 
@@ -50,17 +50,17 @@ def sort_pairs(
     """Sort pairs (n,) by the lowest bits of their keys; pairs with equal keys keep their order."""
     n_digits, width = _split_digits(n_bits)
     positions = np.empty(N_VALUES, dtype=np.int64)
-    spare_keys, spare_values = np.empty_like(keys), np.empty_like(values)
+    scratch_keys, scratch_values = np.empty_like(keys), np.empty_like(values)
     for digit in range(n_digits):  # the invariant is that of sort_keys
         shift, mask = np.uint64(digit * width), np.uint64((1 << width) - 1)
         _write_first_positions(keys, keys.size, shift, mask, positions)
         for i in range(keys.size):
             value = (keys[i] >> shift) & mask
             position = np.uint64(positions[value])
-            spare_keys[position], spare_values[position] = keys[i], values[i]
+            scratch_keys[position], scratch_values[position] = keys[i], values[i]
             positions[value] += 1
-        keys, spare_keys = spare_keys, keys
-        values, spare_values = spare_values, values
+        keys, scratch_keys = scratch_keys, keys
+        values, scratch_values = scratch_values, values
     return keys, values
 
 
@@ -79,7 +79,7 @@ def _write_first_positions(keys: NDArray[Any], n: int, shift: Any, mask: Any, po
         positions[np.uint64(value)] = 0
     for i in range(n):
         positions[np.uint64((keys[np.uint64(i)] >> shift) & mask)] += 1
-    # Exclusive cumulative sum: places[value] is the number of keys whose digit is smaller.
+    # Exclusive cumulative sum: positions[value] is the number of keys whose digit is smaller.
     total = 0
     for value in range(n_values):
         count = positions[np.uint64(value)]

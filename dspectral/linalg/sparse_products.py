@@ -201,10 +201,10 @@ def iter_dense_column_panels(
             A.indptr[start:stop].astype(np.int64),
             A.indptr[start + 1 : stop + 1].astype(np.int64),
         )
-    room = np.empty(n_rows * n_columns, dtype=dtype)
+    buffer = np.empty(n_rows * n_columns, dtype=dtype)
     for first in range(0, A.shape[1], n_columns):
         columns = slice(first, min(first + n_columns, A.shape[1]))
-        panel = room[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
+        panel = buffer[: n_rows * (columns.stop - first)].reshape(n_rows, -1)
         if is_sparse(A):
             sparse_loops.fill_panel(data, indices, positions, ends, first, panel)
         else:
@@ -237,11 +237,11 @@ def _step(row_bytes: int) -> int:
 def iter_transposed_panels(A: CSRRows, row_bytes: int, *, keep: bool = False) -> Iterator[TransposedPanel]:
     """Yield consecutive rows and their transpose; unless `keep`, each transpose overwrites the previous one."""
     cuts = [*range(0, A.shape[0], _step(row_bytes)), A.shape[0]]
-    room = TransposeBuffer.allocate(A, 0 if keep else int(np.diff(A.indptr[cuts]).max(initial=0)))
+    buffer = TransposeBuffer.allocate(A, 0 if keep else int(np.diff(A.indptr[cuts]).max(initial=0)))
     for start, stop in pairwise(cuts):
         rows = slice_rows(A, start, stop)
-        room = TransposeBuffer.allocate(rows, rows.nnz) if keep else room
-        yield slice(start, stop), room.transpose(rows)
+        buffer = TransposeBuffer.allocate(rows, rows.nnz) if keep else buffer
+        yield slice(start, stop), buffer.transpose(rows)
 
 
 def _arrays(A: CSRRows) -> tuple[NDArray[np.generic], IntArray, IntArray]:

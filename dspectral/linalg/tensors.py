@@ -1,4 +1,4 @@
-"""Decomposition of symmetric third-order tensors into rank-one terms ("cubes"); joint diagonalization of matrices."""
+"""Decomposition of symmetric third-order tensors into rank-one terms; joint diagonalization of matrices."""
 
 import math
 from typing import NamedTuple, Self
@@ -9,7 +9,7 @@ from dspectral._compiled import compiled
 from dspectral.types import Doubles, FloatArray, Int64s
 
 MAX_BATCH = 16
-"""Largest number of cubes subtracted per round."""
+"""Largest number of rank-one terms subtracted per round."""
 MIN_WEIGHT_SHARE = 0.5
 """Cubes below this share of the largest weight of a round are left for a later round."""
 MAX_OVERLAP = 0.3
@@ -98,10 +98,10 @@ def _jacobi_rotate(work: Doubles, Ut: Doubles, p: int, q: int, c: float, s: floa
 
 
 class DeflatedTensor(NamedTuple):
-    """Symmetric tensor minus a list of cubes.
+    """Symmetric tensor minus a list of rank-one terms.
 
     Shapes: `pairs` (k, k (k + 1) / 2): entries ``(i, j <= l)``, twice as large where ``j < l``; `upper, lower`: j and
-    l of its columns; `values` (r,), `vectors` (r, k): the cubes.
+    l of its columns; `values` (r,), `vectors` (r, k): the rank-one terms.
     """
 
     pairs: Doubles
@@ -126,11 +126,11 @@ class DeflatedTensor(NamedTuple):
         products = columns.take(self.upper, axis=0)
         products *= columns.take(self.lower, axis=0)
         whole = (pairs @ products).T
-        # A cube `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
+        # A term `v u x u x u` subtracts `v (u'x)^2 u`: `2 k` products per row, without writing k^3 entries.
         return np.asarray(whole - ((X @ self.vectors.T) ** 2 * self.values) @ self.vectors)
 
     def deflate(self, u: Doubles) -> Self:
-        """Return the tensor minus the cube of u (1, k) with weight ``T(u, u, u)``."""
+        """Return the tensor minus the rank-one term of u (1, k) with weight ``T(u, u, u)``."""
         value = np.einsum("rj,rj->r", self.apply(u), u)
         return self._replace(values=np.append(self.values, value), vectors=np.concatenate([self.vectors, u]))
 
@@ -152,9 +152,9 @@ class OrthogonalCP(NamedTuple):
 def power_method(
     T: Doubles, *, restarts: int = 10, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
-    """Return the cubes one by one: find the best fixed point of ``u <- T(I, u, u)`` over several starts, and deflate.
+    """Return the rank-one terms one by one: find the best fixed point of ``u <- T(I, u, u)`` over starts, and deflate.
 
-    Anandkumar et al. 2014, algorithm 1. Deflation subtracts cubes, which need not be exactly orthogonal. Cost:
+    Anandkumar et al. 2014, algorithm 1. Deflation subtracts terms that need not be exactly orthogonal. Cost:
     ``restarts iterations k^4`` operations. Shapes: `T` (k, k, k).
     """
     T = check_tensor(T)
@@ -169,18 +169,18 @@ def power_method(
         starts = normalize_rows(generator.standard_normal((restarts, k)))
         for _ in range(iterations):
             starts = normalize_rows(remainder.apply(starts, rough))
-        # The start with the largest T(u, u, u) is the one in the basin of the largest cube remainder.
+        # The start with the largest T(u, u, u) is the one in the basin of the largest remaining term.
         best = int(np.argmax(np.einsum("rj,rj->r", remainder.apply(starts, rough), starts)))
         remainder = remainder.deflate(
             _iterate_to_convergence(remainder, starts[best : best + 1], polish, DOUBLE_TOLERANCE)
         )
-    return sort_cubes(T, remainder.values, remainder.vectors.T)
+    return sort_components(T, remainder.values, remainder.vectors.T)
 
 
 def simultaneous_diagonalization(
     T: Doubles, *, projections: int | None = None, seed: int = 0
 ) -> OrthogonalCP:
-    """Return all cubes at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
+    """Return all rank-one terms at once: every contraction ``T(I, I, x)`` is diagonal in the same basis.
 
     Two rounds: random contractions, then contractions with the vectors of the first round. Cost: ``4 k^4`` operations
     per sweep of the second round, and two copies of the tensor. Kuleshov, Chaganty and Liang 2015, "Tensor
@@ -194,16 +194,16 @@ def simultaneous_diagonalization(
     # Second round: the contraction with vector j has the largest weight on j itself.
     U = joint_diagonalize(np.tensordot(U.T, T, axes=1), U)
     values = np.array([float(((T @ u) @ u) @ u) for u in U.T])
-    return sort_cubes(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
+    return sort_components(T, np.abs(values), U * np.where(values < 0, -1.0, 1.0))
 
 
-def tensor_from_cubes(values: Doubles, vectors: Doubles) -> Doubles:
+def tensor_from_components(values: Doubles, vectors: Doubles) -> Doubles:
     """Return ``sum_j values[j] u_j x u_j x u_j``. Shapes: `values` (r,), `vectors` (k, r); returns (k, k, k)."""
     k, r = vectors.shape
     # As one matrix product of size (k, r) x (r, k^2).
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(k * k, r)
-    cube: Doubles = (vectors * values) @ pairs.T
-    return cube.reshape(k, k, k)
+    tensor: Doubles = (vectors * values) @ pairs.T
+    return tensor.reshape(k, k, k)
 
 
 def contract(T: Doubles, M: Doubles) -> Doubles:
@@ -217,21 +217,21 @@ def symmetric_tensor_from_pairs(raw: Doubles) -> Doubles:
     """Return the symmetric tensor (k, k, k) from sums of ``y_i y_j y_l`` over the pairs ``j <= l``."""
     k = len(raw)
     upper, lower = np.triu_indices(k)
-    # Fill both triangles, then average over the positions that the sums treat differently.
+    # Fill both triangles, then average over the three positions of the unpaired index.
     T = np.empty((k, k, k))
     T[:, upper, lower] = raw
     T[:, lower, upper] = raw
     return np.asarray((T + T.transpose(1, 0, 2) + T.transpose(2, 1, 0)) / 3.0)
 
 
-def sort_cubes(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
-    """Return the cubes, largest first, with the relative residual of the tensor."""
+def sort_components(T: Doubles, values: Doubles, vectors: Doubles) -> OrthogonalCP:
+    """Return the rank-one terms, largest first, with the relative residual of the tensor."""
     order = np.argsort(-values, kind="stable")
     # A fixed point of the power step has a positive weight, and the other method flips signs. A negative weight means
     # no convergence and counts as 0.
     values, vectors = np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])
     size = float(np.linalg.norm(T))
-    residual = float(np.linalg.norm(T - tensor_from_cubes(values, vectors)))
+    residual = float(np.linalg.norm(T - tensor_from_components(values, vectors)))
     return OrthogonalCP(values, vectors, residual / size if size else 0.0)
 
 
@@ -248,7 +248,7 @@ def check_tensor(T: Doubles) -> Doubles:
 def batched_power_method(
     T: Doubles, *, starts: int = 64, iterations: int = 12, polish: int = 40, seed: int = 0
 ) -> OrthogonalCP:
-    """Return the cubes in rounds of up to 16 well-separated fixed points with at least half of the largest weight.
+    """Return the rank-one terms in rounds of up to 16 separated fixed points with at least half of the largest weight.
 
     Cost: ``starts iterations k^4 / 16`` operations if rounds are full, in products of matrices with 64 columns, which
     are several times as fast as those of :func:`power_method`. Shapes: `T` (k, k, k).
@@ -273,10 +273,10 @@ def batched_power_method(
             polish,
             DOUBLE_TOLERANCE,
         )
-        # Separate vectors may have converged to the same cube.
+        # Separate vectors may have converged to the same term.
         for number in _select_separated(U, _evaluate_cubic_form(remainder, U), len(U)):
             remainder = remainder.deflate(U[number : number + 1])
-    return sort_cubes(T, remainder.values, remainder.vectors.T)
+    return sort_components(T, remainder.values, remainder.vectors.T)
 
 
 def _select_separated(U: Doubles, weights: Doubles, max_rows: int) -> list[int]:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from dspectral.types import Doubles, is_sparse, trim_csr
 
 
-def check_list(name: str, values: object, what: str = "values, one for each token") -> list[Any]:
+def check_list(name: str, values: object, expected: str = "values, one for each token") -> list[Any]:
     """Return an argument as a list, or raise TypeError."""
     # Python numbers hash faster than NumPy scalars.
     if isinstance(values, np.ndarray) and values.ndim:
         return list(values.tolist())
     unordered = isinstance(values, Mapping | AbstractSet) or is_sparse(values)
     if unordered or isinstance(values, np.ndarray) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is of type {type(values).__name__}, but must be a list of {what}")
+        raise TypeError(f"{name} is of type {type(values).__name__}, but must be a list of {expected}")
     return list(values)
 
 
@@ -39,7 +39,9 @@ def check_matrix(name: str, values: object, n_dimensions: int = 2) -> Any:
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if matrix.ndim != n_dimensions or matrix.dtype.kind not in "biuf" or np.ma.isMaskedArray(values):
         kind = f"of type {type(values).__name__}, {matrix.dtype} with {matrix.ndim} dimension(s)"
-        raise ValueError(f"{name} is {kind}, but must be real numbers with {n_dimensions}, without a mask")
+        raise ValueError(
+            f"{name} is {kind}, but must be real numbers in {n_dimensions} dimension(s), without a mask"
+        )
     return matrix
 
 

@@ -26,7 +26,7 @@ def contingency_table(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) ->
            [0, 1]])
     """
     rows, columns = (
-        _numbers(check_hashable(name, check_list(name, values)))
+        _encode_values(check_hashable(name, check_list(name, values)))
         for name, values in (("y_true", y_true), ("y_pred", y_pred))
     )
     if len(rows) != len(columns):
@@ -41,7 +41,7 @@ def contingency_table(y_true: Iterable[Hashable], y_pred: Iterable[Hashable]) ->
     return table
 
 
-def _numbers(values: list[Hashable]) -> Int64s:
+def _encode_values(values: list[Hashable]) -> Int64s:
     """Encode values as integers in order of first appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
@@ -295,7 +295,7 @@ def cluster_counts(counts: Counts, labels: ArrayLike) -> CSRRows:
     Raises
     ------
     ValueError
-        If there is not one label, 0 or more, for each type.
+        If labels does not have one entry of at least 0 for each type.
     """
     matrix = _as_csr(counts)
     numbers = check_matrix("labels", labels, 1)

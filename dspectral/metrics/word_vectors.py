@@ -71,13 +71,13 @@ def word_similarity(
     share = len(scored_pairs) / len(pairs)
     if len(scored_pairs) < 2:
         return Similarity(float("nan"), len(scored_pairs), share)
-    first, second, judged = (np.array(column) for column in zip(*scored_pairs, strict=True))
+    first, second, judgments = (np.array(column) for column in zip(*scored_pairs, strict=True))
     # Normalize only the vectors of the pairs.
     cosines = np.einsum("ij,ij->i", *(normalize_vectors(np.asarray(vectors)[ids]) for ids in (first, second)))
     # The correlation with a constant is undefined; SciPy would warn and return NaN.
-    if np.ptp(judged) == 0 or np.ptp(cosines) == 0:
+    if np.ptp(judgments) == 0 or np.ptp(cosines) == 0:
         return Similarity(float("nan"), len(scored_pairs), share)
-    return Similarity(float(spearmanr(cosines, judged).statistic), len(scored_pairs), share)
+    return Similarity(float(spearmanr(cosines, judgments).statistic), len(scored_pairs), share)
 
 
 def index_words(words: Sequence[str], vectors: FloatArray) -> dict[str, int]:

@@ -159,8 +159,8 @@ def _encode_object(value: Any, name: str, arrays: list[Any]) -> JSON:
         )
     parameters = value.get_params(deep=False)
     # scikit-learn adds its version to the attributes of its own estimators.
-    ours = not type(value).__module__.startswith("sklearn.")
-    state = vars(value) if ours else value.__getstate__()
+    is_own_class = not type(value).__module__.startswith("sklearn.")
+    state = vars(value) if is_own_class else value.__getstate__()
     # `load` passes parameters to the constructor and sets attributes afterwards.
     fitted = {key: field_value for key, field_value in state.items() if key not in parameters}
     if wrong := find_unset_names(type(value), fitted, parameters):
@@ -306,11 +306,11 @@ def _decode_estimator(decoder: Decoder, node: dict[str, Any]) -> Any:
 
 def find_unset_names(kind: type, attributes: Iterable[str], parameters: Iterable[str]) -> list[str]:
     """Return the attributes that hide a parameter, method or property, or that no method of the class sets."""
-    hidden = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
+    shadowing = {name for name in attributes if hasattr(getattr(kind, name, None), "__get__")}
     return [
         name
         for name in attributes
-        if name in {*hidden, *parameters} or name not in _find_set_attributes(kind)
+        if name in {*shadowing, *parameters} or name not in _find_set_attributes(kind)
     ]
 
 

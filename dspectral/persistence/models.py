@@ -14,12 +14,12 @@ from dspectral.persistence.encoding import Decoder, encode, find_class, get_clas
 from dspectral.registry import ESTIMATORS
 from dspectral.store.arrays import UNFINISHED, StoredGroup, read_stored_group, write_stored_group
 from dspectral.store.location import Location, StoreError
-from dspectral.store.lock import HOLDER, LOCK, hold_write_lock
+from dspectral.store.lock import HOLDER_FILE, LOCK_FILE, hold_write_lock
 from dspectral.text.tokenizers import register_tokenizer
 
 FORMAT = 1
 KEY = "dspectral_model"
-_UNFINISHED_FILES = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK}|{HOLDER}"
+_UNFINISHED_FILES = rf"zarr\.json(\.[0-9a-f]{{32}}\.partial)?|{LOCK_FILE}|{HOLDER_FILE}"
 WAIT_SECONDS = 60.0
 """Seconds that `save` waits for the write lock."""
 MAX_READS = 100

@@ -173,7 +173,7 @@ def _get_word_ids(embedding: HasWordVectors, words: list[str]) -> list[int]:
     word_ids = {word: i for i, word in enumerate(embedding.words_)}
     for word in words:
         if word not in word_ids:
-            raise KeyError(f"{word!r} is not in the vocabulary")
+            raise KeyError(f"{word!r} is not one of the words of the embedding: pass words of words_")
     return [word_ids[word] for word in words]
 
 

@@ -79,14 +79,14 @@ def read_columns(item: Any, *, read: Callable[[Any], CSRRows], order: Int64s) ->
     return rows
 
 
-def align_columns(store: Any, like: Any) -> CountMatrix:
+def align_columns(store: Any, model: Any) -> CountMatrix:
     """Select the columns of a store by the names of a model's columns, or by a list of names."""
-    requested_columns, stored, url = get_fitted_columns(like), store.column_identity, store.location.url
-    if requested_columns is None and (isinstance(like, Sequence | np.ndarray) or hasattr(like, "to_list")):
-        requested_columns = columns_from_names("names", list(like))
-    if requested_columns is None or requested_columns.names is None or isinstance(like, str):
+    requested_columns, stored, url = get_fitted_columns(model), store.column_identity, store.location.url
+    if requested_columns is None and (isinstance(model, Sequence | np.ndarray) or hasattr(model, "to_list")):
+        requested_columns = columns_from_names("names", list(model))
+    if requested_columns is None or requested_columns.names is None or isinstance(model, str):
         raise ValueError(
-            f"align={like!r:.60} has no column names: pass a model fitted on columns with names, or a list of names"
+            f"align={model!r:.60} has no column names: pass a model fitted on columns with names, or a list of names"
         )
     if stored is None or stored.names is None:
         raise ValueError(f"align needs column names, but {url} has none: leave align out")

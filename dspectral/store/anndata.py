@@ -123,7 +123,7 @@ def open_anndata(
                 f"{'columns' if by_column else 'rows'}; write the file again"
             )
         if not n_rows:
-            raise StoreError(f"{name} has no rows")
+            raise StoreError(f"{name} has no rows, but must have at least one")
         if by_column:
             indptr = _count_row_pointers(
                 _get_array(root, path, "indices", name), int(indptr[-1]), n_rows, name
@@ -172,13 +172,13 @@ def read_slice_by_columns(location: Location, row_slice: RowSlice, path: str = "
             run = slice(first, min(first + CSC_READ_ENTRIES, int(indptr[-1])))
             run_rows = np.asarray(numbers[run])
             selected = np.flatnonzero((run_rows >= row_slice.start) & (run_rows < row_slice.stop))
-            to = slice(filled, filled + len(selected))
-            if to.stop > n_entries or row_slice.n_columns + 1 != len(indptr):
+            target_slice = slice(filled, filled + len(selected))
+            if target_slice.stop > n_entries or row_slice.n_columns + 1 != len(indptr):
                 raise StoreError(f"{slice_name}: the file has changed since it was opened; open it again")
-            rows[to] = run_rows[selected] - row_slice.start
-            data[to] = _to_float32(np.asarray(values[run])[selected], slice_name)
-            columns[to] = np.searchsorted(indptr, first + selected, side="right") - 1
-            filled = to.stop
+            rows[target_slice] = run_rows[selected] - row_slice.start
+            data[target_slice] = _to_float32(np.asarray(values[run])[selected], slice_name)
+            columns[target_slice] = np.searchsorted(indptr, first + selected, side="right") - 1
+            filled = target_slice.stop
     if filled != n_entries:
         raise StoreError(f"{slice_name}: the file has changed since it was opened; open it again")
     shape = (row_slice.stop - row_slice.start, row_slice.n_columns)

@@ -59,7 +59,7 @@ def open_anndata_root(location: Location, *, write: bool = False) -> Iterator[An
             use_consolidated=False,
         )
     except FileNotFoundError as error:
-        raise StoreError(f"no AnnData file at {location.url}") from error
+        raise StoreError(f"no AnnData file at {location.url}: check the path: check the path") from error
     yield root
 
 
@@ -127,16 +127,16 @@ def reconsolidate(location: Location) -> None:
 @contextmanager
 def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
     h5py = import_optional("h5py")
-    system, path = fsspec.url_to_fs(location.url, **dict(location.options))
-    local = is_local(system)
-    if not system.isfile(path):
+    file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
+    local = is_local(file_system)
+    if not file_system.isfile(path):
         raise StoreError(f"no AnnData file at {location.url}")
     if write and not local:
         raise StoreError(
             f"{location.url} is remote, but HDF5 files can be changed on a local disk only: copy the file first"
         )
     try:
-        file = h5py.File(path if local else system.open(path, "rb"), "r+" if write else "r")
+        file = h5py.File(path if local else file_system.open(path, "rb"), "r+" if write else "r")
     except OSError as error:
         remedy = ", or is open elsewhere: close it there (adata.file.close())" if write else ""
         raise StoreError(f"{location.url} is not a readable HDF5 file{remedy}: {error}") from error
@@ -151,18 +151,18 @@ def _open_hdf5(location: Location, *, write: bool) -> Iterator[Any]:
 
 def write_anndata_file(location: Location, adata: "AnnData") -> None:
     """Write an AnnData object; its Dask arrays are computed block by block."""
-    system, path = fsspec.url_to_fs(location.url, **dict(location.options))
-    if system.exists(path):
+    file_system, path = fsspec.url_to_fs(location.url, **dict(location.options))
+    if file_system.exists(path):
         raise StoreError(f"{location.url} exists already: choose another path, or remove it first")
-    hdf5, local = is_hdf5(location), is_local(system)
+    hdf5, local = is_hdf5(location), is_local(file_system)
     if hdf5 and not local:
         raise StoreError(
             f"{location.url} is remote, but HDF5 is written to local disks only: choose a local path, or .zarr"
         )
     # A local file is written to a temporary name and renamed, so that a killed writer leaves no partial file.
     aside = Location(f"{path}.partial") if local else location
-    if local and system.exists(aside.url):
-        system.rm(aside.url, recursive=True)
+    if local and file_system.exists(aside.url):
+        file_system.rm(aside.url, recursive=True)
     if hdf5:
         adata.write_h5ad(aside.url)
     else:
@@ -210,8 +210,8 @@ def read_element(location: Location, path: str) -> Any:
 
 def prepare_elements(location: Location, groups: Iterable[str], n_bytes: int) -> None:
     """Check free disk space and create the parent groups of elements before they are computed."""
-    system, path = location.open_file_system()
-    if is_local(system) and system.exists(path):
+    file_system, path = location.open_file_system()
+    if is_local(file_system) and file_system.exists(path):
         free = shutil.disk_usage(path).free
         if free < n_bytes:
             message = (

@@ -18,7 +18,7 @@ from zarr.storage import MemoryStore
 CHUNK_ENTRIES = 16 << 20
 """Largest number of entries in a chunk; most arrays are one chunk."""
 METADATA = "zarr.json"
-LENGTH, CHUNK_LENGTH = b"918273645", b"192837465"
+LENGTH_PLACEHOLDER, CHUNK_LENGTH_PLACEHOLDER = b"918273645", b"192837465"
 """Placeholders for the lengths in a metadata template."""
 BLOSC_HEADER = 16
 """Size of the Blosc header of a compressed chunk, in bytes."""
@@ -66,8 +66,8 @@ class ArrayMetadata(NamedTuple):
             form = cls(np.dtype(parsed["data_type"]).newbyteorder("<"), int(parsed["shape"][0]))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
-        ours = form.dtype.kind in "iuf" and form.length >= 0 and _format_metadata(*form) == metadata
-        return form if ours else None
+        is_own = form.dtype.kind in "iuf" and form.length >= 0 and _format_metadata(*form) == metadata
+        return form if is_own else None
 
     @property
     def n_chunks(self) -> int:
@@ -99,7 +99,11 @@ def _decode_chunk(chunk: NDArray[np.uint8], values: NDArray[Any]) -> None:
 def _format_metadata(dtype: np.dtype[Any], length: int) -> bytes:
     """Return the metadata of an array of a type and length."""
     chunk = max(1, min(length, CHUNK_ENTRIES))
-    return _metadata_template(dtype.str).replace(LENGTH, b"%d" % length).replace(CHUNK_LENGTH, b"%d" % chunk)
+    return (
+        _metadata_template(dtype.str)
+        .replace(LENGTH_PLACEHOLDER, b"%d" % length)
+        .replace(CHUNK_LENGTH_PLACEHOLDER, b"%d" % chunk)
+    )
 
 
 @cache
@@ -108,15 +112,15 @@ def _metadata_template(dtype: str) -> bytes:
     store, form = MemoryStore(), np.dtype(dtype)
     zarr.create_array(
         store,
-        shape=(int(LENGTH),),
+        shape=(int(LENGTH_PLACEHOLDER),),
         dtype=form,
-        chunks=(int(CHUNK_LENGTH),),
+        chunks=(int(CHUNK_LENGTH_PLACEHOLDER),),
         compressors=get_array_codecs(form),
         fill_value=get_fill_value(form),
     )
     parsed = sync(store.get(METADATA, default_buffer_prototype()))
     text = b"" if parsed is None else parsed.to_bytes()
-    if not text.count(LENGTH) == text.count(CHUNK_LENGTH) == 1:
+    if not text.count(LENGTH_PLACEHOLDER) == text.count(CHUNK_LENGTH_PLACEHOLDER) == 1:
         raise AssertionError(
             f"Zarr {zarr.__version__} writes array metadata of an unsupported form: {text!r}"
         )

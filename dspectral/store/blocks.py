@@ -86,7 +86,7 @@ def write_block(
         **({"double": True} if is_double else {}),
     }
     if labels is not None:
-        # Before the mark: whoever finds the mark finds rows and labels, all of them.
+        # Written before the completion marker, so a block with a marker has all rows and labels.
         label_info = labels.shape[1], labels.nnz, _write_labels(location, store, info, labels)
         info = info._replace(n_labels=label_info[0], label_nnz=label_info[1], label_digest=label_info[2])
         attributes["labels"] = list(label_info)
@@ -192,8 +192,8 @@ def _read_csr(location: Location, name: str, shape: tuple[int, int], nnz: int, d
     return rows
 
 
-def _damage_message(location: Location, name: str, why: str) -> str:
-    return f"store {location.url}, block {name}: {why}; remove the block and build the store again"
+def _damage_message(location: Location, name: str, reason: str) -> str:
+    return f"store {location.url}, block {name}: {reason}; remove the block and build the store again"
 
 
 def write_documents(location: Location, path: str, documents: Documents) -> None:

@@ -124,7 +124,7 @@ def set_fitted_columns(model: Any, columns: Columns | None) -> None:
         model.column_identity_ = columns.hashing or columns.kind
 
 
-def check_columns(owner: Any, columns: Columns | None, what: str = "X") -> None:
+def check_columns(owner: Any, columns: Columns | None, rows_label: str = "X") -> None:
     """Raise ValueError if columns differ from those of a model or store; unknown columns are accepted."""
     if columns is None:
         return
@@ -138,11 +138,10 @@ def check_columns(owner: Any, columns: Columns | None, what: str = "X") -> None:
         names = set(columns.names)
         missing = [column for column in owner_columns.names if column not in names]
         if missing:
-            remedy = (
-                f"{len(missing)} column(s) of {name} are not in {what}, {missing[0]!r} is the first: {remedy}"
-            )
+            remedy = f"{len(missing)} column(s) of {name} are not in {rows_label}, {missing[0]!r} comes first: {remedy}"
     raise ValueError(
-        f"the columns of {what} differ from those of {name}: {difference[0]} in {what}, but {difference[1]} in {name}; "
+        f"the columns of {rows_label} differ from those of {name}: {difference[0]} in {rows_label}, but "
+        f"{difference[1]} in {name}; "
         f"{remedy}"
     )
 

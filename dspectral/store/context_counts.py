@@ -80,8 +80,8 @@ def _compute_checksum(content: bytes) -> int:
 
 
 def _read_bytes(location: Location, path: str, open_writer: int, end: int) -> bytes:
-    system, file = location.path(path)
-    return bytes(system.cat_file(file, start=open_writer, end=end))
+    file_system, file = location.path(path)
+    return bytes(file_system.cat_file(file, start=open_writer, end=end))
 
 
 PACKED_BYTES_PER_ENTRY = 8
@@ -181,13 +181,13 @@ def _merge_row_block(
     dtype: type[np.float32] | type[np.float64],
 ) -> BlockInfo:
     """Sum one row block over all blocks of sentences, in their order, and write it."""
-    row_block, n_rows, room, chunk_ranges = item
+    row_block, n_rows, capacity, chunk_ranges = item
     name = writer.name(row_block)
     if (finished := find_block(writer.location, name)) is not None:
         return finished
     # Sums are float64 and are rounded only when stored.
     data, indices, indptr = _sum_chunks(
-        n_rows, room, chunk_ranges, writer, ByteCoding.from_weights(weights), max_entries
+        n_rows, capacity, chunk_ranges, writer, ByteCoding.from_weights(weights), max_entries
     )
     if len(data) < 2**31:  # the type of the columns; otherwise SciPy copies them to the type of `indptr`
         indptr = indptr.astype(np.int32)
@@ -201,16 +201,21 @@ def _merge_row_block(
 # Invariant: `total` is the sum over all previous block groups. Two neighboring groups have more than 8 bytes per entry
 # of the total, so adding the total to each group costs at most a few times their reading.
 def _sum_chunks(
-    n_rows: int, room: int, chunk_ranges: Int64s, writer: StoreWriter, coding: ByteCoding, max_entries: int
+    n_rows: int,
+    capacity: int,
+    chunk_ranges: Int64s,
+    writer: StoreWriter,
+    coding: ByteCoding,
+    max_entries: int,
 ) -> CSRParts:
     """Sum a row block over all blocks of sentences, one block group at a time."""
     row = RowSums.allocate(writer.n_columns)
     total = np.empty(0), np.empty(0, dtype=np.int32), np.zeros(n_rows + 1, dtype=np.int64)
     for first, last in split_by_size(
-        chunk_ranges[:, 3], max(max_entries, room) * PACKED_BYTES_PER_ENTRY // 8
+        chunk_ranges[:, 3], max(max_entries, capacity) * PACKED_BYTES_PER_ENTRY // 8
     ):
         packed_rows, starts = _read_block_group(writer, first, chunk_ranges[first:last])
-        total = sum_packed_rows(total, packed_rows, starts, coding, room, row)
+        total = sum_packed_rows(total, packed_rows, starts, coding, capacity, row)
         del packed_rows  # before the next group is read
     return total
 

@@ -17,7 +17,7 @@ import zarr
 from dspectral.engine import as_dask_rows, collect_rows, run_tasks, tracked_fit
 from dspectral.engine.around.checkpoints import UnknownContentError, digest
 from dspectral.engine.around.retries import retry
-from dspectral.engine.blocks import ROWS_OF, get_annotation
+from dspectral.engine.blocks import STORE_ANNOTATION, get_annotation
 from dspectral.engine.graph import GraphTokenizer, get_array_nodes, get_pass_name
 from dspectral.store.anndata_files import import_optional
 from dspectral.store.array_files import get_array_codecs
@@ -131,9 +131,9 @@ class Coordinates:
             return self.store.documents(rows, part) if self.store is not None else None
         if not self.head["ids"]:
             return None
-        places = [divmod(row, self.head["chunk_rows"]) for row in rows]
-        chunks = {chunk: self.read(chunk, read_ids=True) for chunk in {chunk for chunk, _ in places}}
-        return [str(chunks[chunk][i]) for chunk, i in places]
+        positions = [divmod(row, self.head["chunk_rows"]) for row in rows]
+        chunks = {chunk: self.read(chunk, read_ids=True) for chunk in {chunk for chunk, _ in positions}}
+        return [str(chunks[chunk][i]) for chunk, i in positions]
 
     @property
     def is_parquet(self) -> bool:
@@ -179,15 +179,15 @@ class Coordinates:
     def read_digests(self, chunk: int) -> list[Any]:
         """Read an existing Zarr chunk and return its digests."""
         return [
-            _compute_content_digest(self.read(chunk)),
-            _compute_content_digest(self.read(chunk, read_ids=True)) if self.head["ids"] else None,
+            _compute_chunk_digest(self.read(chunk)),
+            _compute_chunk_digest(self.read(chunk, read_ids=True)) if self.head["ids"] else None,
         ]
 
     def write(self, chunk: int, values: FloatArray, ids: list[str] | None) -> list[Any]:
         """Write a chunk, its coordinates last as the completion marker; return its digests."""
         rows, digests = (
             self.rows(chunk),
-            [_compute_content_digest(values), None if ids is None else _compute_content_digest(ids)],
+            [_compute_chunk_digest(values), None if ids is None else _compute_chunk_digest(ids)],
         )
         if self.is_parquet:
             head = with_content_hash({**self.head, "chunk": chunk, "digests": [digests]})
@@ -263,7 +263,7 @@ def write_rows(
 
 def _make_header(rows: da.Array) -> dict[str, Any]:
     """Return the header of new coordinates."""
-    (n, k), dtype, source_store = rows.shape, rows.dtype, get_annotation(rows, ROWS_OF)
+    (n, k), dtype, source_store = rows.shape, rows.dtype, get_annotation(rows, STORE_ANNOTATION)
     return {
         "token": _compute_token(rows),
         "shape": [n, k],
@@ -288,7 +288,7 @@ def _write_missing_chunks(
         partial(
             _write_block,
             coordinates=coordinates,
-            source_store=get_annotation(rows, ROWS_OF) if coordinates.head["ids"] else None,
+            source_store=get_annotation(rows, STORE_ANNOTATION) if coordinates.head["ids"] else None,
         ),
         rows.rechunk({0: coordinates.head["chunk_rows"]}, method="tasks"),
         chunks=((1,) * coordinates.n_chunks, (1,)),
@@ -358,8 +358,8 @@ def _open_if_exists(location: Location) -> Coordinates | None:
     if not names:
         return None
     try:
-        system, path = location.path(names[0])
-        with system.open(path) as file:
+        file_system, path = location.path(names[0])
+        with file_system.open(path) as file:
             metadata = (import_optional("pyarrow.parquet").read_schema(file).metadata or {}).get(KEY.encode())
         written = json.loads(metadata or "null")
     except (OSError, ValueError, RuntimeError) as error:
@@ -383,20 +383,20 @@ def _compute_token(rows: da.Array) -> str:
 def _verify_header(head: dict[str, Any], location: Location | None = None) -> dict[str, Any]:
     """Verify the content hash of a header and return it without the hash."""
     if not isinstance(head, dict) or not has_valid_content_hash(head):
-        what = "its metadata" if location is None else f"the attributes of {location.url}"
+        source_name = "its metadata" if location is None else f"the attributes of {location.url}"
         raise StoreError(
-            f"{what} do not match their content hash; remove the coordinates and write them again"
+            f"{source_name} do not match their content hash; remove the coordinates and write them again"
         )
     return {name: value for name, value in head.items() if name != CONTENT_HASH}
 
 
-def _compute_content_digest(values: FloatArray | list[str]) -> Any:
+def _compute_chunk_digest(values: FloatArray | list[str]) -> Any:
     return compute_content_hash(values) if isinstance(values, list) else compute_digest(values)
 
 
 def _check_digest(values: Any, digests: list[Any]) -> Any:
     """Return the coordinates or ids of a chunk; raise ValueError if they do not match their digest."""
-    if _compute_content_digest(values) != digests[isinstance(values, list)]:
+    if _compute_chunk_digest(values) != digests[isinstance(values, list)]:
         raise ValueError("it does not match its digest")
     return values
 

@@ -132,12 +132,12 @@ def open_corpus(path: str | PathLike[str], *, storage_options: dict[str, Any] | 
     head = read_root_metadata(location, CORPUS_KEY, "corpus")
     if head is None:
         unfinished = location.read_attributes("plans") is not None
-        why = (
+        reason = (
             "its build is not finished, or it is not a corpus"
             if unfinished
             else "build one with build_corpus"
         )
-        raise StoreError(f"no finished corpus at {path}: {why}")
+        raise StoreError(f"no finished corpus at {path}: {reason}")
     return Corpus(location, tuple(SentenceBlock(*block) for block in head["blocks"]), head["provenance"])
 
 

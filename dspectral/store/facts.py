@@ -97,7 +97,7 @@ def _describe_matrix(shape: tuple[int, int], nnz: int) -> list[tuple[str, object
 
 
 def _describe_columns(provenance: dict[str, Any]) -> str | None:
-    for key, what in (("hashing", "hashed"), ("vocabulary", "of an exact vocabulary")):
+    for key, kind_label in (("hashing", "hashed"), ("vocabulary", "of an exact vocabulary")):
         settings = provenance.get(key)
         if settings:
             low, high = settings.get("ngram_range", (1, 1))
@@ -105,7 +105,7 @@ def _describe_columns(provenance: dict[str, Any]) -> str | None:
             n_kept_terms = provenance.get("keep_terms") if key == "hashing" else None
             tokenizer = tokenizer_from_record(settings.get("tokenizer"))
             tokens = f"token(s) of {tokenizer}" if tokenizer else "word(s)"
-            return f"n-grams of {length} {tokens}, {what}" + (
+            return f"n-grams of {length} {tokens}, {kind_label}" + (
                 f", up to {n_kept_terms:,} with names" if n_kept_terms else ""
             )
     return None

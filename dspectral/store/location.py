@@ -59,12 +59,12 @@ class StoreError(ValueError):
 class _CheckedKeys:
     """Mixin that rejects keys outside the store and creates all parent groups of an array concurrently."""
 
-    _system: Any = None
+    _file_system: Any = None
     """fsspec file system; None for a local folder."""
 
     def resolve_key(self, key: str) -> str:
         """Return the path of a key; raise if it is outside the store."""
-        return join_inside(self._system, str(cast(Any, self).root), key)
+        return join_inside(self._file_system, str(cast(Any, self).root), key)
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Read a key for Zarr; reject array metadata that name the pickle codec."""
@@ -170,7 +170,7 @@ class RemoteFiles(_CheckedKeys, FsspecStore):
     """Store on a file system of fsspec."""
 
     @property
-    def _system(self) -> Any:
+    def _file_system(self) -> Any:
         return self.fs
 
     @property
@@ -231,13 +231,13 @@ class Location(NamedTuple):
 
     def open_file_system(self) -> tuple[Any, str]:
         """Return the file system, and the path of the store in it."""
-        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
-        return system, root.rstrip("/")
+        file_system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        return file_system, root.rstrip("/")
 
     def path(self, key: str) -> tuple[Any, str]:
         """Return the file system, and the path of a key of the store in it."""
-        system, root = self.open_file_system()
-        return system, join_inside(system, root, key)
+        file_system, root = self.open_file_system()
+        return file_system, join_inside(file_system, root, key)
 
     def open(self, *, read_only: bool = True) -> Files:
         """Open the Zarr store; nothing is read yet."""
@@ -295,10 +295,10 @@ class Location(NamedTuple):
         return retry(self._list_dir, path, what=f"listing {self.url}/{path}")
 
     def _list_dir(self, path: str) -> list[str]:
-        system, folder = self.path(path)
-        system.invalidate_cache()  # Zarr writes through another instance
+        file_system, folder = self.path(path)
+        file_system.invalidate_cache()  # Zarr writes through another instance
         try:
-            paths = system.ls(folder, detail=False)
+            paths = file_system.ls(folder, detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
@@ -335,9 +335,11 @@ def _read_local_attributes(store: Files, key: str) -> dict[str, Any] | None:
     return metadata["attributes"] if is_group and isinstance(metadata["attributes"], dict) else None
 
 
-def is_local(system: Any) -> bool:
+def is_local(file_system: Any) -> bool:
     """Report whether an fsspec file system is the local one."""
-    return "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
+    return "file" in (
+        (file_system.protocol,) if isinstance(file_system.protocol, str) else file_system.protocol
+    )
 
 
 def as_buffer(content: bytes) -> Buffer:

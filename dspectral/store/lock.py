@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from dspectral.engine.around.retries import retry
 from dspectral.store.location import Location, StoreError, annotate_disk_full, is_local
 
-LOCK, HOLDER = "writer.lock", "writer.json"
+LOCK_FILE, HOLDER_FILE = "writer.lock", "writer.json"
 """Files in a locked store: the file lock, and a description of its holder."""
 POLL_SECONDS = 0.05
 """Seconds between two attempts to acquire a lock."""
@@ -33,8 +33,8 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
 
     A file lock ends with its process. The lock object in a bucket remains if the process is killed.
     """
-    location.path(LOCK)
-    system, holder = location.path(HOLDER)
+    location.path(LOCK_FILE)
+    file_system, holder = location.path(HOLDER_FILE)
     content = json.dumps(
         {
             "pid": os.getpid(),
@@ -43,24 +43,24 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
             "token": uuid.uuid4().hex,
         }
     ).encode()
-    if not is_local(system):
+    if not is_local(file_system):
         deadline = time.monotonic() + wait
-        while not (created := _try_create(system, holder, content)) and time.monotonic() < deadline:
+        while not (created := _try_create(file_system, holder, content)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         if not created:
             helps = f"; if it was killed, remove {holder} to resume its build, or call discard_unfinished(force=True)"
-            raise _make_locked_error(location, system, holder, helps)
+            raise _make_locked_error(location, file_system, holder, helps)
         try:
             yield
         finally:
             unlock(location)
         return
-    lock = FileLock(Path(holder).with_name(LOCK))
+    lock = FileLock(Path(holder).with_name(LOCK_FILE))
     try:
         with annotate_disk_full(holder):
             lock.acquire(timeout=wait, poll_interval=POLL_SECONDS)
     except Timeout:
-        raise _make_locked_error(location, system, holder) from None
+        raise _make_locked_error(location, file_system, holder) from None
     try:
         with annotate_disk_full(holder):
             Path(holder).unlink(missing_ok=True)  # writing to a pipe would block
@@ -69,7 +69,7 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
     finally:
         # The file is removed while locked: a waiting process detects the removal and creates a new file.
         # filelock < 3.30 removes it again on release, which may delete the lock file of the next writer.
-        for name in (HOLDER, LOCK):
+        for name in (HOLDER_FILE, LOCK_FILE):
             with suppress(OSError):
                 Path(holder).with_name(name).unlink()
         lock.release()
@@ -77,23 +77,27 @@ def hold_write_lock(location: Location, *, wait: float = 0.0) -> Iterator[None]:
 
 def unlock(location: Location) -> None:
     """Remove the lock object of a writer from a bucket."""
-    system, root = fsspec.url_to_fs(location.url, **dict(location.options))
+    file_system, root = fsspec.url_to_fs(location.url, **dict(location.options))
     try:
-        if not is_local(system):
-            retry(system.rm_file, f"{root.rstrip('/')}/{HOLDER}", what=f"removing {HOLDER} of {location.url}")
+        if not is_local(file_system):
+            retry(
+                file_system.rm_file,
+                f"{root.rstrip('/')}/{HOLDER_FILE}",
+                what=f"removing {HOLDER_FILE} of {location.url}",
+            )
     except FileNotFoundError:
         return
     except OSError:  # the result of the writer does not depend on it
-        LOGGER.warning("%s of %s could not be removed", HOLDER, location.url, exc_info=True)
+        LOGGER.warning("%s of %s could not be removed", HOLDER_FILE, location.url, exc_info=True)
 
 
-def _try_create(system: Any, holder: str, content: bytes) -> bool:
+def _try_create(file_system: Any, holder: str, content: bytes) -> bool:
     """Create the lock object of a writer unless one exists; return whether this writer owns it."""
     try:
         with _CREATING:  # in-memory file systems have no exclusive create
-            if _read(system, holder) is not None:
+            if _read(file_system, holder) is not None:
                 return False
-            retry(lambda: system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
+            retry(lambda: file_system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
     except Exception as error:
         # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
@@ -106,22 +110,22 @@ def _try_create(system: Any, holder: str, content: bytes) -> bool:
         if not (isinstance(error, FileExistsError) or any(sign in texts for sign in signs)):
             raise
     # A failed attempt may still have created it; without exclusive create the last writer wins.
-    return _read(system, holder) == content
+    return _read(file_system, holder) == content
 
 
-def _read(system: Any, holder: str) -> bytes | None:
+def _read(file_system: Any, holder: str) -> bytes | None:
     """Read the description of the lock holder; None without one."""
     try:
-        return bytes(retry(system.cat_file, holder, what=f"reading {holder}"))
+        return bytes(retry(file_system.cat_file, holder, what=f"reading {holder}"))
     except FileNotFoundError:
         return None
 
 
-def _make_locked_error(location: Location, system: Any, holder: str, helps: str = "") -> StoreError:
-    content = _read(system, holder)  # empty if the holder has just acquired the lock
-    who = (
+def _make_locked_error(location: Location, file_system: Any, holder: str, helps: str = "") -> StoreError:
+    content = _read(file_system, holder)  # empty if the holder has just acquired the lock
+    holder_label = (
         "process {pid} on {host}, since {since}".format(**json.loads(content)) if content else "just started"
     )
     return StoreError(
-        f"another writer holds the lock of {location.url} ({who}): call again when it has finished{helps}"
+        f"another writer holds the lock of {location.url} ({holder_label}): call again when it has finished{helps}"
     )

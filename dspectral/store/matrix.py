@@ -172,8 +172,8 @@ def _write_blocks(
         raise StopAtFirstPass(PassStarted("", "write-block", str(written.name), n_blocks), None, written.dask)
     tasks = [row[0] for row, info in zip(written.to_delayed(), existing_blocks, strict=True) if info is None]
     with thread_pool_options(force=in_memory) as threads:
-        new = iter(dask.compute(*tasks, **threads))
-    return [next(new) if info is None else info for info in existing_blocks]
+        new_infos = iter(dask.compute(*tasks, **threads))
+    return [next(new_infos) if info is None else info for info in existing_blocks]
 
 
 def _write_block(

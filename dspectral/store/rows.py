@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.engine import summarize
-from dspectral.engine.blocks import BLOCK_BYTES, ROWS_OF, annotate, set_block_nbytes
+from dspectral.engine.blocks import BLOCK_BYTES, STORE_ANNOTATION, annotate, set_block_nbytes
 from dspectral.linalg.block_sums import compute_energy, sum_rows
 from dspectral.linalg.panels import split_by_size
 from dspectral.store.anndata_files import as_anndata
@@ -86,7 +86,7 @@ class CountMatrix(ABC):
         pieces = self.block_reader
         shape = self.block_rows, self.shape[1]
         rows = dask_array_from_blocks(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
-        return annotate_columns(annotate(rows, ROWS_OF, self), self)
+        return annotate_columns(annotate(rows, STORE_ANNOTATION, self), self)
 
     @property
     @abstractmethod
@@ -386,15 +386,15 @@ class SelectedRows(LazyTotalsMixin):
         sizes = np.asarray(self.store.block_rows)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         row_bytes = np.asarray(n_bytes) / np.maximum(sizes, 1)
-        blocks = np.searchsorted(starts, self.rows, side="right") - 1  # of each selected row
-        if (np.diff(blocks) >= 0).all():
-            ends = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]
+        block_numbers = np.searchsorted(starts, self.rows, side="right") - 1  # of each selected row
+        if (np.diff(block_numbers) >= 0).all():
+            ends = [0, *(np.flatnonzero(np.diff(block_numbers)) + 1).tolist(), len(block_numbers)]
             bounds = list(pairwise(ends))
         else:
-            bounds = split_by_size(np.ceil(row_bytes[blocks]).astype(np.int64), BLOCK_BYTES)
+            bounds = split_by_size(np.ceil(row_bytes[block_numbers]).astype(np.int64), BLOCK_BYTES)
         selections = []
         for start, stop in bounds:
-            sources = blocks[start:stop]
+            sources = block_numbers[start:stop]
             order = np.argsort(sources, kind="stable")
             groups = np.split(order, np.flatnonzero(np.diff(sources[order])) + 1)
             parts = tuple(
@@ -402,7 +402,7 @@ class SelectedRows(LazyTotalsMixin):
                 for group in groups
             )
             selections.append(RowSelection(parts, None if len(parts) == 1 else np.argsort(order)))
-        selection_bytes = [int(row_bytes[blocks[start:stop]].sum()) for start, stop in bounds]
+        selection_bytes = [int(row_bytes[block_numbers[start:stop]].sum()) for start, stop in bounds]
         return BlockReader(partial(read_selected_rows, read=read), selections, selection_bytes)
 
     @property

@@ -201,11 +201,11 @@ def check_same_settings(store: CountStore, provenance: dict[str, Any], n_columns
     """Raise StoreError if the settings of new rows differ from those of the store."""
     url = store.location.url
     for key in ("hashing", "vocabulary", "labels", "weighting", "id_field", "keep_texts"):
-        ours, theirs = to_json(provenance.get(key)), to_json(store.provenance.get(key))
-        if ours != theirs:
-            ours, theirs = _describe_difference(ours, theirs)
+        given, stored = to_json(provenance.get(key)), to_json(store.provenance.get(key))
+        if given != stored:
+            given, stored = _describe_difference(given, stored)
             raise StoreError(
-                f"append with {key} {ours} must use {theirs}, the setting of store {url}: repeat the call with it"
+                f"append with {key} {given} must use {stored}, the setting of store {url}: repeat the call with it"
             )
     if n_columns is not None and n_columns != store.n_columns:
         raise StoreError(
@@ -236,37 +236,37 @@ def to_json(value: "JSON | tuple[Any, ...]") -> Any:
     return [to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _describe_difference(ours: JSON, theirs: JSON) -> tuple[Any, Any]:
+def _describe_difference(given: JSON, stored: JSON) -> tuple[Any, Any]:
     """Return the different fields of two settings as text; the values themselves if they are not dicts."""
-    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
-        return ours, theirs
-    names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
-    mine, other = (
-        ", ".join(f"{name} = {provenance.get(name)!r}" for name in names) for provenance in (ours, theirs)
+    if not (isinstance(given, dict) and isinstance(stored, dict)):
+        return given, stored
+    names = [name for name in {**stored, **given} if given.get(name) != stored.get(name)]
+    given_text, other = (
+        ", ".join(f"{name} = {provenance.get(name)!r}" for name in names) for provenance in (given, stored)
     )
-    return mine, other
+    return given_text, other
 
 
 def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     """Add the column sums of all blocks and write the root, which makes the store complete."""
     store = writer.location.open(read_only=False)
-    new = [block for block in blocks if block.n_rows]
+    new_blocks = [block for block in blocks if block.n_rows]
     # Added in the order of the rows, so that float64 sums are bit-identical under every scheduler.
     digests = []
     for part, dtype in zip(TOTALS, (np.float64, np.int64), strict=True):
         total = np.zeros(writer.n_columns, dtype=dtype)
         if writer.existing_blocks:
             total += read_array(writer.location, store, get_totals_path(writer.generation - 1), part)
-        for block in new:
+        for block in new_blocks:
             total += read_array(writer.location, store, block.name, part)
         write_array(store, f"{get_totals_path(writer.generation)}/{part}", total)
         digests.append(compute_digest(total))
-    every = (*writer.existing_blocks, *new)
+    all_blocks = (*writer.existing_blocks, *new_blocks)
     head = {
         "format": FORMAT,
         "generation": writer.generation,
         "n_columns": writer.n_columns,
-        "blocks": [block.as_list() for block in every],
+        "blocks": [block.as_list() for block in all_blocks],
         "provenance": to_json(writer.provenance),
         "totals": digests,
     }
@@ -275,7 +275,7 @@ def finish_store(writer: StoreWriter, blocks: list[BlockInfo]) -> CountStore:
     writer.location.try_remove("scratch")
     sums = digests[0], digests[1]
     origin = wrap_tokenizer_names(head["provenance"])
-    return CountStore(writer.location, every, writer.n_columns, writer.generation, origin, sums)
+    return CountStore(writer.location, all_blocks, writer.n_columns, writer.generation, origin, sums)
 
 
 def discard_unfinished(

@@ -185,8 +185,8 @@ def _merge_sort(
 ) -> NDArray[np.int64]:
     """Return indices ``order`` of ``words`` sorted by bytes, by a merge sort."""
     # Invariant: every slice order[low : low + width] is sorted. Each of log2(n) rounds merges pairs of slices into
-    # `spare` with at most n comparisons.
-    spare = np.empty_like(order)
+    # `scratch` with at most n comparisons.
+    scratch = np.empty_like(order)
     width = 1
     while width < order.size:
         for low in range(0, order.size, 2 * width):
@@ -200,8 +200,8 @@ def _merge_sort(
                         compare_slices(text, starts[a], starts[a + 1] - 1, text, starts[b], starts[b + 1] - 1)
                         < 0
                     )
-                spare[out] = order[i if takes_left else j]
+                scratch[out] = order[i if takes_left else j]
                 i, j = i + takes_left, j + (not takes_left)
-        order, spare = spare, order
+        order, scratch = scratch, order
         width *= 2
     return order

@@ -81,9 +81,9 @@ def gather_slices(data: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDAr
     return Documents(_gather(read_only(data), read_only(begins), offsets), offsets)
 
 
-def take_terms(terms: Documents, which: NDArray[np.int64]) -> Documents:
-    """Return the terms at indices ``which``, in that order."""
-    return gather_slices(terms.data, terms.offsets.take(which), terms.offsets.take(which + 1))
+def take_terms(terms: Documents, indices: NDArray[np.int64]) -> Documents:
+    """Return the terms at indices ``indices``, in that order."""
+    return gather_slices(terms.data, terms.offsets.take(indices), terms.offsets.take(indices + 1))
 
 
 def hash_terms(terms: Documents) -> NDArray[np.uint32]:

@@ -78,7 +78,7 @@ class TermTable(NamedTuple):
         partition = ((codes * np.uint64(n_partitions)) >> np.uint64(32)).astype(np.uint16)
         order = np.argsort(partition, kind="stable")
         ends = np.cumsum(np.bincount(partition, minlength=n_partitions))
-        return [_take_rows(self, get_row_numbers) for get_row_numbers in np.split(order, ends[:-1])]
+        return [_take_rows(self, row_numbers) for row_numbers in np.split(order, ends[:-1])]
 
     def term(self, i: int) -> str:
         """Return term ``i`` as a string."""
@@ -102,16 +102,16 @@ def count_unspaced_letters(table: TermTable) -> tuple[int, int]:
 
 
 def is_unsegmented(letter_counts: Iterable[tuple[int, int]]) -> bool:
-    """Return whether words of scripts without spaces are whole clauses, by :func:`count_unspaced_letters`."""
+    """Return whether words in scripts without spaces are whole clauses, given :func:`count_unspaced_letters`."""
     n_letters, n_words = map(sum, zip(*letter_counts, strict=True))
     return n_letters > MAX_MEAN_LETTERS * n_words
 
 
-def _take_rows(table: TermTable, get_row_numbers: NDArray[np.int64]) -> TermTable:
+def _take_rows(table: TermTable, row_numbers: NDArray[np.int64]) -> TermTable:
     return TermTable(
-        take_terms(table.terms, get_row_numbers),
-        table.document_frequency.take(get_row_numbers),
-        table.counts.take(get_row_numbers),
+        take_terms(table.terms, row_numbers),
+        table.document_frequency.take(row_numbers),
+        table.counts.take(row_numbers),
     )
 
 

@@ -25,7 +25,7 @@ from dspectral.watch.history import FitHistory, FitState, Phase
 
 QUIET_SECONDS = 0.5
 """Seconds before a fit is shown in a terminal or a stream."""
-INTERVAL = 0.5
+UPDATE_SECONDS = 0.5
 """Seconds between two updates."""
 LINE_SECONDS = (10.0, 60.0)
 """Minimum and maximum seconds between two lines in a stream; between them, a tenth of the run time."""
@@ -114,21 +114,21 @@ def format_counts(phase: Phase) -> str:
     rows, rate = phase.get_speed(phase.n_rows), phase.get_speed(phase.n_bytes)
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
     size = next((f"{rate / scale:.1f} {unit}/s" for unit, scale in units if rate >= scale), f"{rate:.0f} B/s")
-    again = f"{phase.again} repeated" if phase.again else ""
+    n_repeated = f"{phase.again} repeated" if phase.again else ""
     return _join_nonempty(
-        f"{phase.done}/{phase.total}", again, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
+        f"{phase.done}/{phase.total}", n_repeated, f"{rows:,.0f} rows/s" if rows else "", size if rate else ""
     )
 
 
 def format_times(phase: Phase) -> str:
     """Return the elapsed and remaining time of a phase as text; empty before its first task is done."""
-    speed, left = phase.get_speed(phase.total), phase.total - phase.done
-    to_come = f"{_format_clock(left / speed)} left" if speed and left else ""
+    speed, n_remaining = phase.get_speed(phase.total), phase.total - phase.done
+    to_come = f"{_format_clock(n_remaining / speed)} left" if speed and n_remaining else ""
     return _join_nonempty(_format_clock(phase.seconds), to_come) if phase.done else ""
 
 
-def _join_nonempty(*parts: str, by: str = ", ") -> str:
-    return by.join(filter(None, parts))
+def _join_nonempty(*parts: str, separator: str = ", ") -> str:
+    return separator.join(filter(None, parts))
 
 
 def _format_clock(seconds: float) -> str:
@@ -145,7 +145,7 @@ def format_line(view: View) -> str:
         for phase in view.phases
     ]
     return f"[{_format_clock(view.seconds)}] " + _join_nonempty(
-        first, " · ".join([*phases, *others]), by=": "
+        first, " · ".join([*phases, *others]), separator=": "
     )
 
 
@@ -160,7 +160,7 @@ def render_terminal(view: View) -> Group:
         texts = (f"{phase.share:4.0%}", format_counts(phase), format_times(phase))
         table.add_row(Text(f"  {phase.name}"), bar, *map(Text, texts))
     return Group(
-        Text(_join_nonempty(first, _format_clock(view.seconds), by=" ")),
+        Text(_join_nonempty(first, _format_clock(view.seconds), separator=" ")),
         table,
         *(Text(f"  {text}") for text in others),
     )
@@ -340,7 +340,7 @@ class Progress:
 
     def _watch(self) -> None:
         try:
-            while not self._ended.wait(INTERVAL):
+            while not self._ended.wait(UPDATE_SECONDS):
                 self._show(self._view())
             self._show(EMPTY_VIEW)
         except (OSError, ValueError):

@@ -25,7 +25,7 @@ MAX_LOOPS = 64
 """Maximum number of loops that are being compiled."""
 MAX_ENDED = 4096
 """Maximum number of finished fits that are not listed yet."""
-WINDOW = 6.0
+RATE_SECONDS = 6.0
 """Seconds over which a rate is averaged."""
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(events.Event)}
 SCHEDULER_COUNTED = (
@@ -98,7 +98,7 @@ class Series:
 
 
 class PassState:
-    """State of one pass; lists of counts have one entry a level, blocks first."""
+    """State of one pass; lists of counts have one entry per level, blocks first."""
 
     def __init__(self, fit: str, run: str, since: float) -> None:
         self.fit, self.run, self.since = fit, run, since
@@ -152,7 +152,7 @@ class PassState:
         if len(self._recent) < 2 or self._n_now >= self.totals[0]:
             return None
         timestamp, n_done = self._recent[-1]
-        since, before = next(point for point in self._recent if timestamp - point[0] <= WINDOW)
+        since, before = next(point for point in self._recent if timestamp - point[0] <= RATE_SECONDS)
         return (n_done - before) / (timestamp - since) if timestamp > since else None
 
     def get_phases(self, now: float) -> list[Phase]:

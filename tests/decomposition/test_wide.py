@@ -19,7 +19,7 @@ from dspectral.decomposition.moments import GramProduct
 from dspectral.decomposition.spectrum import SVDOptions, krylov_spectrum
 from dspectral.engine import count_column_groups
 from dspectral.engine.around.context import ProcessMemory, override_context
-from dspectral.engine.around.memory import ENDS_AT, LIBRARIES, SPILL_SHARE
+from dspectral.engine.around.memory import ENDS_AT, LIBRARY_BYTES, SPILL_SHARE
 from dspectral.linalg.panels import is_in_file, iter_panels, release_rows, tall_array, tall_zeros_like
 from tests.temporary import nothing_left
 
@@ -128,9 +128,9 @@ def test_even_one_column_that_does_not_fit_is_refused_in_a_sentence(rows):
 def test_a_plan_tells_as_many_passes_as_the_fit_makes(rows):
     svd = TruncatedSVD(3, n_passes=2)  # products of 19 columns
     # Two of the four blocks a worker: one product waits, one is made, two are for a merge.
-    limit = (LIBRARIES + (6 * 10 + 8) * COLUMN + 200 * 10) / SPILL_SHARE + 1
+    limit = (LIBRARY_BYTES + (6 * 10 + 8) * COLUMN + 200 * 10) / SPILL_SHARE + 1
     assert svd.plan(rows, workers=2, memory_limit=limit).n_passes == 2 * 2
-    with override_context(memory=ProcessMemory(2, 1, int(limit), LIBRARIES)):
+    with override_context(memory=ProcessMemory(2, 1, int(limit), LIBRARY_BYTES)):
         assert svd.fit(rows).n_passes_ == 2 * 2
 
 

@@ -31,7 +31,7 @@ def raise_import_error():
 
 @pytest.mark.slow
 def test_a_worker_of_another_kind_is_named_once_and_refused_where_bits_are_asked_for(rows, monkeypatch):
-    monkeypatch.setattr(machines, "INTERVAL", 0.0)
+    monkeypatch.setattr(machines, "COMPARISON_SECONDS", 0.0)
     with Client(n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)

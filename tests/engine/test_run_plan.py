@@ -10,7 +10,7 @@ from scipy import sparse
 from dspectral import SketchedPCA, TruncatedSVD, build_corpus, build_store, plan, write_counts
 from dspectral.engine.around import dry_run, events
 from dspectral.engine.around.context import ProcessMemory, override_context
-from dspectral.engine.around.memory import LIBRARIES
+from dspectral.engine.around.memory import LIBRARY_BYTES
 from tests.engine.blocks import normal_rows
 from tests.engine.hearing import heard_of, of_kind
 from tests.temporary import nothing_left
@@ -44,7 +44,7 @@ def test_a_plan_says_passes_tasks_bytes_and_memory_as_the_fit_then_has_them(stor
     assert found.n_tasks == passes[0].n_blocks + passes[0].n_merges
     assert (found.n_blocks, found.bytes_read, found.phase) == (8, store.n_bytes, passes[0].name)
     assert (found.n_workers, found.n_threads, found.memory_limit) == (2, 1, 2_000_000_000)
-    assert LIBRARIES < found.worker_memory < 2 * LIBRARIES
+    assert LIBRARY_BYTES < found.worker_memory < 2 * LIBRARY_BYTES
     assert found.seconds == found.n_passes * found.pass_seconds > 0
     assert found.refusal == ""
     found.check()
@@ -80,7 +80,7 @@ def test_a_build_is_planned_and_builds_nothing(build, n_passes, text, tmp_path):
     assert (found.name, found.n_passes) == (build.__name__, n_passes)
     assert found.bytes_read == text.stat().st_size
     assert found.n_blocks == -(-found.bytes_read // 8000)
-    assert found.worker_memory >= LIBRARIES + 5 * found.bytes_read // found.n_blocks
+    assert found.worker_memory >= LIBRARY_BYTES + 5 * found.bytes_read // found.n_blocks
     assert not (tmp_path / "never.zarr").exists()
 
 

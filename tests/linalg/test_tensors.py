@@ -12,7 +12,7 @@ from dspectral.linalg.tensors import (
     power_method,
     simultaneous_diagonalization,
     symmetric_tensor_from_pairs,
-    tensor_from_cubes,
+    tensor_from_components,
 )
 
 SOLVERS = [power_method, batched_power_method, simultaneous_diagonalization]
@@ -25,7 +25,7 @@ def sampled(k, seed, noise=0.0):
     values = np.sort(rng.uniform(1.0, 4.0, k))[::-1]
     N = rng.standard_normal((k, k, k))
     N = sum(N.transpose(axes) for axes in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-    return values, vectors, tensor_from_cubes(values, vectors) + noise * N / np.linalg.norm(N)
+    return values, vectors, tensor_from_components(values, vectors) + noise * N / np.linalg.norm(N)
 
 
 @pytest.mark.parametrize("solve", SOLVERS)

@@ -225,7 +225,7 @@ def test_columns_that_were_chosen_or_computed_are_no_longer_those_of_the_store(b
     assert get_columns(store.tfidf()).names is get_columns(store).names
 
 
-ROWS_OF = {
+JOINED_ROWS = {
     "slice": lambda x: x[1:5],
     "step": lambda x: x[::-2],
     "list": lambda x: x[[6, 0, 3]],
@@ -251,10 +251,10 @@ COLUMNS_OF = {
 }
 
 
-@pytest.mark.parametrize("how", ROWS_OF)
+@pytest.mark.parametrize("how", JOINED_ROWS)
 def test_rows_that_are_chosen_of_an_array_have_its_columns(how, built):
     store, other = built("a"), built("c", OTHERS)
-    rows = ROWS_OF[how](da.concatenate([store.counts, store.counts]))
+    rows = JOINED_ROWS[how](da.concatenate([store.counts, store.counts]))
     assert get_columns(rows).names is get_columns(store).names
     with pytest.raises(ValueError, match="column 0 is"):
         TruncatedSVD(2).fit(other).transform(rows)

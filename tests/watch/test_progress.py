@@ -54,7 +54,7 @@ def plain(text):
 def impatient(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(display, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(display, "INTERVAL", 0.02)
+    monkeypatch.setattr(display, "UPDATE_SECONDS", 0.02)
     monkeypatch.setattr(display, "LINE_SECONDS", (0.05, 0.05))
 
 

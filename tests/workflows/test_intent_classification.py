@@ -147,8 +147,8 @@ def test_sketch_scaling_of_a_store_measures_the_same_error_as_numpy(tmp_path):
 def test_lsi_race_runs_small(tmp_path, monkeypatch):
     monkeypatch.setattr(lsi, "subprocess", forked)
     monkeypatch.setattr(
-        lsi, "ENTRIES", [lsi.ENTRIES[i] for i in (0, 2, 6, 8)]
-    )  # each program once, ours twice
+        lsi, "ENTRIES", [lsi.ENTRIES[i] for i in (0, 1, 3, 7, 9)]
+    )  # each program once, both sketches
     lsi.main(
         ["--rows", "600", "--columns", "400", "--topics", "12", "--n-components", "5", "--out", str(tmp_path)]
     )
@@ -166,5 +166,5 @@ def test_only_long_fits_are_sent_to_the_workers(monkeypatch, n_sentences, backen
     monkeypatch.setattr(joblib, "parallel_config", lambda name: asked.append(name) or nullcontext())
     intents = np.arange(n_sentences) % 20
     run = SimpleNamespace(client=object())
-    with intent_scores.on_cluster(run, intent_scores.Labelled(["a text"] * n_sentences, intents)):
+    with intent_scores.on_cluster(run, intent_scores.LabeledTexts(["a text"] * n_sentences, intents)):
         assert asked == ([] if backend == "usual" else ["dask"])

@@ -37,7 +37,7 @@ PURE_FUNCTION = re.compile(r"(dspectral|dask|_?operator|builtins|functools|numpy
 """Modules whose functions are pure."""
 TOKENIZED_MODULES = ("builtins", "numpy", "numpy.random.bit_generator", "numpy.dtypes", "dask.utils")
 """Modules of values that Dask tokenizes by content."""
-SUFFIX = ".npz"
+CHECKPOINT_SUFFIX = ".npz"
 CHECKPOINT_PATH = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}\.npz(\.[0-9a-f]{32}\.tmp)?$")
 """End of the path of a checkpoint, or of an incomplete temporary file."""
 _BYTE_SECONDS: dict[str, float] = {}
@@ -47,33 +47,33 @@ class UnknownContentError(ValueError):
     """The content of an object is unknown or may change, so it has no content hash."""
 
 
-def digest(thing: object) -> str:
+def digest(value: object) -> str:
     """Return a hash of the content of a value: tasks with equal hashes return the same bits in every process."""
-    return str(tokenize(_get_content(thing), ensure_deterministic=True))
+    return str(tokenize(_get_content(value), ensure_deterministic=True))
 
 
-def _get_content(thing: Any) -> object:
+def _get_content(value: Any) -> object:
     """Return a value for Dask to tokenize. Arrays are hashed here: Dask gives X and its transpose the same token."""
-    kind, content = type(thing), thing
-    if hasattr(thing, "content_token") and not isinstance(thing, type):
-        content = (thing.content_token(),)
-    elif isinstance(thing, np.ndarray):
-        return _get_array_content(thing)
-    elif is_sparse(thing):
+    kind, content = type(value), value
+    if hasattr(value, "content_token") and not isinstance(value, type):
+        content = (value.content_token(),)
+    elif isinstance(value, np.ndarray):
+        return _get_array_content(value)
+    elif is_sparse(value):
         names = ("data", "indices", "indptr", "row", "col", "offsets")
-        content = (thing.shape, *(getattr(thing, name) for name in names if hasattr(thing, name)))
-    elif isinstance(thing, dict):
-        content = thing.items()
-    elif isinstance(thing, partial):
-        content = (thing.func, thing.args, sorted(thing.keywords.items()))
-    elif callable(thing) and hasattr(thing, "__qualname__"):
-        return _get_function_content(thing)
-    elif kind.__module__.startswith("dspectral.") and hasattr(thing, "__dict__"):
-        content = (vars(thing),)
-    elif not isinstance(thing, tuple | list):
+        content = (value.shape, *(getattr(value, name) for name in names if hasattr(value, name)))
+    elif isinstance(value, dict):
+        content = value.items()
+    elif isinstance(value, partial):
+        content = (value.func, value.args, sorted(value.keywords.items()))
+    elif callable(value) and hasattr(value, "__qualname__"):
+        return _get_function_content(value)
+    elif kind.__module__.startswith("dspectral.") and hasattr(value, "__dict__"):
+        content = (vars(value),)
+    elif not isinstance(value, tuple | list):
         if kind.__module__ not in TOKENIZED_MODULES:
             raise UnknownContentError(f"they depend on a {kind.__module__}.{kind.__qualname__}")
-        return kind.__qualname__, thing  # the type name distinguishes 1 from True
+        return kind.__qualname__, value  # the type name distinguishes 1 from True
     return kind.__qualname__, *map(_get_content, content)
 
 
@@ -124,31 +124,31 @@ class CheckpointFolder(NamedTuple):
         """Return the fsspec file system, and the path of the folder in it."""
         import fsspec  # noqa: PLC0415  only checkpoints need it
 
-        system, root = fsspec.url_to_fs(self.url, **dict(self.options))
-        system.invalidate_cache()  # workers write through other instances
-        return system, root.rstrip("/")
+        file_system, root = fsspec.url_to_fs(self.url, **dict(self.options))
+        file_system.invalidate_cache()  # workers write through other instances
+        return file_system, root.rstrip("/")
 
     def resolve(self, path: str) -> tuple[Any, str]:
         """Return the file system and the full path of a checkpoint; raise ValueError if it is outside of the folder."""
-        system, root = self.open_file_system()
-        return system, join_inside(system, root, f"{path}{SUFFIX}")
+        file_system, root = self.open_file_system()
+        return file_system, join_inside(file_system, root, f"{path}{CHECKPOINT_SUFFIX}")
 
     def paths(self, path: str) -> set[str]:
         """Return the paths of the checkpoints directly under a path."""
-        system, root = self.open_file_system()
+        file_system, root = self.open_file_system()
         try:
-            files = system.ls(f"{root}/{path}", detail=False)
+            files = file_system.ls(f"{root}/{path}", detail=False)
         except FileNotFoundError:
             return set()
-        return {f"{path}/{Path(file).stem}" for file in files if file.endswith(SUFFIX)}
+        return {f"{path}/{Path(file).stem}" for file in files if file.endswith(CHECKPOINT_SUFFIX)}
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file atomically."""
-        system, target = self.resolve(path)
-        system.makedirs(target.rpartition("/")[0], exist_ok=True)
-        if "file" not in system.protocol:
+        file_system, target = self.resolve(path)
+        file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        if "file" not in file_system.protocol:
             # Object stores write atomically; on other file systems the checksums reveal an incomplete file.
-            system.pipe_file(target, content)
+            file_system.pipe_file(target, content)
             return
         temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")
         try:
@@ -160,35 +160,37 @@ class CheckpointFolder(NamedTuple):
     def read(self, path: str) -> Any:
         """Read a summary; raise :class:`CheckpointError` if it is missing or damaged."""
         try:
-            system, source = self.resolve(path)
-            if "file" in system.protocol:
+            file_system, source = self.resolve(path)
+            if "file" in file_system.protocol:
                 check_regular_file(source)
-            return decode_summary(path, system.cat_file(source))
+            return decode_summary(path, file_system.cat_file(source))
         except (OSError, *DAMAGE_ERRORS) as error:
-            why = f"it cannot be read or is damaged ({type(error).__name__}: {error})"
+            reason = f"it cannot be read or is damaged ({type(error).__name__}: {error})"
             raise CheckpointError(
-                f"the checkpoint {path} in {self.public_url} is computed again: {why}", path
+                f"the checkpoint {path} in {self.public_url} is computed again: {reason}", path
             ) from error
 
     def clear(self) -> CheckpointInfo:
         """Remove all checkpoints, incomplete files and empty folders; return what was removed."""
-        system, root = self.open_file_system()
+        file_system, root = self.open_file_system()
         size_by_path = {
             path: int(info["size"] or 0)
-            for path, info in system.find(root, detail=True).items()
+            for path, info in file_system.find(root, detail=True).items()
             if CHECKPOINT_PATH.search(path)
             and path.removeprefix("/").startswith(root.removeprefix("/"))
             and not is_outside(
-                system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
+                file_system, root, path.removeprefix("/").removeprefix(root.removeprefix("/")).lstrip("/")
             )
         }
         for path in size_by_path:
-            system.rm_file(path)
-        if "file" in system.protocol:
+            file_system.rm_file(path)
+        if "file" in file_system.protocol:
             for folder in {Path(path).parent for path in size_by_path}:
                 with suppress(OSError):  # the folder holds other files
                     folder.rmdir()
-        return CheckpointInfo(sum(path.endswith(SUFFIX) for path in size_by_path), sum(size_by_path.values()))
+        return CheckpointInfo(
+            sum(path.endswith(CHECKPOINT_SUFFIX) for path in size_by_path), sum(size_by_path.values())
+        )
 
     @property
     def public_url(self) -> str:
@@ -207,7 +209,7 @@ class Checkpoints:
         damaged: Collection[str],
     ) -> None:
         self._folder = folder
-        self._pass = digest((*kinds, _content_digest(function)))
+        self._pass = digest((*kinds, _hash_content(function)))
         self._existing = {path for path in folder.paths(self._pass) if path not in damaged}
 
     def rewrite(self, graph: Graph, tree: Tree, root: Key) -> tuple[Graph, Key]:
@@ -217,7 +219,7 @@ class Checkpoints:
         tasks are counted by their keys. Tasks below a summary that is read are left out.
         """
         tokenizer, names, moved = (
-            GraphTokenizer(dict(graph), _content_digest),
+            GraphTokenizer(dict(graph), _hash_content),
             dict[Key, str](),
             dict[Key, Any](),
         )
@@ -237,10 +239,10 @@ class Checkpoints:
         return cull_graph(graph, [root]), root
 
 
-def _content_digest(thing: object) -> str:
+def _hash_content(value: object) -> str:
     """Return the content hash of an object; raise an error with advice if its content is unknown."""
     try:
-        return digest(thing)
+        return digest(value)
     except UnknownContentError as error:
         raise UnknownContentError(
             f"checkpoints need rows with a content hash, but {error}: write them to a store "

@@ -20,7 +20,7 @@ from dspectral.linalg.blas import numeric_environment
 
 MAX_SILENCE = 30.0
 """Workers without a heartbeat for this many seconds are skipped: the largest clusters send one every ten."""
-INTERVAL = 5.0
+COMPARISON_SECONDS = 5.0
 """Seconds between two comparisons of the machines of a cluster, unless ``dspectral.same-bits`` is true."""
 MAX_NAMES = 3
 """Maximum number of machines that a message names."""
@@ -48,7 +48,7 @@ def query(client: Client, question: Callable[..., Any], *arguments: Any, **optio
         return answer.result(get_wait_warning())
     except TimeoutError as error:
         answer.cancel()
-        raise TimeoutError(f"no answer within {get_wait_warning():.3g} s") from error
+        raise TimeoutError(f"the cluster did not answer within {get_wait_warning():.3g} s") from error
 
 
 def try_query(client: Client, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -71,7 +71,7 @@ class _WorkerEnvironments:
     """Host and numeric environment of each worker of a client, time of the last request, and last warning."""
 
     workers: dict[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    time: float = -INTERVAL
+    time: float = -COMPARISON_SECONDS
     warning: str = ""
 
 
@@ -102,15 +102,16 @@ def require_same_environment(
 
 
 def compare_machines(client: Client) -> None:
-    """Compare the numeric environments of all workers and this process; each worker is asked once."""
+    """Compare the numeric environments of all workers and this process; each worker is queried once."""
     cached, strict = _ENVIRONMENTS.setdefault(client, _WorkerEnvironments()), requires_same_bits()
-    if not strict and time.monotonic() - cached.time < INTERVAL:
+    if not strict and time.monotonic() - cached.time < COMPARISON_SECONDS:
         return
     addresses = set(try_query(client, client.run_on_scheduler, get_live_workers) or ())
     cached.time = time.monotonic()
-    if new := sorted(addresses - cached.workers.keys()):
+    if new_addresses := sorted(addresses - cached.workers.keys()):
         answers = (
-            try_query(client, client.run, _get_host_and_environment, workers=new, on_error="return") or {}
+            try_query(client, client.run, _get_host_and_environment, workers=new_addresses, on_error="return")
+            or {}
         )
         failed = {address: error for address, error in answers.items() if isinstance(error, ImportError)}
         if failed:
@@ -172,13 +173,14 @@ def describe_differences(machines: Mapping[str, Mapping[str, str]]) -> str:
     parts = []
     for name in dict.fromkeys(name for environment in machines.values() for name in environment):
         values = {machine: environment.get(name, "absent") for machine, environment in machines.items()}
-        (majority, n_majority), *others = Counter(values.values()).most_common()
-        if others:
-            odd = [
-                f"{value} on {join_first([m for m in values if values[m] == value])}" for value, _n in others
+        (majority, n_majority), *minorities = Counter(values.values()).most_common()
+        if minorities:
+            deviations = [
+                f"{value} on {join_first([m for m in values if values[m] == value])}"
+                for value, _n in minorities
             ]
             rest = "the other" if n_majority == 1 else f"the {n_majority} others"
-            parts.append(f"{name} is {', '.join(odd)}, and {majority} on {rest}")
+            parts.append(f"{name} is {', '.join(deviations)}, and {majority} on {rest}")
     return "; ".join(parts)
 
 

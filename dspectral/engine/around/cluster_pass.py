@@ -34,7 +34,7 @@ from dspectral.engine.around.progress import DONE_STATES, TaskCounts
 from dspectral.engine.graph import task_label
 from dspectral.linalg.blas import copy_unaligned
 
-PAUSE = 0.1
+RECONNECT_SECONDS = 0.1
 """Seconds between two checks of a client that reconnects."""
 WATCHED_INTERVAL, UNWATCHED_INTERVAL = 0.5, 5.0
 """Seconds between two requests to the scheduler, with and without listeners."""
@@ -119,7 +119,7 @@ class PassMonitor:
             WATCHED_INTERVAL if current_context().counts_blocks else UNWATCHED_INTERVAL, self._first / 4
         )
         self.groups = (pass_info.block_group, *pass_info.merge_groups)
-        self.fullest: WorkerState | None = None
+        self.max_memory_share: WorkerState | None = None
         self._answered = self._moved = self._why_since = clock()
         self._state: ClusterState | None = None
         self._silence, self._why, self._next = "", "", self._first
@@ -159,8 +159,8 @@ class PassMonitor:
         before, self._state = self._state, state
         if before is None or _get_progress_marks(before) != _get_progress_marks(state):
             self._moved, self._next, self._why = self._answered, self._first, ""
-        limited = [worker for worker in (self.fullest, *state.workers) if worker and worker.limit]
-        self.fullest = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
+        limited = [worker for worker in (self.max_memory_share, *state.workers) if worker and worker.limit]
+        self.max_memory_share = max(limited, key=lambda worker: worker.held / worker.limit, default=None)
         self._emit_messages()
         # Results on a worker that died or left are computed again.
         if before is not None:
@@ -289,7 +289,7 @@ def compute_on_cluster(client: Client, pass_info: PassStarted, graph: Any, keys:
     monitor = PassMonitor(client, pass_info)
     while client.status == "connecting":
         # The client lost its connection after the previous pass. A graph sent before it reconnects would be lost.
-        time.sleep(PAUSE)
+        time.sleep(RECONNECT_SECONDS)
         monitor.check_stalled()
     if client.status != "running":
         raise ClusterError(_describe_lost_connection(client, pass_info, 0.0))
@@ -299,7 +299,7 @@ def compute_on_cluster(client: Client, pass_info: PassStarted, graph: Any, keys:
     except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:
         raise ClusterError(_describe_lost_connection(client, pass_info, time.monotonic() - start)) from error
     except Exception as error:
-        if explanation := _explain_error(error, pass_info, monitor.fullest):
+        if explanation := _explain_error(error, pass_info, monitor.max_memory_share):
             raise ClusterError(explanation) from error
         raise
 
@@ -308,19 +308,21 @@ def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) ->
     """Wait for results and poll the state of the pass; after a stall, gather results through the scheduler."""
     direct = True if client.direct_to_workers is None and has_only_local_workers(client) else None
     gathered = submit(client, client.gather, futures, direct=direct)
-    asked = None
+    requests = None
     try:
         # Every wait has a timeout, so `check_stalled` can end a pass without progress or answers.
         while not concurrent.futures.wait([gathered], timeout=monitor.interval).done:
-            if asked is None:
-                asked = submit(client, client.run_on_scheduler, get_cluster_state, monitor.groups)
-            concurrent.futures.wait([gathered, asked], monitor.interval, concurrent.futures.FIRST_COMPLETED)
-            if asked.done():
+            if requests is None:
+                requests = submit(client, client.run_on_scheduler, get_cluster_state, monitor.groups)
+            concurrent.futures.wait(
+                [gathered, requests], monitor.interval, concurrent.futures.FIRST_COMPLETED
+            )
+            if requests.done():
                 try:
-                    monitor.update(asked.result())
+                    monitor.update(requests.result())
                 except Exception as error:  # noqa: BLE001  any error of a lost connection
                     monitor.record_failure(error)
-                asked = None
+                requests = None
             monitor.check_stalled()
             if direct and monitor.idle_seconds >= get_wait_warning():
                 direct = None
@@ -332,8 +334,8 @@ def _gather_results(client: Client, futures: list[Any], monitor: PassMonitor) ->
         # Released futures are cancelled on the scheduler, also after an error or an interrupt.
         for future in flatten(futures):
             future.release()
-        concurrent.futures.wait([gathered], timeout=PAUSE)
-        for request in (gathered, asked):
+        concurrent.futures.wait([gathered], timeout=RECONNECT_SECONDS)
+        for request in (gathered, requests):
             if request is not None:
                 request.cancel()
 
@@ -350,14 +352,17 @@ def _describe_lost_connection(client: Client, pass_info: PassStarted, seconds: f
     )
 
 
-def _explain_error(error: Exception, pass_info: PassStarted, fullest: WorkerState | None) -> str:
+def _explain_error(error: Exception, pass_info: PassStarted, max_memory_share: WorkerState | None) -> str:
     """Return a sentence that explains an error of Dask's cluster; an empty text for any other error."""
     # By name, because importing distributed is slow.
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "KilledWorker" in kinds:
         n_workers = int(getattr(error, "allowed_failures", 0)) + 1
         ended = f"{n_workers} workers ended, one after another," if n_workers > 1 else "1 worker ended"
-        sizes = fullest and (format_bytes(fullest.held), format_bytes(fullest.limit))
+        sizes = max_memory_share and (
+            format_bytes(max_memory_share.held),
+            format_bytes(max_memory_share.limit),
+        )
         memory_note = f" (the fullest worker held {sizes[0]} of its limit of {sizes[1]})" if sizes else ""
         return (
             f"{ended} while computing {task_label(str(getattr(error, 'task', '')))} of the pass {pass_info.name}, "

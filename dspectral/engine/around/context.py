@@ -53,13 +53,13 @@ class ProcessMemory(NamedTuple):
     """Memory of the processes that will run the tasks.
 
     `n_workers`: number of workers, 0 for threads of this process; `n_threads`: concurrent tasks of a process; `limit`:
-    smallest memory limit in bytes, 0 if there is none; `taken`: bytes that a process uses already.
+    smallest memory limit in bytes, 0 if there is none; `bytes_in_use`: bytes that a process uses already.
     """
 
     n_workers: int
     n_threads: int
     limit: int
-    taken: int
+    bytes_in_use: int
 
     @property
     def process_label(self) -> str:

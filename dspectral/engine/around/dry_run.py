@@ -20,7 +20,7 @@ from dspectral.engine.around.context import (
     override_context,
 )
 from dspectral.engine.around.memory import (
-    LIBRARIES,
+    LIBRARY_BYTES,
     InsufficientMemoryError,
     PassMemory,
     find_memory_error,
@@ -63,16 +63,16 @@ def plan(
         try:
             raw(*values, **keywords)
         except StopAtFirstPass as stop:
-            work, need, graph = stop.args
+            work, pass_memory, graph = stop.args
         except (MemoryError, OSError) as error:  # not even one column of a factor fits
             return RunPlan(name, "", None, 0, 0, None, *memory, None, *_get_refusal(name, error))
         else:
             return RunPlan(name, "", 0, 0, 0, 0, *memory, 0.0)
         text = BYTES_PER_TEXT_BYTE * (work.n_bytes or 0) // work.n_blocks
-        need = need or PassMemory(MemoryEstimate(0, 0), text, 0, work.n_blocks)
-        shortage, seconds = find_memory_error(need, memory, work.name), None
+        pass_memory = pass_memory or PassMemory(MemoryEstimate(0, 0), text, 0, work.n_blocks)
+        shortage, seconds = find_memory_error(pass_memory, memory, work.name), None
         refusal: tuple[str, tuple[str, ...]] = ("", ()) if shortage is None else _get_refusal(name, shortage)
-        task_bytes = need.blocks + need.estimate.work
+        task_bytes = pass_memory.blocks + pass_memory.estimate.work
         if (
             shortage is None
             and task_bytes < get_local_memory_limit()
@@ -83,9 +83,10 @@ def plan(
             except (MemoryError, OSError) as error:
                 result, refusal = None, _get_refusal(name, error)
             result_bytes = get_nbytes(result)
-            need = need._replace(
+            pass_memory = pass_memory._replace(
                 estimate=MemoryEstimate(
-                    max(need.estimate.summary, result_bytes), max(need.estimate.work, result_bytes)
+                    max(pass_memory.estimate.summary, result_bytes),
+                    max(pass_memory.estimate.work, result_bytes),
                 )
             )
     n_at_once = max(1, memory.n_workers) * memory.n_threads
@@ -96,7 +97,7 @@ def plan(
         work.n_joined or work.n_blocks,
         work.n_blocks + work.n_merges,
         _get_disk_bytes(values) if work.n_bytes is None else work.n_bytes,
-        *memory._replace(taken=need.get_process_bytes(memory)),
+        *memory._replace(bytes_in_use=pass_memory.get_process_bytes(memory)),
         None if seconds is None else seconds * math.ceil(work.n_blocks / n_at_once),
         *refusal,
     )
@@ -107,7 +108,7 @@ def _get_planned_memory(workers: int | None, memory_limit: str | float | None) -
     limit = None if memory_limit in (None, "auto") else parse_size("memory_limit", memory_limit)
     if workers is not None:
         return ProcessMemory(
-            workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARIES
+            workers, 1, get_local_memory_limit() // workers if limit is None else limit, LIBRARY_BYTES
         )
     memory = get_process_memory(current_client())
     if memory is None:

@@ -33,7 +33,7 @@ from dspectral.html import format_bytes
 from dspectral.run_plan import ENDS_AT
 from dspectral.types import FloatArray
 
-LIBRARIES = 230_000_000
+LIBRARY_BYTES = 230_000_000
 """Bytes of an idle worker that has imported the packages of a pass."""
 SPILL_SHARE = 0.7
 """Share of its memory limit at which a Dask worker starts to spill results to disk."""
@@ -73,7 +73,7 @@ class PassMemory(NamedTuple):
         waiting = tree_depth(n_tasks, self.fan_in) * (self.fan_in - 1) * self.estimate.summary
         bound = self.bound if memory.n_workers else 0
         at_once = min(memory.n_threads, n_tasks)
-        return int(memory.taken + bound + waiting + at_once * (self.blocks + self.estimate.work))
+        return int(memory.bytes_in_use + bound + waiting + at_once * (self.blocks + self.estimate.work))
 
 
 def estimate_pass_memory(
@@ -129,38 +129,40 @@ def get_summary_estimate(
     is_dense = isinstance(first._meta, np.ndarray)  # noqa: SLF001  the kind of its blocks
     # Kernels compute in single or double precision, also for integers.
     itemsize = 4 if first.dtype == np.float32 else 8
-    n_columns, *beside = (int(array.shape[1]) for array in arrays)
+    n_columns, *other_widths = (int(array.shape[1]) for array in arrays)
     return get_memory_estimate(
-        summarize_block, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(beside))
+        summarize_block, BlockSize(int(n_rows), n_columns, itemsize, not is_dense, sum(other_widths))
     )
 
 
-def check_memory(need: PassMemory, client: Client | None, name: str, beside: int = 0) -> None:
+def check_memory(pass_memory: PassMemory, client: Client | None, name: str, extra_bytes: int = 0) -> None:
     """Raise an error for a pass that does not fit in memory, unless ``dspectral.admission`` is false.
 
-    `beside`: bytes that this process will take before the pass.
+    `extra_bytes`: bytes that this process will take before the pass.
     """
     if dask.config.get("dspectral.admission", default=True):
         memory = get_process_memory(client)
         if memory is not None and not memory.n_workers:
-            memory = memory._replace(taken=memory.taken + beside)
-        error = None if memory is None else find_memory_error(need, memory, name)
+            memory = memory._replace(bytes_in_use=memory.bytes_in_use + extra_bytes)
+        error = None if memory is None else find_memory_error(pass_memory, memory, name)
         if error is not None:
             raise error
 
 
-def find_memory_error(need: PassMemory, memory: ProcessMemory, name: str) -> InsufficientMemoryError | None:
+def find_memory_error(
+    pass_memory: PassMemory, memory: ProcessMemory, name: str
+) -> InsufficientMemoryError | None:
     """Return the error for a pass that does not fit in memory, or None."""
-    peak_bytes = need.get_process_bytes(memory)
+    peak_bytes = pass_memory.get_process_bytes(memory)
     if not memory.limit or peak_bytes <= ENDS_AT * memory.limit:
         return None
     fit = current_context().fit
-    ways = [suggest_limit(peak_bytes, memory)]
-    if need.estimate.is_sketch:
-        rest = need._replace(estimate=MemoryEstimate(0, 0), bound=0).get_process_bytes(memory)
+    remedies = [suggest_limit(peak_bytes, memory)]
+    if pass_memory.estimate.is_sketch:
+        rest = pass_memory._replace(estimate=MemoryEstimate(0, 0), bound=0).get_process_bytes(memory)
         ratio = (ENDS_AT * memory.limit - rest) / max(1, peak_bytes - rest)
-        ways += suggest_sketch(getattr(fit, "owner", None), ratio)
-    return make_memory_error(fit.name if fit else f"the pass {name!r}", memory, peak_bytes, ways)
+        remedies += suggest_sketch(getattr(fit, "owner", None), ratio)
+    return make_memory_error(fit.name if fit else f"the pass {name!r}", memory, peak_bytes, remedies)
 
 
 def make_memory_error(
@@ -226,13 +228,13 @@ def count_column_groups(
         function = summarize_block(factor)
         peak_bytes = estimate_pass_memory(function, arrays, group_blocks(function, arrays), fan_in)
         merge = fan_in * get_summary_estimate(function, arrays).summary + get_nbytes(factor)
-        return peak_bytes.get_process_bytes(memory) - memory.taken + merge
+        return peak_bytes.get_process_bytes(memory) - memory.bytes_in_use + merge
 
     def find_n_groups(share: float) -> int | None:
-        room = min(
-            share * memory.limit - memory.taken, math.inf if explicit_limit is None else explicit_limit
+        available_bytes = min(
+            share * memory.limit - memory.bytes_in_use, math.inf if explicit_limit is None else explicit_limit
         )
-        groups = (n for n in range(1, width + 1) if estimate_bytes(math.ceil(width / n)) <= room)
+        groups = (n for n in range(1, width + 1) if estimate_bytes(math.ceil(width / n)) <= available_bytes)
         return next(groups, None)
 
     possible, without_spilling = find_n_groups(ENDS_AT), find_n_groups(SPILL_SHARE)
@@ -240,9 +242,9 @@ def count_column_groups(
         fit, min_bytes = current_context().fit, estimate_bytes(1)
         name = f"{fit.name if fit else 'the pass product'}, even with one column a pass,"
         if explicit_limit is not None and min_bytes > explicit_limit:
-            way = f"with dspectral.memory-limit={math.ceil(min_bytes / 1e6)}MB"
-            raise make_memory_error(name, memory._replace(limit=explicit_limit), min_bytes, [way], 1.0)
-        peak_bytes = min_bytes + memory.taken
+            remedy = f"with dspectral.memory-limit={math.ceil(min_bytes / 1e6)}MB"
+            raise make_memory_error(name, memory._replace(limit=explicit_limit), min_bytes, [remedy], 1.0)
+        peak_bytes = min_bytes + memory.bytes_in_use
         raise make_memory_error(name, memory, peak_bytes, [suggest_limit(peak_bytes, memory)])
     # If libraries and blocks nearly fill 70 %, staying below it would need too many passes.
     if without_spilling is None or without_spilling > MAX_EXTRA_PASSES * possible:
@@ -273,7 +275,7 @@ def _read_worker_memory(dask_scheduler: Scheduler) -> tuple[int, int, int, int] 
     limits = [int(worker.memory_limit) for worker in workers if worker.memory_limit]
     used_bytes = sorted(max(0, (worker.metrics or {}).get("memory", 0) - worker.nbytes) for worker in workers)
     # The median, because a worker that has just finished a task is temporarily larger.
-    median = max(LIBRARIES, int(used_bytes[len(used_bytes) // 2]))
+    median = max(LIBRARY_BYTES, int(used_bytes[len(used_bytes) // 2]))
     return len(workers), max(int(worker.nthreads) for worker in workers), min(limits, default=0), median
 
 

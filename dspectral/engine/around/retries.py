@@ -16,9 +16,9 @@ from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
 R = TypeVar("R")
 FIRST_PAUSE = 0.25
 """Seconds before the second attempt."""
-GROWTH = 4.0
+PAUSE_FACTOR = 4.0
 """Factor between two pauses: 0.25, 1, 4, 16 seconds."""
-PERMANENT = (
+PERMANENT_ERRORS = (
     FileNotFoundError,
     FileExistsError,
     PermissionError,
@@ -81,7 +81,7 @@ def call_with_retries(
             message = " ".join(str(error).split()) or type(error).__name__
         emit_to_all(TaskRetried(what, attempt, pause, message))
         time.sleep(pause)
-        attempt, pause = attempt + 1, pause * GROWTH
+        attempt, pause = attempt + 1, pause * PAUSE_FACTOR
 
 
 def is_transient(error: BaseException) -> bool:
@@ -92,7 +92,7 @@ def is_transient(error: BaseException) -> bool:
     >>> is_transient(FileNotFoundError()), is_transient(ValueError("damaged"))
     (False, False)
     """
-    if isinstance(error, PERMANENT):
+    if isinstance(error, PERMANENT_ERRORS):
         return False
     if isinstance(error, TimeoutError | ConnectionError):
         return True

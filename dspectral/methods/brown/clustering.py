@@ -349,8 +349,8 @@ class SpectralBrownClustering(RunPlanMixin, BaseEstimator):
         bigrams, m = to_bigram_counts(pairs), int(self.n_clusters)
         self.history_ = [average_mutual_information(cluster_table(bigrams, labels, m))]
         for _ in range(self.n_sweeps):
-            moved = exchange_sweep(bigrams, labels, m)
+            n_moved = exchange_sweep(bigrams, labels, m)
             self.history_.append(average_mutual_information(cluster_table(bigrams, labels, m)))
-            if not moved:  # a local optimum
+            if not n_moved:  # a local optimum
                 break
         return labels

@@ -40,27 +40,29 @@ def _nlogn(n: int, table: Doubles) -> float:
 
 @compiled
 def add_bigrams(
-    first: int, starts: Int64s, others: Int32s, counts: Int64s, labels: Int32s, forth: Int64s
+    first: int, starts: Int64s, others: Int32s, counts: Int64s, labels: Int32s, cluster_counts: Int64s
 ) -> None:
     """Add the bigrams of consecutive types, given as CSR rows of following types, to the counts between clusters."""
     for row in range(len(starts) - 1):
         label = labels[first + row]
         for entry in range(starts[row], starts[row + 1]):
-            forth[label, labels[others[entry]]] += counts[entry]
+            cluster_counts[label, labels[others[entry]]] += counts[entry]
 
 
 @compiled
-def cluster_bigrams(forth: Int64s, table: Doubles) -> ClusterBigrams:
+def cluster_bigrams(cluster_counts: Int64s, table: Doubles) -> ClusterBigrams:
     """Return the counts between m clusters with their transpose, logarithms and sums."""
     # Counts are integers, so updates are exact and only logarithms round.
-    m = len(forth)
-    worth, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
+    m = len(cluster_counts)
+    count_nlogn, first, second = np.zeros((m, m)), np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     for a in range(m):
         for b in range(m):
-            worth[a, b] = _nlogn(forth[a, b], table)
-            first[a] += forth[a, b]
-            second[b] += forth[a, b]
-    return ClusterBigrams(forth, forth.T.copy(), worth, worth.T.copy(), first, second)
+            count_nlogn[a, b] = _nlogn(cluster_counts[a, b], table)
+            first[a] += cluster_counts[a, b]
+            second[b] += cluster_counts[a, b]
+    return ClusterBigrams(
+        cluster_counts, cluster_counts.T.copy(), count_nlogn, count_nlogn.T.copy(), first, second
+    )
 
 
 @compiled
@@ -104,12 +106,12 @@ def add_type(
 
 @compiled
 def _add_gains(
-    sums: Int64s, seen: Int32s, matrix: Int64s, worth: Doubles, gains: Doubles, table: Doubles
+    sums: Int64s, seen: Int32s, matrix: Int64s, matrix_nlogn: Doubles, gains: Doubles, table: Doubles
 ) -> None:
     """Add the gain of each cluster from the neighbors on one side."""
     # The inner loop reads contiguous rows, for which the transposes are stored.
     for c in seen:
-        count, row, old = sums[c], matrix[c], worth[c]
+        count, row, old = sums[c], matrix[c], matrix_nlogn[c]
         for b in range(len(gains)):
             gains[b] += _nlogn(row[b] + count, table) - old[b]
 
@@ -154,9 +156,9 @@ class BigramCounts(NamedTuple):
     starts: Int64s
     others: Int32s
     counts: Int64s
-    starts_back: Int64s
-    others_back: Int32s
-    counts_back: Int64s
+    preceding_starts: Int64s
+    preceding_types: Int32s
+    preceding_counts: Int64s
 
     @classmethod
     def from_block(cls, block: PairBlock) -> "BigramCounts":
@@ -195,10 +197,10 @@ def to_bigram_counts(pairs: AdjacentCounts) -> Iterable[BigramCounts]:
 
 def cluster_table(bigrams: Iterable[BigramCounts], labels: Int32s, n_clusters: int) -> Int64s:
     """Return the bigram counts between clusters, shape (n_clusters, n_clusters)."""
-    forth = np.zeros((n_clusters, n_clusters), dtype=np.int64)
+    cluster_counts = np.zeros((n_clusters, n_clusters), dtype=np.int64)
     for block in bigrams:
-        add_bigrams(block.first, block.starts, block.others, block.counts, read_only(labels), forth)
-    return forth
+        add_bigrams(block.first, block.starts, block.others, block.counts, read_only(labels), cluster_counts)
+    return cluster_counts
 
 
 def exchange_sweep(
@@ -227,14 +229,15 @@ def exchange_sweep(
         read_only(type_features.weights),
     )
     read_only_features = TypeFeatures(starts, rows, weights, type_features.n_features)
-    moves = np.ones(len(labels), dtype=np.bool_)
-    moves[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
+    is_movable = np.ones(len(labels), dtype=np.bool_)
+    is_movable[np.empty(0, dtype=np.int64) if fixed is None else fixed] = False
     nlogn = read_only(nlogn_table())
     cells = cluster_bigrams(cluster_table(bigrams, labels, n_clusters), nlogn)
     sizes = np.bincount(labels, minlength=n_clusters)
     state = SweepState(cells, *_feature_sums(read_only_features, labels, n_clusters), sizes)
     return sum(
-        int(_sweep(block, read_only_features, read_only(moves), labels, state, nlogn)) for block in bigrams
+        int(_sweep(block, read_only_features, read_only(is_movable), labels, state, nlogn))
+        for block in bigrams
     )
 
 
@@ -283,9 +286,9 @@ def _gather(
 
 
 @compiled
-def _best(gains: Doubles, home: int) -> int:
-    """Return the cluster with the largest gain; `home` unless another one gains more."""
-    best = home
+def _select_cluster(gains: Doubles, current: int) -> int:
+    """Return the cluster with the largest gain; `current` unless another one gains more."""
+    best = current
     for b in range(len(gains)):
         # Require a gain above rounding: otherwise tied words could move forever.
         if gains[b] > gains[best] + 1e-9 * (1.0 + abs(gains[best])):
@@ -338,40 +341,42 @@ def _feature_sums(features: TypeFeatures, labels: Int32s, m: int) -> tuple[Doubl
 def _sweep(
     bigrams: BigramCounts,
     features: TypeFeatures,
-    moves: NDArray[np.bool_],
+    is_movable: NDArray[np.bool_],
     labels: Int32s,
     state: SweepState,
     nlogn: Doubles,
 ) -> int:
-    first, starts, others, counts, starts_back, others_back, counts_back = bigrams
+    first, starts, others, counts, preceding_starts, preceding_types, preceding_counts = bigrams
     cells, table, sums, sizes = state
     m = len(sizes)
     after, before = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
     seen_after, seen_before = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32)
     gains = np.empty(m)
-    moved = 0
+    n_moved = 0
     for i in range(len(starts) - 1):
         word, start, stop = first + i, starts[i], starts[i + 1]
-        back, end = starts_back[i], starts_back[i + 1]
-        home = labels[word]
+        first_before, end = preceding_starts[i], preceding_starts[i + 1]
+        current = labels[word]
         row = features.features[features.starts[word] : features.starts[word + 1]]
         weight = features.weights[word]
         # Skip types that are alone in their cluster, and types with neither neighbors nor features.
-        if not moves[word] or sizes[home] == 1 or stop - start + end - back + len(row) == 0:
+        if not is_movable[word] or sizes[current] == 1 or stop - start + end - first_before + len(row) == 0:
             continue
         n, self_count = _gather(start, stop, others, counts, word, labels, after, seen_after)
-        n_back, _ = _gather(back, end, others_back, counts_back, word, labels, before, seen_before)
-        here, there = seen_after[:n], seen_before[:n_back]
-        add_type(cells, home, -1, after, here, before, there, self_count, nlogn)
-        add_features(row, -weight, table, sums, home)
-        write_gains(cells, after, here, before, there, self_count, gains, nlogn)
+        n_back, _ = _gather(
+            first_before, end, preceding_types, preceding_counts, word, labels, before, seen_before
+        )
+        clusters_after, clusters_before = seen_after[:n], seen_before[:n_back]
+        add_type(cells, current, -1, after, clusters_after, before, clusters_before, self_count, nlogn)
+        add_features(row, -weight, table, sums, current)
+        write_gains(cells, after, clusters_after, before, clusters_before, self_count, gains, nlogn)
         add_feature_gains(row, weight, table, sums, gains)
-        best = _best(gains, home)
-        add_type(cells, best, 1, after, here, before, there, self_count, nlogn)
+        best = _select_cluster(gains, current)
+        add_type(cells, best, 1, after, clusters_after, before, clusters_before, self_count, nlogn)
         add_features(row, weight, table, sums, best)
-        after[here], before[there] = 0, 0  # clear only the entries of this step
-        sizes[home] -= 1
+        after[clusters_after], before[clusters_before] = 0, 0  # clear only the entries of this step
+        sizes[current] -= 1
         sizes[best] += 1
         labels[word] = best
-        moved += best != home
-    return moved
+        n_moved += best != current
+    return n_moved

@@ -113,37 +113,37 @@ def _longest_rising_subsequence(order: Int64s) -> NDArray[np.bool_]:
     for i, number in enumerate(order.tolist()):
         lengths[i] = bisect_left(ends, number)
         ends[lengths[i] : lengths[i] + 1] = [number]
-    stays, length = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
+    is_kept, length = np.zeros(len(order), dtype=np.bool_), len(ends) - 1
     for i in range(len(order) - 1, -1, -1):
         if lengths[i] == length:
-            stays[i], length = True, length - 1
-    return stays
+            is_kept[i], length = True, length - 1
+    return is_kept
 
 
 # The new order is nearly that of the store, by decreasing counts. The few other types are read first and inserted.
 # Blocks end where those of the store end.
 def _iter_reordered(pairs: AdjacentCounts, order: Int64s) -> Iterator[PairBlock]:
     """Yield blocks in another order of the types, with renumbered columns."""
-    stays, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
+    is_kept, number = _longest_rising_subsequence(order), np.full(len(pairs.n_following), -1, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
-    moved = order[~stays]
+    moved = order[~is_kept]
     selected_blocks = [_select_rows(block, moved) for block in pairs]
-    elsewhere = np.concatenate([here for here, _, _ in selected_blocks])
+    moved_types = np.concatenate([kept_types for kept_types, _, _ in selected_blocks])
     halves = (
         _stack_rows([after for _, after, _ in selected_blocks]),
         _stack_rows([before for _, _, before in selected_blocks]),
     )
     positions = np.full(len(pairs.n_following), -1, dtype=np.int64)
-    positions[elsewhere] = np.arange(len(elsewhere))
+    positions[moved_types] = np.arange(len(moved_types))
     start = 0
     for block in pairs:
         n = block.after.shape[0]
-        here = np.flatnonzero(stays & (order >= block.first) & (order < block.first + n))
+        kept_types = np.flatnonzero(is_kept & (order >= block.first) & (order < block.first + n))
         is_last = block.first + n == len(pairs.n_following)
-        stop = len(order) if is_last else int(here[-1]) + 1 if len(here) else start
-        asked = order[start:stop]
+        stop = len(order) if is_last else int(kept_types[-1]) + 1 if len(kept_types) else start
+        selected_types = order[start:stop]
         # Select from the rows of the block followed by the rows read first.
-        rows = np.where(stays[start:stop], asked - block.first, n + positions[asked])
+        rows = np.where(is_kept[start:stop], selected_types - block.first, n + positions[selected_types])
         after, before = (
             _renumber_columns(sparse.csr_array(_stack_rows([own, other])[rows]), number, len(order))
             for own, other in zip(block[1:], halves, strict=True)

@@ -36,9 +36,9 @@ def nearest_vectors(
     *,
     n: int = 10,
     method: Literal["add", "mul"] = "add",
-    hidden: Sequence[int] = (),
+    hidden_ids: Sequence[int] = (),
 ) -> tuple[Int64s, FloatArray]:
-    """Return ids and scores (n,) of the vectors nearest to a sum of vectors, without these and `hidden` ones."""
+    """Return ids and scores (n,) of the vectors nearest to a sum of vectors, without these and `hidden_ids` ones."""
     if not len(positive) and not len(negative):
         raise ValueError("positive and negative are both empty, but at least one word must be given")
     if method == "add":
@@ -53,7 +53,7 @@ def nearest_vectors(
     else:
         raise ValueError(f"method={method!r} must be 'add' or 'mul'")
     # A stable sort returns ties in the order of the vocabulary.
-    excluded = [*positive, *negative, *hidden]
+    excluded = [*positive, *negative, *hidden_ids]
     scores = scores.copy()
     scores[excluded] = -np.inf
     order = np.argsort(-scores, kind="stable")[: min(n, len(vectors) - len(set(excluded)))]
@@ -71,10 +71,10 @@ def sentence_means(sentences: Sentences, vectors: NDArray[np.float32]) -> NDArra
 
 
 def map_and_average(
-    sentences: Sentences, *, places: Int32s, vectors: NDArray[np.float32]
+    sentences: Sentences, *, word_rows: Int32s, vectors: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return the mean vectors of sentences after mapping their word ids to those of the vectors."""
-    return sentence_means(sentences._replace(ids=places[sentences.ids]), vectors)
+    return sentence_means(sentences._replace(ids=word_rows[sentences.ids]), vectors)
 
 
 D = TypeVar("D")
@@ -120,9 +120,9 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
             If no word is given.
         """
         # Hide type 0, which stands for all rare words.
-        query_ids = self._ids(positive), self._ids(negative)
+        query_ids = self._get_ids(positive), self._get_ids(negative)
         n = check_integer("n", n if topn is None else topn, at_least=1)
-        return self._answers(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden=(0,)))
+        return self._make_answers(*nearest_vectors(self.vectors_, *query_ids, n=n, hidden_ids=(0,)))
 
     def analogy(
         self, a: str, b: str, c: str, *, method: Literal["add", "mul"] = "add", n: int = 1
@@ -148,9 +148,11 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
         KeyError
             If a word is not in the vocabulary.
         """
-        query_ids = self._ids([b, c]), self._ids(a)
+        query_ids = self._get_ids([b, c]), self._get_ids(a)
         n = check_integer("n", n, at_least=1)
-        return self._answers(*nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden=(0,)))
+        return self._make_answers(
+            *nearest_vectors(self.vectors_, *query_ids, n=n, method=method, hidden_ids=(0,))
+        )
 
     @overload
     def vector(self, word: str) -> NDArray[np.float32]: ...
@@ -184,7 +186,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
 
     def __getitem__(self, words: str | Sequence[str]) -> NDArray[np.float32]:
         """Return the vector of a word, shape (n_components,), or of each of a list, shape (n_words, n_components)."""
-        ids = self._ids(words)
+        ids = self._get_ids(words)
         return self.vectors_[ids[0] if isinstance(words, str) else ids]
 
     def __contains__(self, word: object) -> bool:
@@ -223,10 +225,10 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
             )
         # Map word ids of the corpus to those of this vocabulary.
         corpus, numbers = cast("HoldsSentences", X), get_word_ids(self)
-        places = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
+        word_rows = np.array([numbers.get(word, 0) for word in corpus.words], dtype=np.int32)
         means = map_rows(
             corpus.sentences,
-            partial(map_and_average, places=places, vectors=self.vectors_),
+            partial(map_and_average, word_rows=word_rows, vectors=self.vectors_),
             n_columns=self._n_features_out,
             dtype=np.float32,
             name="means",
@@ -241,7 +243,7 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
     def _term_weights(self) -> NDArray[np.float32]:
         return self.vectors_.T
 
-    def _ids(self, words: str | Sequence[str]) -> list[int]:
+    def _get_ids(self, words: str | Sequence[str]) -> list[int]:
         check_is_fitted(self)
         numbers = get_word_ids(self)
         words = [words] if isinstance(words, str) else list(words)
@@ -253,5 +255,5 @@ class WordQueries(LazyOutputMixin, TopTermsMixin, ClassNamePrefixFeaturesOutMixi
                 )
         return [numbers[word] for word in words]
 
-    def _answers(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
+    def _make_answers(self, ids: Int64s, scores: FloatArray) -> list[tuple[str, float]]:
         return [(self.words_[i], round(float(s), 6)) for i, s in zip(ids.tolist(), scores, strict=True)]

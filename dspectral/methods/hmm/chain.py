@@ -87,8 +87,10 @@ def normalize(counts: Doubles, axis: int) -> Doubles:
     )
 
 
-def check_ids(numbers: Int32s, n: int, what: str = "id") -> None:
+def check_ids(numbers: Int32s, n: int, id_name: str = "id") -> None:
     """Raise a ValueError unless all ids or labels are from 0 to ``n - 1``; compiled loops do not check bounds."""
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < n:
         bad = int(np.flatnonzero((numbers < 0) | (numbers >= n))[0])
-        raise ValueError(f"token {bad} has {what} {numbers[bad]}, but {what}s must be from 0 to {n - 1}")
+        raise ValueError(
+            f"token {bad} has {id_name} {numbers[bad]}, but {id_name}s must be from 0 to {n - 1}"
+        )

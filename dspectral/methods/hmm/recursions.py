@@ -109,7 +109,7 @@ def add_weighted_rows(
 
 @compiled
 def apply_emission(row: Doubles, width: int, emission: Doubles, low: int) -> tuple[int, float]:
-    """Multiply predicted states by the emission of a token and normalize in place; return kind and probability."""
+    """Multiply states by the emission of a token, normalize; return the kind and probability of the emission."""
     # The sum comes first: if it is 0, the predicted states stay.
     total = 0.0
     for j in range(width):

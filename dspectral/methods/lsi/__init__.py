@@ -1,4 +1,4 @@
-"""Hybrid and local latent semantic indexing, imported when it is asked for, as it needs scikit-learn."""
+"""Hybrid and local latent semantic indexing, imported lazily, because it needs scikit-learn."""
 
 from lazy_loader import attach_stub
 

@@ -390,7 +390,7 @@ class HybridLSI(
         rows: CheckedRows = validate_rows(self, X, reset=True)
         beta = check_real("beta", self.beta)
         root = self._term_factor(resolve_similarity(term_similarity, X), rows.shape[1])
-        documents = self._documents(rows, y, document_similarity)
+        documents = self._make_products(rows, y, document_similarity)
         # Class sums are far larger than single entries, which would be lost in float32.
         single = self.alpha_ == 0 and beta == 0 and rows.dtype == np.float32
         options = SVDOptions(
@@ -462,7 +462,7 @@ class HybridLSI(
         check_weight(alpha, admissible, "alpha", matrix)
         return alpha
 
-    def _documents(
+    def _make_products(
         self, X: CheckedRows, y: "Classes | None", similarity: Similarity | None
     ) -> DocumentProducts:
         """Return the products with ``R'K R`` for the given document similarity or classes."""

@@ -334,10 +334,10 @@ def _unpack_weights(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return column weights, shape (d, L), and intercepts, the last entries of the points."""
     # Weights in a space translate to columns by w'(V x) = (V'w)'x, so tasks never need the spaces.
-    parts = [point[:-1] for point in points]
+    weights = [point[:-1] for point in points]
     if spaces is not None:
-        parts = [space.T @ part for space, part in zip(spaces, parts, strict=True)]
-    return np.ascontiguousarray(np.stack(parts, axis=1)), np.array([point[-1] for point in points])
+        weights = [space.T @ part for space, part in zip(spaces, weights, strict=True)]
+    return np.ascontiguousarray(np.stack(weights, axis=1)), np.array([point[-1] for point in points])
 
 
 def _evaluate(

@@ -139,7 +139,7 @@ class LocalLSI(
     classes_ : ndarray, shape (L,)
         Sorted labels; for an indicator matrix its column names, or else column numbers.
     exclusive_ : bool
-        Whether y held one label a document rather than an indicator matrix.
+        Whether y held one label per document rather than an indicator matrix.
     indicator_dtype_ : str or None
         Dtype of the dense indicator matrix that :meth:`predict` returns; None where y was labels, sparse or lazy.
     components_ : list of ndarray, shape (k_c, d)

@@ -182,9 +182,9 @@ def decompose_regions(
 def _gather(X: CheckedRows, regions: list[Region]) -> tuple[Any, Any]:
     """Return two streams with one block for each region: rows and weights."""
     if not is_lazy(X):
-        picked = [X[region.rows] for region in regions]
+        region_rows = [X[region.rows] for region in regions]
         weights = [region.weights[:, None] for region in regions]
-        return Blocks(_identity, picked, in_memory=True), Blocks(_identity, weights, in_memory=True)
+        return Blocks(_identity, region_rows, in_memory=True), Blocks(_identity, weights, in_memory=True)
     # One fancy index for all regions reads every block once; rechunking makes each region one block.
     sizes = {0: tuple(len(region.rows) for region in regions)}
     rows = as_dask_rows(X)[np.concatenate([region.rows for region in regions])]

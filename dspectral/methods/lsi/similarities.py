@@ -35,11 +35,11 @@ class DenseFactor(NamedTuple):
 
 
 class PolynomialFactor(NamedTuple):
-    """Symmetric square root of a matrix S (d, d) as a Chebyshev series in ``(S - middle) / half``."""
+    """Symmetric square root of a matrix S (d, d) as a Chebyshev series in ``(S - center) / half_width``."""
 
     matrix: sparse.csr_array
-    middle: float
-    half: float
+    center: float
+    half_width: float
     coefficients: NDArray[np.float64]
 
     def times(self, Y: FloatArray) -> FloatArray:
@@ -49,9 +49,9 @@ class PolynomialFactor(NamedTuple):
         matrix = self.matrix.astype(Y.dtype)
         later, latest = np.zeros_like(Y), np.zeros_like(Y)
         for coefficient in self.coefficients[:0:-1]:
-            product = (matrix @ latest - self.middle * latest) * (2.0 / self.half)
+            product = (matrix @ latest - self.center * latest) * (2.0 / self.half_width)
             later, latest = latest, product - later + coefficient * Y
-        product = (matrix @ latest - self.middle * latest) / self.half
+        product = (matrix @ latest - self.center * latest) / self.half_width
         return np.asarray(product - later + self.coefficients[0] * Y, dtype=Y.dtype)
 
     def transpose_times(self, Y: FloatArray) -> FloatArray:
@@ -99,7 +99,9 @@ def eigenvalue_range(matrix: sparse.csr_array) -> tuple[float, float]:
         try:
             ends.append(eigsh(matrix, 1, which=which, v0=start, ncv=64, return_eigenvectors=False)[0])
         except ArpackError as error:
-            raise ValueError(f"the eigenvalues of a similarity did not converge: {error}") from error
+            raise ValueError(
+                f"the extreme eigenvalues of the similarity matrix did not converge ({error}): check its scale"
+            ) from error
     return float(ends[0]), float(ends[1])
 
 
@@ -252,8 +254,8 @@ def term_similarity(
         starts.append(start + row)
         columns.append(best[row, column])
         values.append(best_cosines[row, column])
-    parts = [np.concatenate(part) for part in (starts, columns, values)]
-    one_way = sparse.csr_array((parts[2], (parts[0], parts[1])), shape=(len(unit),) * 2)
+    triplets = [np.concatenate(part) for part in (starts, columns, values)]
+    one_way = sparse.csr_array((triplets[2], (triplets[0], triplets[1])), shape=(len(unit),) * 2)
     return TermSimilarity(list(terms), sparse.csr_array(one_way.maximum(one_way.T)), int(has_vector.sum()))
 
 
@@ -268,9 +270,11 @@ def resolve_similarity(similarity: S | TermSimilarity | None, X: object) -> S | 
         differ = [
             i for i, pair in enumerate(zip(similarity.terms, names, strict=False)) if pair[0] != pair[1]
         ]
-        where = f"the first to differ is column {differ[0]}" if differ else "one is a prefix of the other"
+        difference = (
+            f"the first to differ is column {differ[0]}" if differ else "one is a prefix of the other"
+        )
         raise ValueError(
             f"term_similarity is for {len(similarity.terms)} other terms than the {len(names)} of the vocabulary "
-            f"({where}): make it with term_similarity(vocabulary.terms, ...)"
+            f"({difference}): make it with term_similarity(vocabulary.terms, ...)"
         )
     return similarity.matrix

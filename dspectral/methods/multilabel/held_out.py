@@ -170,10 +170,10 @@ def add_scales(odds: FloatArray, truth: FloatArray, scales: NDArray[np.float64])
                 g0, g1 = g0 + residual, g1 + residual * x
                 h00, h01, h11 = h00 + weight, h01 + weight * x, h11 + weight * x * x
             determinant = h00 * h11 - h01 * h01
-            by0, by1 = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
-            within = max(1.0, abs(by0), abs(by1) / 0.3)
-            shift, scale = shift - by0 / within, scale - by1 / within
-            if abs(by0) + abs(by1) < 1e-3:
+            shift_step, scale_step = (h11 * g0 - h01 * g1) / determinant, (h00 * g1 - h01 * g0) / determinant
+            step_divisor = max(1.0, abs(shift_step), abs(scale_step) / 0.3)
+            shift, scale = shift - shift_step / step_divisor, scale - scale_step / step_divisor
+            if abs(shift_step) + abs(scale_step) < 1e-3:
                 break
         scales[label, 0], scales[label, 1] = shift, scale
 
@@ -207,9 +207,10 @@ class LeaveOneOut(NamedTuple):
             words, leading.column_weights, leading.own_words, leading.directions, dtype
         )
         m = word_features.shape[1]
-        turn = np.ascontiguousarray(regression.turn[:m])
+        eigenvectors = np.ascontiguousarray(regression.turn[:m])
         features = (
-            sparse_products.times(word_features, turn) + direction_features[:, :-1] @ regression.turn[m:]
+            sparse_products.times(word_features, eigenvectors)
+            + direction_features[:, :-1] @ regression.turn[m:]
         )
         features -= (regression.mean @ regression.turn).astype(dtype)
         truth = labels.toarray().astype(dtype)
@@ -261,13 +262,13 @@ def add_gains(scores: FloatArray, indices: IntArray, indptr: IntArray, gains: ND
     # pairs of two true labels are subtracted.
     for i in range(indptr.size - 1):
         row, n_true = scores[i], indptr[i + 1] - indptr[i]
-        first, won = np.argmax(row), -n_true * (n_true - 1) / 2
+        first, n_won_pairs = np.argmax(row), -n_true * (n_true - 1) / 2
         for entry in range(indptr[i], indptr[i + 1]):
             own_score, below, equal = row[indices[entry]], 0, 0
             for other in range(row.size):
                 below += row[other] < own_score
                 equal += row[other] == own_score
-            won += below + 0.5 * (equal - 1)
+            n_won_pairs += below + 0.5 * (equal - 1)
             gains[i] += indices[entry] == first
         pairs = n_true * (row.size - n_true)
-        gains[i] += won / pairs if pairs > 0 else 0.5
+        gains[i] += n_won_pairs / pairs if pairs > 0 else 0.5

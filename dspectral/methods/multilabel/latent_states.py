@@ -146,8 +146,8 @@ class EigenbasisRegression(NamedTuple):
     def coefficients(self, linear: ScoringWeights, scales: NDArray[np.float64]) -> FloatArray:
         """Return coefficients (L, q + 1) of the features, intercept last, from shift and scale (L, 2) of log-odds."""
         shift, scale = scales.T
-        turned = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
-        turned += self.odds(linear.odds_alpha) * scale[:, None].astype(turned.dtype)
-        coefficients = turned @ self.turn.T
+        scaled = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
+        scaled += self.odds(linear.odds_alpha) * scale[:, None].astype(scaled.dtype)
+        coefficients = scaled @ self.turn.T
         intercept = linear.weight * self.rates + shift + scale * self.log_odds - coefficients @ self.mean
         return np.concatenate([coefficients, intercept[:, None].astype(coefficients.dtype)], axis=1)

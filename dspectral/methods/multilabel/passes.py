@@ -272,19 +272,20 @@ def second_pass(
         # Any R with R' second R = I whitens; the symmetric square root changes the directions least.
         R = (vectors / np.sqrt(values)) @ vectors.T
         inverse = (vectors * np.sqrt(values)) @ vectors.T
-    forward, back = (
-        side @ turn.astype(side.dtype) for side, turn in zip(leading.whitening, (R, inverse), strict=True)
+    forward, backward = (
+        side @ rotation.astype(side.dtype)
+        for side, rotation in zip(leading.whitening, (R, inverse), strict=True)
     )
     T = contract(symmetric_tensor_from_pairs(moments.third / moments.triples), R)
     tensor = DECOMPOSITIONS[settings.tensor](T, seed=settings.seed)
     # Whitening maps mu_j to a multiple of the j-th vector; choose the sign with a positive sum.
-    columns = back @ tensor.vectors.astype(back.dtype)
-    words = clip_to_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(back.dtype))
+    columns = backward @ tensor.vectors.astype(backward.dtype)
+    words = clip_to_simplex(columns * np.where(columns.sum(axis=0) < 0, -1, 1).astype(backward.dtype))
     # The values are 1 / sqrt(pi) (section 2.3); values below 1 are noise.
     weights = 1.0 / np.maximum(tensor.values, 1.0) ** 2
     if leading.directions.size:
         leading = leading._replace(directions=extend_directions(leading.directions, moments.gram_directions))
-    return leading, SecondPassResult(Whitening(forward, back), tensor, words, weights / weights.sum())
+    return leading, SecondPassResult(Whitening(forward, backward), tensor, words, weights / weights.sum())
 
 
 def label_pass(

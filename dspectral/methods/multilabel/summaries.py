@@ -75,8 +75,10 @@ class FirstMoments(NamedTuple):
         length = words.astype(np.float64) @ np.ones(words.shape[1])
         sizes = np.diff(words.indptr)
         # Exclude held-out documents from the directions, else model selection would be biased.
-        teach = hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
-        unit = np.repeat(teach / np.sqrt(np.maximum(1, sizes)), sizes)
+        is_training = (
+            hash_rows(words).astype(np.float64) > bounds.share * 2.0**64 if rank else np.ones(len(sizes))
+        )
+        unit = np.repeat(is_training / np.sqrt(np.maximum(1, sizes)), sizes)
         sampled, values = slice(0), words  # held-out documents keep their weights
         if bounds.n_documents:
             sampled, values = slice(None), word_rows(rows, keep_counts=True)
@@ -86,7 +88,9 @@ class FirstMoments(NamedTuple):
             np.bincount(words.indices, minlength=words.shape[1]),
             np.bincount(words.indices, weights=unit, minlength=words.shape[1]).astype(np.float64),
             np.bincount(Y.indices, minlength=Y.shape[1]),
-            label_range(words, sparse.csr_array(sparse.diags_array(teach.astype(Y.dtype)) @ Y), rank, seed),
+            label_range(
+                words, sparse.csr_array(sparse.diags_array(is_training.astype(Y.dtype)) @ Y), rank, seed
+            ),
             DocumentSample.from_block(values[sampled], Y[sampled], bounds=bounds),
         )
 
@@ -252,7 +256,7 @@ class StateStatistics(NamedTuple):
     ) -> MemoryEstimate:
         """Return the memory estimate: products of features with features and labels, twice while computing."""
         q = len(own_words) + directions.shape[1] + 1
-        size = 8 * q**2 + block.itemsize * block.n_beside * (q + 2 * len(log_weights))
+        size = 8 * q**2 + block.itemsize * block.n_other_columns * (q + 2 * len(log_weights))
         return MemoryEstimate(size, 2 * size)
 
     @classmethod

@@ -204,13 +204,13 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         labels = check_labels(y, texts.n_documents)
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one intent, {self.classes_.tolist()}, but needs at least two.")
+            raise ValueError(f"y has one intent, {self.classes_.tolist()}, but needs at least two")
         self.random_state_ = resolve_seed(self.random_state)
         self._check_parameters()
         self._fit_representation(texts)
         choices = self._choices(len(labels))
         self._fit_characters(texts)
-        self.half_, self.choice_, self.score_ = self._best_half(texts, labels, choices)
+        self.half_, self.choice_, self.score_ = self._select_half(texts, labels, choices)
         blocks = self._feature_blocks(texts, self.half_)
         if self.plus:
             # A joint search over C, weights and the weights of SENT+ would take four times as many fits.
@@ -235,7 +235,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         ndarray, shape (n_sentences,)
             Labels, each one of ``classes_``.
         """
-        features = self._features(X)
+        features = self._make_features(X)
         return np.asarray(self.svm_.predict(features))
 
     def decision_function(self, X: TextColumn) -> NDArray[np.float64]:
@@ -251,7 +251,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         ndarray of float64, shape (n_sentences, n_classes), or (n_sentences,) for two intents
             The predicted intent has the highest score. For two intents a positive score predicts the second.
         """
-        features = self._features(X)
+        features = self._make_features(X)
         return np.asarray(self.svm_.decision_function(features))
 
     def predict_proba(self, X: TextColumn) -> NDArray[np.float64]:
@@ -269,7 +269,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
         ndarray of float64, shape (n_sentences, n_classes)
             Each row sums to 1, and its largest value is that of the predicted intent.
         """
-        scores = score_classes(self.svm_, self._features(X), self.classes_)
+        scores = score_classes(self.svm_, self._make_features(X), self.classes_)
         return np.asarray(softmax(4.0 * scores, axis=1))
 
     @property
@@ -287,12 +287,12 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         recipe = self._recipe
         if not isinstance(recipe, IntentRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but must be an IntentRecipe or None.")
+            raise TypeError(f"recipe is {recipe!r:.60}, but must be an IntentRecipe or None")
         check_option("half", recipe.half, (*HALF_KINDS, "auto"))
         if recipe.characters is not None:
             check_flag("characters", recipe.characters)
         if self.plus and self.representation is None:
-            raise ValueError("plus=True needs a representation: give one, or set plus=False.")
+            raise ValueError("plus=True needs a representation: give one, or set plus=False")
         as_numbers("C", 1.0 if self.C is None else self.C, at_least=np.nextafter(0.0, 1.0))
         as_numbers("weights", 1.0 if self.weights is None else self.weights, at_least=0.0)
 
@@ -336,7 +336,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             weights = inverse_document_frequency(frequency, n_rows)
             self.character_weighting_ = Weighting(column_weights=weights, norm="l2")
 
-    def _features(self, X: TextColumn) -> CSRRows:
+    def _make_features(self, X: TextColumn) -> CSRRows:
         check_is_fitted(self)
         texts = as_documents(X)
         blocks = self._feature_blocks(texts, self.half_)
@@ -359,7 +359,7 @@ class IntentClassifier(RunPlanMixin, ClassifierMixin, BaseEstimator):
             return [counts, sparse.csr_array((counts.shape[0], 0))]
         return [counts, self.representation_.second_half(texts, half)]
 
-    def _best_half(
+    def _select_half(
         self, texts: Documents, y: NDArray[Any], choices: dict[str, list[Choice]]
     ) -> tuple[str, Choice, float]:
         """Return the kind of second half of highest mean accuracy over the folds, its best choice and accuracy."""
@@ -417,14 +417,14 @@ def check_labels(y: ArrayLike, n_texts: int) -> NDArray[Any]:
     """
     labels: NDArray[Any] = as_label_array(y)
     if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},).")
+        raise ValueError(f"y has shape {labels.shape}, but must have one label per sentence: ({n_texts},)")
     if len(labels) != n_texts:
         raise ValueError(
-            f"X has {n_texts} sentences, but y has {len(labels)} labels: pass one label per sentence."
+            f"X has {n_texts} sentences, but y has {len(labels)} labels: pass one label per sentence"
         )
     if labels.dtype.kind == "O":
         raise ValueError(
-            f"label {labels.tolist().index(None)} of y is None: pass an intent, or drop the sentence."
+            f"label {labels.tolist().index(None)} of y is None: pass an intent, or drop the sentence"
         )
     check_classification_targets(labels)
     return labels
@@ -435,5 +435,5 @@ def as_numbers(name: str, value: float | Sequence[float], *, at_least: float) ->
     # An object array keeps strings and None, which check_real then reports.
     values = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if not values:
-        raise ValueError(f"{name} is empty, but must be a number or a sequence of numbers.")
+        raise ValueError(f"{name} is empty, but must be a number or a sequence of numbers")
     return [check_real(name, number, at_least=at_least) for number in values]

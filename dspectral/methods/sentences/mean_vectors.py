@@ -95,12 +95,12 @@ class WordVectorRepresentation(SentenceFeatures):
         """
         if X is not None:
             as_documents(X)
-        words, vectors = self._table()
+        words, vectors = self._make_table()
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
             word = words.text(int(np.argmin(is_finite))).decode()
             raise ValueError(
-                f"the vector of {word!r} has NaN or infinity: remove the word, or pass finite numbers."
+                f"the vector of {word!r} has NaN or infinity: remove the word, or pass finite numbers"
             )
         self.n_components_ = vectors.shape[1]
         return self
@@ -118,24 +118,24 @@ class WordVectorRepresentation(SentenceFeatures):
         ndarray of float32, shape (n_sentences, n_components)
             Zeros for a sentence without any known word.
         """
-        words, vectors = self._table()
+        words, vectors = self._make_table()
         counts = encode_documents(as_documents(X), TermIndex.from_terms(words))
         return normalize_rows(sparse_products.times(counts, vectors))
 
     @property
     def _embedding_size(self) -> int:
-        return int(self._table()[1].shape[1])
+        return int(self._make_table()[1].shape[1])
 
-    def _table(self) -> tuple[Documents, NDArray[np.float32]]:
+    def _make_table(self) -> tuple[Documents, NDArray[np.float32]]:
         # Words are packed in each call, since parameters may change between calls and no fit is required.
         words = as_documents(self.words)
         try:
             vectors = np.asarray(self.vectors, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"vectors is {self.vectors!r:.60}, but must be an array of numbers.") from error
+            raise ValueError(f"vectors is {self.vectors!r:.60}, but must be an array of numbers") from error
         if vectors.ndim != 2 or len(vectors) != words.n_documents:
             raise ValueError(
-                f"vectors has shape {vectors.shape}, but must have one row for each of {words.n_documents} words."
+                f"vectors has shape {vectors.shape}, but must have one row for each of {words.n_documents} words"
             )
         return words, vectors
 

@@ -98,9 +98,9 @@ class SentenceFeatures(RunPlanMixin, TransformerMixin, BaseEstimator, ABC):
         ``"sent"`` is the result of :meth:`embed`. The other kinds need fitted directions: ``"sketch"`` omits the IDF
         weights, ``"idf"`` omits the directions, and ``"idf+sent"`` concatenates ``"idf"`` and ``"sent"``.
         """
-        return self._half(X, check_option("kind", kind, self.half_kinds))
+        return self._compute_half(X, check_option("kind", kind, self.half_kinds))
 
-    def _half(self, X: TextColumn, _kind: HalfKind) -> CSRRows:
+    def _compute_half(self, X: TextColumn, _kind: HalfKind) -> CSRRows:
         return sparse.csr_array(self.embed(X).astype(np.float64))
 
     @property
@@ -327,7 +327,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         if not len(words):
             raise ValueError(
                 f"no word occurs in min_df={self.min_df} of the {n_rows} unlabeled "
-                "sentences: lower it, or pass more text."
+                "sentences: lower it, or pass more text"
             )
         result = self._decompose(counts, words, frequency[words])
         # The length of a word's vector depends on its frequency. It is replaced by the inverse document frequency, so
@@ -365,7 +365,7 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
         )
         return Z if out is None else write_rows(Z, out)
 
-    def _half(self, X: TextColumn, kind: HalfKind) -> CSRRows:
+    def _compute_half(self, X: TextColumn, kind: HalfKind) -> CSRRows:
         check_is_fitted(self)
         return compute_half(self._presence.apply(self._count_words(X)), self.projection_, kind)
 
@@ -395,14 +395,12 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, at_least=1)
         if isinstance(self.n_features, Integral) and self.n_components > self.n_features:
-            raise ValueError(
-                f"n_components={self.n_components} must be at most n_features={self.n_features}."
-            )
+            raise ValueError(f"n_components={self.n_components} must be at most n_features={self.n_features}")
         check_integer("min_df", self.min_df, at_least=0)
         check_real("weight", self.weight)
         recipe = self._recipe
         if not isinstance(recipe, SentenceRecipe):
-            raise TypeError(f"recipe is {recipe!r:.60}, but must be a SentenceRecipe or None.")
+            raise TypeError(f"recipe is {recipe!r:.60}, but must be a SentenceRecipe or None")
         check_integer("n_passes", recipe.n_passes, at_least=1, at_most=MAX_READS)
 
     def _count_words(self, X: "TextsOrCounts | TextFiles") -> Any:
@@ -416,13 +414,13 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
 
     def _check_counts(self, counts: Any) -> None:
         if counts.shape[-1] != self.n_features:
-            raise ValueError(f"X has {counts.shape[-1]} columns, but must have n_features={self.n_features}.")
+            raise ValueError(f"X has {counts.shape[-1]} columns, but must have n_features={self.n_features}")
         # Only a store records its hashing settings. Other settings would assign columns to other words.
         columns = get_columns(counts)
         if columns is not None and columns.hashing != self.word_hashing:
             raise ValueError(
                 f"the store was hashed with {columns.hashing or columns.kind}, but must have {self.word_hashing}: "
-                "build it with hashing=word_hashing of this representation."
+                "build it with hashing=word_hashing of this representation"
             )
 
     def _decompose(self, counts: RowsLike, words: NDArray[np.int64], frequency: IntArray) -> Spectrum:

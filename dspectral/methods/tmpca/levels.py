@@ -27,7 +27,7 @@ from dspectral.methods.tmpca.nodes import (
 from dspectral.methods.tmpca.streams import Stream
 from dspectral.types import Doubles, FloatArray, Sentences
 
-PAIR = 2
+PAIR_ARITY = 2
 """Arity for which the first level of texts is computed from counts of token pairs."""
 PANEL = 8192
 """Number of word types of one matrix product."""
@@ -49,7 +49,7 @@ class LevelSettings(NamedTuple):
         return max(1, level.n_rows - 1) if self.center else level.n_rows
 
     def scale_axes(self, axes: FloatArray, variances: Doubles) -> FloatArray:
-        """Return the projection of concatenated vectors, shape (k, arity * d): the axes, whitened if asked for."""
+        """Return the projection of concatenated vectors, shape (k, arity * d): the axes, whitened if `whiten`."""
         if not self.whiten:
             return axes
         return axes / np.sqrt(np.where(variances > 0, variances, 1.0))[:, None]
@@ -76,7 +76,7 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
     while True:
         n_passes += not state.collected
         with count_as_pass(is_pass=not state.collected):
-            moments = _moments(state)
+            moments = _sum_moments(state)
         levels.append(_solve(moments, settings))
         if len(levels) == n_levels:
             return levels, n_passes
@@ -85,10 +85,10 @@ def find_levels(stream: Stream, n_levels: int, settings: LevelSettings) -> tuple
         n_passes += state.collected and not was_kept
 
 
-def _moments(state: LevelState) -> Moments:
+def _sum_moments(state: LevelState) -> Moments:
     """Return the moments of the concatenated vectors of the next level, in one pass."""
     blocks, trees = state.stream.blocks, state.stream.trees
-    if state.axes or trees.table is None or trees.arity != PAIR:
+    if state.axes or trees.table is None or trees.arity != PAIR_ARITY:
         return summarize(
             blocks, summarize_block=partial(level_moments, trees=trees, axes=state.axes), name="moments"
         )

@@ -80,16 +80,16 @@ class DocumentSizeLimit(NamedTuple):
             return {}
         return {"max_document_bytes": self.n_bytes, "long_documents": self.treatment}
 
-    def error(self, position: str, what: str) -> ValueError:
+    def error(self, position: str, item_name: str) -> ValueError:
         """Return the error for a document that is too long."""
-        return ValueError(f"{position}: {what} must have at most {self.n_bytes:,} bytes; {self.remedy}")
+        return ValueError(f"{position}: {item_name} must have at most {self.n_bytes:,} bytes; {self.remedy}")
 
     def shorten(
-        self, text: bytes, position: str, what: str, encoding: str | None = None, empty: bytes = b""
+        self, text: bytes, position: str, item_name: str, encoding: str | None = None, empty: bytes = b""
     ) -> bytes:
         """Return the replacement of a text that is too long: a prefix of whole characters, or ``empty``."""
         if self.treatment == "error":
-            raise self.error(position, what)
+            raise self.error(position, item_name)
         if self.counts is not None:
             self.counts.add(position)
         if self.treatment == "skip":
@@ -214,9 +214,9 @@ class LineChunk(NamedTuple):
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == 10)
         return self.describe_position(int(ends[number - 1]) + 1 if number else 0)
 
-    def error(self, offset: int, what: str) -> ValueError:
+    def error(self, offset: int, item_name: str) -> ValueError:
         """Return an error with the position of a byte."""
-        return ValueError(f"{self.describe_position(offset)}: {what}")
+        return ValueError(f"{self.describe_position(offset)}: {item_name}")
 
 
 def read_line_chunks(
@@ -395,10 +395,10 @@ def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:
         if errors == "replace":
             return chunk._replace(data=chunk.data.decode(errors="replace").encode())
         other = "utf-16" if not chunk.byte and chunk.data[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252"
-        what = (
+        fault = (
             f"invalid UTF-8 ({error.reason}); use errors='replace', or another encoding=, such as {other!r}"
         )
-        raise chunk.error(error.start, what) from error
+        raise chunk.error(error.start, fault) from error
     return chunk
 
 

@@ -72,9 +72,9 @@ def read_row_group(url: str, group: int, field: str, read_options: ReadOptions) 
             row += batch.num_rows
             strings = _cast_to_strings(batch.column(field))
             if (is_given := _cast_to_strings(batch.column(text_field)).is_valid()).false_count:
-                what = f"column {text_field!r} holds a null, not a string; {MISSING}"
+                fault = f"column {text_field!r} holds a null, not a string; {MISSING}"
                 strings, numbers = _handle_missing(
-                    strings, numbers, is_given, read_options, f"{position} {{}}: {what}"
+                    strings, numbers, is_given, read_options, f"{position} {{}}: {fault}"
                 )
             if strings.null_count:
                 null = int(np.flatnonzero(strings.is_null().to_numpy(zero_copy_only=False))[0])

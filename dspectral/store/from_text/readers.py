@@ -58,9 +58,9 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
         open_decompressed(file_range.url, file_range.compression, read_options.options) as raw,
         open_as_utf8(raw, file_range.url, file_range.encoding, errors) as file,
     ):
-        coded = None if is_wide(file_range.encoding) else file_range.encoding
+        narrow_encoding = None if is_wide(file_range.encoding) else file_range.encoding
         if file_range.unit == "file":
-            text = read_whole_file(file, file_range.url, size_limit, coded)
+            text = read_whole_file(file, file_range.url, size_limit, narrow_encoding)
             yield Documents.from_strings([decode_to_utf8(text, file_range.encoding, errors).data])
             return
         # The end of a too long csv record is unknown, so it is always an error.
@@ -74,8 +74,8 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             size_limit=line_size_limit._replace(treatment="error")
             if file_range.format == "csv"
             else line_size_limit,
-            encoding=coded,
-            empty=_empty_record(file_range, coded),
+            encoding=narrow_encoding,
+            empty=_empty_record(file_range, narrow_encoding),
             keep_returns=file_range.format == "csv",
         )
         texts: Iterator[LineChunk] = (decode_to_utf8(chunk, file_range.encoding, errors) for chunk in chunks)
@@ -136,8 +136,8 @@ def _decode(chunk: LineChunk) -> str:
     try:
         return chunk.data.decode()
     except UnicodeDecodeError as error:
-        what = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
-        raise chunk.error(error.start, what) from error
+        fault = f"invalid UTF-8 ({error.reason}); convert the file, for example with iconv -t UTF-8"
+        raise chunk.error(error.start, fault) from error
 
 
 def read_records(

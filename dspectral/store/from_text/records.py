@@ -119,8 +119,8 @@ def parse_tsv_lines(
     read_options.count_blank(len(blank))
     allow_numbers = np.delete(np.arange(lines.n_documents), np.array(blank, dtype=np.intp))
     if len(wrong := allow_numbers[widths[allow_numbers] != n_columns]):
-        what = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
-        raise ValueError(f"{chunk.describe_line(int(wrong[0]))}: {what}")
+        fault = f"{widths[wrong[0]]} column(s), but must have {n_columns}, as the header"
+        raise ValueError(f"{chunk.describe_line(int(wrong[0]))}: {fault}")
     between = tabs.reshape(len(allow_numbers), n_columns - 1)
 
     def cell_bounds(j: int) -> tuple[IntArray, IntArray]:
@@ -153,10 +153,10 @@ def _take_slices(data: NDArray[np.uint8], starts: IntArray, stops: IntArray) -> 
     """Return ``data[start:stop]`` of each pair as documents; slices are sorted and disjoint."""
     # The cumulative sum of `steps` is 1 on the bytes to keep: +1 at each start, -1 at each stop. Empty slices are
     # dropped, because indexed addition ignores repeated indices.
-    some = stops > starts
+    is_nonempty = stops > starts
     steps = np.zeros(len(data) + 1, dtype=np.int8)
-    steps[starts[some]] += 1
-    steps[stops[some]] -= 1
+    steps[starts[is_nonempty]] += 1
+    steps[stops[is_nonempty]] -= 1
     offsets = np.concatenate([[0], np.cumsum(stops - starts)]).astype(np.int64)
     return Documents(data[np.cumsum(steps[:-1], dtype=np.int8).view(bool)], offsets)
 

@@ -55,39 +55,41 @@ def find_files(
     Links are followed. As in a shell, patterns match hidden files only if they contain the dot. A folder gives its
     files of the requested kind, or with `any_ending` all that are not hidden.
     """
-    system, path = fsspec.url_to_fs(source, **options)
+    file_system, path = fsspec.url_to_fs(source, **options)
     # An existing file with brackets in its name is not a pattern.
-    if not any(sign in path for sign in "*?[") or system.exists(path):
-        if system.isfile(path):
-            files = {path: system.info(path)}
-        elif system.isdir(path):
-            infos = {info["name"]: _follow_link(system, info) for info in system.ls(path, detail=True)}
+    if not any(sign in path for sign in "*?[") or file_system.exists(path):
+        if file_system.isfile(path):
+            files = {path: file_system.info(path)}
+        elif file_system.isdir(path):
+            infos = {
+                info["name"]: _follow_link(file_system, info) for info in file_system.ls(path, detail=True)
+            }
             files = _select_in_folder(source, infos, has_records=has_records, any_ending=any_ending)
         else:
-            raise_if_exists(system, path)
+            raise_if_exists(file_system, path)
             raise FileNotFoundError(f"no file {source!s:.300}")
     elif "::" in source:  # names inside an archive do not include the archive
         raise ValueError(
             f"{source} is a pattern after '::', which is not supported: name its files one by one"
         )
     else:
-        infos = {name: _follow_link(system, info) for name, info in _glob(system, path).items()}
+        infos = {name: _follow_link(file_system, info) for name, info in _glob(file_system, path).items()}
         files = {name: infos[name] for name in sorted(infos) if infos[name]["type"] == "file"}
         if not files:
             raise FileNotFoundError(f"no file matches {source!s:.300}")
     return [
-        (_make_url(system, name, source), name, info["size"], get_fingerprint(system, name, info))
+        (_make_url(file_system, name, source), name, info["size"], get_fingerprint(file_system, name, info))
         for name, info in files.items()
     ]
 
 
-def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
+def _glob(file_system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
     """Return file system infos by path for a pattern; links to folders are followed locally."""
-    if is_local(system):
+    if is_local(file_system):
         names = glob(pattern.replace("[^", "[!"), recursive=True)  # noqa: PTH207  Path.glob matches hidden files
-        return {name: system.info(name) for name in names if system.exists(name)}
+        return {name: file_system.info(name) for name in names if file_system.exists(name)}
     dotted = [part for part in pattern.split("/") if part.startswith(".")]
-    infos = system.glob(pattern, detail=True)
+    infos = file_system.glob(pattern, detail=True)
     parts = {name: [part for part in name.split("/") if part.startswith(".")] for name in infos}
     visible = {
         name
@@ -97,12 +99,12 @@ def _glob(system: fsspec.AbstractFileSystem, pattern: str) -> dict[str, Any]:
     return {name: info for name, info in infos.items() if name in visible}
 
 
-def _follow_link(system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
+def _follow_link(file_system: fsspec.AbstractFileSystem, info: dict[str, Any]) -> dict[str, Any]:
     """Return the info of a file, or of the target of a link."""
     if not info.get("islink"):
         return info
     with suppress(FileNotFoundError):  # a broken link
-        return dict(system.info(info["name"]))
+        return dict(file_system.info(info["name"]))
     return info
 
 
@@ -153,11 +155,11 @@ def _select_in_folder(
     )
 
 
-def _make_url(system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
+def _make_url(file_system: fsspec.AbstractFileSystem, path: str, source: str) -> str:
     """Return a path or URL that is independent of the working directory."""
     if "::" in source:
         return source
-    return str(path if is_local(system) else system.unstrip_protocol(path))
+    return str(path if is_local(file_system) else file_system.unstrip_protocol(path))
 
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -271,8 +273,10 @@ def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> 
     """Find the files of a source; an error for a list of strings also mentions `Texts`."""
     try:
         records, any_ending = read_options.field is not None, read_options.format is not None
-        look = partial(find_files, source, read_options.options, has_records=records, any_ending=any_ending)
-        return retry(look, what=f"looking for {without_secrets(source)}")
+        find_source = partial(
+            find_files, source, read_options.options, has_records=records, any_ending=any_ending
+        )
+        return retry(find_source, what=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise

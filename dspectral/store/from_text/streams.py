@@ -25,20 +25,22 @@ TIME_KEYS = (
 )  # fmt: skip
 
 
-def get_fingerprint(system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None) -> str:
+def get_fingerprint(
+    file_system: fsspec.AbstractFileSystem, path: str, info: dict[str, Any] | None = None
+) -> str:
     """Return the fingerprint of a file: size with times or an ETag."""
-    if is_local(system):
+    if is_local(file_system):
         # Programs can set mtime but not ctime. fsspec lists ctime on some systems only, and does not follow links.
         status = os.stat(path)  # noqa: PTH116  a path of fsspec
         return f"file {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-    info = system.info(path) if info is None else info
+    info = file_system.info(path) if info is None else info
     size = info.get("size")
     etag = next((str(info[key]).strip('"') for key in ETAG_KEYS if info.get(key)), None)
     if etag is not None:
         return f"etag {size} {etag}"
     times = [str(info[key]).replace(" ", "T") for key in TIME_KEYS if info.get(key)]
-    if isinstance(system, MemoryFileSystem):  # its listing has no modification time
-        times.append(str(system.modified(path)).replace(" ", "T"))
+    if isinstance(file_system, MemoryFileSystem):  # its listing has no modification time
+        times.append(str(file_system.modified(path)).replace(" ", "T"))
     return f"time {size} {' '.join(times)}" if times else f"size {size}"
 
 
@@ -48,24 +50,26 @@ def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
 
 
 def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
-    system, path = fsspec.url_to_fs(url, **options)
-    system.invalidate_cache()
+    file_system, path = fsspec.url_to_fs(url, **options)
+    file_system.invalidate_cache()
     try:
-        return get_fingerprint(system, path)
+        return get_fingerprint(file_system, path)
     except FileNotFoundError as error:
-        raise_if_exists(system, path, error)
+        raise_if_exists(file_system, path, error)
         raise
 
 
-def raise_if_exists(system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None) -> None:
+def raise_if_exists(
+    file_system: fsspec.AbstractFileSystem, path: str, error: Exception | None = None
+) -> None:
     """Raise a transient OSError if a file that was not found does exist."""
-    system.invalidate_cache()
+    file_system.invalidate_cache()
     listed_folders: set[str] = set()
     with suppress(Exception):  # some servers have no listings
         listed_folders.update(
-            str(name).rstrip("/") for name in system.ls(path.rpartition("/")[0], detail=False)
+            str(name).rstrip("/") for name in file_system.ls(path.rpartition("/")[0], detail=False)
         )
-    if path in listed_folders or system.exists(path):
+    if path in listed_folders or file_system.exists(path):
         raise OSError(f"{path} exists, but was not found: try again") from error
 
 
@@ -112,8 +116,8 @@ def open_raw(url: str, options: dict[str, Any]) -> Iterator[IO[bytes]]:
         file: Any = holder.open()
     except FileNotFoundError as error:
         # The file existed before: remote storage sometimes reports existing files as missing.
-        system, path = fsspec.url_to_fs(url, **options)
-        raise_if_exists(system, path, error)
+        file_system, path = fsspec.url_to_fs(url, **options)
+        raise_if_exists(file_system, path, error)
         raise
     # fsspec shares one object per in-memory file, so concurrent readers would share its position.
     with io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file as raw:
@@ -168,13 +172,13 @@ def _decompress_zstd(raw: IO[bytes]) -> Iterator[bytes]:
         raise EOFError
 
 
-def import_extra(name: str, what: str) -> Any:
+def import_extra(name: str, feature: str) -> Any:
     """Import a module of the optional extra ``dspectral[text]`` and return its package."""
     package = name.partition(".")[0]
     try:
         import_module(name)
     except ImportError as error:
-        raise ImportError(f"{what} {package}: pip install 'dspectral[text]'") from error
+        raise ImportError(f"{feature} {package}: pip install 'dspectral[text]'") from error
     return import_module(package)
 
 

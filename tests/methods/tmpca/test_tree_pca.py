@@ -109,7 +109,7 @@ def test_arrays_give_what_the_transcription_gives_however_they_are_cut(data):
 @pytest.mark.parametrize("pairs_at_arity", [2, 0])
 @pytest.mark.parametrize("length", [2, 8])
 def test_texts_give_what_their_padded_vectors_give(pairs_at_arity, length, monkeypatch):
-    monkeypatch.setattr("dspectral.methods.tmpca.levels.PAIR", pairs_at_arity)
+    monkeypatch.setattr("dspectral.methods.tmpca.levels.PAIR_ARITY", pairs_at_arity)
     pair, sentences = vectors(), texts()
     tree = TreePCA(length=length, vectors=pair).fit(sentences)
     dense = TreePCA(length=length).fit(padded(sentences, length, pair))

@@ -281,9 +281,11 @@ def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int
     """Return the indicator of the cluster of each type, shape (n_types, n_clusters)."""
     n_types = len(near.counts)
     # There are at most as many clusters as words with a neighbor.
-    n_beside = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
+    n_neighbor_types = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
-        max(1, min(N_CLUSTERS, n_beside)), count_transform=recipe.count_transform, random_state=random_state
+        max(1, min(N_CLUSTERS, n_neighbor_types)),
+        count_transform=recipe.count_transform,
+        random_state=random_state,
     )
     labels = brown.clusters(near.pairs, near.counts)
     ones = np.ones(n_types)

@@ -52,23 +52,25 @@ def find_anchors(
     rows = np.asarray(points[pool], dtype=np.float64)
     min_distance = ROUNDING_SHARE * float(np.max(_squared_distances_from_span(rows, [])))
     # Cost: O(n_candidates d n_anchors) for each selection. A round without a change is a fixed point.
-    picked = list(range(len(fixed_anchors)))
-    while len(picked) < n_anchors:
-        picked.append(_farthest_row(rows, picked, min_distance))
+    selected = list(range(len(fixed_anchors)))
+    while len(selected) < n_anchors:
+        selected.append(_find_farthest_row(rows, selected, min_distance))
     for _ in range(reselect):
-        before = list(picked)
+        before = list(selected)
         for i in range(len(fixed_anchors), n_anchors):
-            others = picked[:i] + picked[i + 1 :]
-            picked[i] = _farthest_row(rows, others, min_distance, current=picked[i])
-        if picked == before:
+            others = selected[:i] + selected[i + 1 :]
+            selected[i] = _find_farthest_row(rows, others, min_distance, current=selected[i])
+        if selected == before:
             break
-    return np.asarray(pool[picked])
+    return np.asarray(pool[selected])
 
 
-def _farthest_row(rows: Doubles, picked: list[int], min_distance: float, current: int | None = None) -> int:
-    distances = _squared_distances_from_span(rows, picked)
+def _find_farthest_row(
+    rows: Doubles, selected: list[int], min_distance: float, current: int | None = None
+) -> int:
+    distances = _squared_distances_from_span(rows, selected)
     # Exclude selected rows, even if all others lie in the span.
-    distances[picked] = -1.0
+    distances[selected] = -1.0
     best = int(np.argmax(distances))
     if distances[best] > min_distance:
         return best
@@ -76,12 +78,12 @@ def _farthest_row(rows: Doubles, picked: list[int], min_distance: float, current
     return current if current is not None else int(np.flatnonzero(distances >= 0)[0])
 
 
-def _squared_distances_from_span(rows: Doubles, picked: list[int]) -> Doubles:
+def _squared_distances_from_span(rows: Doubles, selected: list[int]) -> Doubles:
     """Return the squared distance of each row from the affine span of the picked rows; with none, from the mean."""
-    offset = rows - (rows[picked[0]] if picked else rows.mean(axis=0))
+    offset = rows - (rows[selected[0]] if selected else rows.mean(axis=0))
     # SVD rather than QR: singular values identify directions that are rounding.
-    if len(picked) > 1:
-        basis, sizes, _ = np.linalg.svd(offset[picked[1:]].T, full_matrices=False)
+    if len(selected) > 1:
+        basis, sizes, _ = np.linalg.svd(offset[selected[1:]].T, full_matrices=False)
         basis = basis[:, sizes > ROUNDING_SHARE * sizes[0]] if sizes[0] > 0 else basis[:, :0]
         offset = offset - (offset @ basis) @ basis.T
     return np.asarray(np.einsum("ij,ij->i", offset, offset))
@@ -137,10 +139,10 @@ def _fit_row(
     p[order[0]] = 1.0
     # The loss decreases, so the loop terminates; the bound guards against rounding.
     for _ in range(10 * k):
-        picked = _find_steepest_vertex(products, gram, p, order, n_in, TOLERANCE * scale)
-        if picked < 0:
+        vertex = _find_steepest_vertex(products, gram, p, order, n_in, TOLERANCE * scale)
+        if vertex < 0:
             break
-        order[n_in] = picked
+        order[n_in] = vertex
         # Stop at a vertex that depends on the active ones, or whose coefficient is not positive, due to rounding.
         if not _solve(products, gram, order, n_in + 1, factor, work) or work[0, n_in] <= 0.0:
             break
@@ -154,14 +156,14 @@ def _find_steepest_vertex(
     """Return the inactive vertex of steepest descent, or -1."""
     # At the optimum over the active vertices their slopes all equal the multiplier of the sum constraint. The weighted
     # mean reduces rounding. Cost: `k n_in` products.
-    level, best, picked = 0.0, -min_distance, -1
+    level, best, vertex = 0.0, -min_distance, -1
     for a in range(n_in):
         level += p[order[a]] * _loss_slope(products, gram, p, order, n_in, order[a])
     for j in range(len(gram)):
         fall = _loss_slope(products, gram, p, order, n_in, j) - level
         if p[j] == 0.0 and fall < best:
-            best, picked = fall, j
-    return picked
+            best, vertex = fall, j
+    return vertex
 
 
 @compiled
@@ -280,8 +282,8 @@ def sweep_types(
     # No sweep decreases the mutual information of adjacent states (plus that with spelling). Stop when at most one
     # type in a thousand moves.
     for _ in range(n_sweeps):
-        moved = exchange_sweep(adjacent, labels, n_states, marks, fixed=anchors)
-        if moved <= len(labels) // 1000:
+        n_moved = exchange_sweep(adjacent, labels, n_states, marks, fixed=anchors)
+        if n_moved <= len(labels) // 1000:
             break
     return labels
 

@@ -132,7 +132,7 @@ def recover_counts(
     Hsu, Kakade and Telgarsky 2014, "Tensor decompositions for learning latent variable models", sections 3.3 and 4;
     Cardoso and Souloumiac 1996, "Jacobi angles for simultaneous diagonalization".
     """
-    solved = [Mixture.from_moments(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
+    mixtures = [Mixture.from_moments(joint[a, :, :m, :m]) for a, m in enumerate(n_refinements)]
     bounds = np.concatenate([[0], np.cumsum(n_refinements)])
     n_states, parts = int(bounds[-1]), [slice(a, b) for a, b in pairwise(bounds)]
     counts = HiddenMarkov(
@@ -143,11 +143,11 @@ def recover_counts(
     )
     # ``future`` and ``past`` map a view to weights of refinements, with mean e_h in refinement h. Multiplying a moment
     # of two views by them on both sides gives counts of pairs of refinements.
-    for a, (source, rows, m) in enumerate(zip(solved, parts, n_refinements, strict=True)):
+    for a, (source, rows, m) in enumerate(zip(mixtures, parts, n_refinements, strict=True)):
         counts.emission[:, rows] = source.tokens
         counts.initial[rows] = source.future @ first[a, :m]
         counts.final[rows] = source.past @ last[a, :m]
-        for b, (target, columns) in enumerate(zip(solved, parts, strict=True)):
+        for b, (target, columns) in enumerate(zip(mixtures, parts, strict=True)):
             # Rows of a step's moment belong to the next token: transpose, as in the transition matrix.
             moment = steps[a, b, : n_refinements[b], :m]
             counts.transition[rows, columns] = (target.future @ moment @ source.past.T).T

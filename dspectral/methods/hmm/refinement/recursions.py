@@ -90,7 +90,7 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
     n_negative, max_length = 0, 0
     for s in range(len(offsets) - 1):
         max_length = max(max_length, offsets[s + 1] - offsets[s])
-    states, here, back = operators.first.copy(), operators.first.copy(), operators.first.copy()
+    states, emitted, backward = operators.first.copy(), operators.first.copy(), operators.first.copy()
     # Row vectors are multiplied by transposed operators, in views that take no memory.
     emission_left = operators.emission.transpose((0, 1, 3, 2))
     transition_left = operators.transition.transpose((1, 0, 3, 2))
@@ -104,15 +104,15 @@ def decode_block(ids: Int32s, offsets: Int64s, operators: Operators, out: Double
         copy_vectors(operators.first, states)
         for t in range(n):
             copy_vectors(states, states_before[:, :, t])
-            multiply_emission(operators.emission, ids[start + t], states, here)
-            multiply_transition(operators.transition, here, states)
+            multiply_emission(operators.emission, ids[start + t], states, emitted)
+            multiply_transition(operators.transition, emitted, states)
             rescale(states)
-        copy_vectors(operators.last, back)
+        copy_vectors(operators.last, backward)
         for t in range(n - 1, -1, -1):
-            multiply_emission(emission_left, ids[start + t], back, here)
-            n_negative += write_label_shares(here, states_before[:, :, t], out[start + t])
-            multiply_transition(transition_left, here, back)
-            rescale(back)
+            multiply_emission(emission_left, ids[start + t], backward, emitted)
+            n_negative += write_label_shares(emitted, states_before[:, :, t], out[start + t])
+            multiply_transition(transition_left, emitted, backward)
+            rescale(backward)
     return n_negative
 
 
@@ -167,14 +167,14 @@ def copy_vectors(vectors: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def write_label_shares(back: Doubles, states: Doubles, out: Doubles) -> int:
+def write_label_shares(backward: Doubles, states: Doubles, out: Doubles) -> int:
     """Write the probability of each label, with negative ones set to 0; return the number of negative ones."""
     n_labels, m = states.shape
     n_negative, total = 0, 0.0
     for a in range(n_labels):
         out[a] = 0.0
         for c in range(m):
-            out[a] += back[a, c] * states[a, c]
+            out[a] += backward[a, c] * states[a, c]
         if out[a] < 0.0:
             n_negative += 1
             out[a] = 0.0
