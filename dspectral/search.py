@@ -328,12 +328,12 @@ def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor
     """Add the ids and texts from the store."""
     if not isinstance(rows, CountMatrix | Coordinates):
         return lists
-    numbers = sorted({near.row for neighbors in lists for near in neighbors})
+    numbers = sorted({neighbor.row for neighbors in lists for neighbor in neighbors})
     ids, texts = (
         dict(zip(numbers, rows.documents(numbers, part) or [], strict=False)) for part in (IDS, TEXTS)
     )
     return [
-        [near._replace(id=ids.get(near.row), text=texts.get(near.row)) for near in neighbors]
+        [neighbor._replace(id=ids.get(neighbor.row), text=texts.get(neighbor.row)) for neighbor in neighbors]
         for neighbors in lists
     ]
 

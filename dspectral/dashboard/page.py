@@ -200,8 +200,10 @@ class Card:
             self._decades.start = min(bound for _at, bound in bounds) / 10
             self._decades.end = max(bound for _at, bound in bounds) * 10
         self._seconds.end = max(until, 1.0)
-        held = [(seconds, size / 1e6, memory_bound / 1e6) for seconds, size, memory_bound in root.held.points]
-        for name, points in (("rates", root.rates.points), ("bounds", bounds), ("held", held)):
+        memory_points = [
+            (seconds, size / 1e6, memory_bound / 1e6) for seconds, size, memory_bound in root.held.points
+        ]
+        for name, points in (("rates", root.rates.points), ("bounds", bounds), ("held", memory_points)):
             _update_source(
                 self._sources[name], [(seconds - root.since, *values) for seconds, *values in points]
             )

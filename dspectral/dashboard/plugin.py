@@ -77,8 +77,8 @@ class SpectralPlugin(SchedulerPlugin):
             sum(memory.values()), interpreters, pass_state.memory_bound(n_threads, with_blocks=True)
         )
         memory_bound = pass_state.memory_bound(n_threads, with_blocks=False)
-        held = sum(int(state.nbytes) for state in workers.values())
-        root.held.add(now, held, math.nan if memory_bound is None else memory_bound)
+        n_bytes = sum(int(state.nbytes) for state in workers.values())
+        root.held.add(now, n_bytes, math.nan if memory_bound is None else memory_bound)
 
 
 def _count_done(group: TaskGroup | None) -> int | None:

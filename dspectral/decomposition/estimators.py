@@ -162,9 +162,9 @@ class Decomposition(
             If more than ``tol`` of the energy may be lost.
         """
         if not hasattr(self, "_skl_callbacks"):
-            X, plan = self._prepare(X)
-            found = self._fit_share(X, plan) if _is_share(self.n_components) else spectrum(X, plan)
-            return self._finish(plan, found)
+            X, options = self._prepare(X)
+            result = self._fit_share(X, options) if _is_share(self.n_components) else spectrum(X, options)
+            return self._finish(options, result)
         from sklearn.callback import CallbackSupportMixin, with_callbacks  # noqa: PLC0415  takes a second
 
         def fit_with_callbacks(self: Self) -> None:
@@ -207,20 +207,21 @@ class Decomposition(
         """Return validated rows and the solver options."""
         X = validate_rows(self, X, reset=True)
         self.random_state_ = resolve_seed(self.random_state)
-        plan = self._make_options(X.dtype, grows=grows)
+        options = self._make_options(X.dtype, grows=grows)
         if self.n_components is None:
-            plan = plan._replace(n_components=min(X.shape))
+            options = options._replace(n_components=min(X.shape))
         if grows:
-            plan = plan._replace(solver=select_solver(plan, X.shape[1]))
-        return X, plan
+            options = options._replace(solver=select_solver(options, X.shape[1]))
+        return X, options
 
-    def _finish(self, plan: SVDOptions, found: Spectrum) -> Self:
+    def _finish(self, options: SVDOptions, result: Spectrum) -> Self:
         """Set the fitted attributes, unless they are set; warn if the tolerance was not reached."""
         if not _is_share(self.n_components):
-            self._set(found)
-        if 0 < plan.tol < found.lost_share:
+            self._set(result)
+        if 0 < options.tol < result.lost_share:
             warn(
-                f"tol={plan.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost after "
+                f"tol={options.tol} was not reached: up to {self.certificate_.lost:.2g} of the energy may be lost "
+                "after "
                 f"{self.n_passes_} pass(es) of solver {self.solver_!r}; increase n_passes or sketch_size",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -255,10 +256,10 @@ class Decomposition(
     def _truncate_to_share(self, result: Spectrum) -> None:
         """Keep the fewest components of a spectrum that explain the share of the variance together."""
         self._set(result)
-        reached = np.cumsum(self.explained_variance_ratio_)
+        cumulative_shares = np.cumsum(self.explained_variance_ratio_)
         # If rounding keeps the sum below the share, keep all nonzero components.
         n = min(
-            int(np.searchsorted(reached, self.n_components, side="right")) + 1,
+            int(np.searchsorted(cumulative_shares, self.n_components, side="right")) + 1,
             max(1, int(np.sum(result.values > 0))),
         )
         axes, values, variances = result.axes[:n], result.values[:n], result.variances[:n]
@@ -324,7 +325,7 @@ class Decomposition(
         Parameters
         ----------
         X : as for ``fit``, shape (n_rows, n_columns)
-            Rows, as many columns as in ``fit``.
+            Rows with as many columns as in ``fit``.
         out : str, optional
             Path or URL of a store for the projections, as for :func:`dspectral.write_coordinates`.
 
@@ -412,9 +413,9 @@ class Decomposition(
         self.explained_variance_ratio_ = variances / (
             result.scatter if result.scatter > result.noise_floor else np.inf
         )
-        rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
+        n_rest = min(result.n_rows, result.axes.shape[1]) - len(result.axes)
         residual_variance = max(0.0, result.scatter / degrees - float(self.explained_variance_.sum()))
-        self.noise_variance_ = residual_variance / rest if rest > 0 else 0.0
+        self.noise_variance_ = residual_variance / n_rest if n_rest > 0 else 0.0
 
 
 @np.errstate(under="ignore")

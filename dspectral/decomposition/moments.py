@@ -316,18 +316,18 @@ class AllRows(NamedTuple):
 class ExactSVD(NamedTuple):
     """Right singular vectors `axes` (k, d), in Fortran order, and squared singular `values` (k,) of (centered) rows.
 
-    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `left`: bound on the other
-    squared singular values; `rounding`: bound on the rounding error of the values; `about`: variances, scatter,
-    noise_floor and resolution of a ``Spectrum``.
+    `mean` (d,): mean of the rows; `energy`: squared Frobenius norm of the (centered) rows; `residual_bound`: bound on
+    the other squared singular values; `rounding`: bound on the rounding error of the values; `variance_fields`:
+    variances, scatter, noise_floor and resolution of a ``Spectrum``.
     """
 
     axes: FloatArray
     values: Doubles
     mean: Doubles
     energy: float
-    left: float
+    residual_bound: float
     rounding: float
-    about: tuple[Doubles, float, float, float]
+    variance_fields: tuple[Doubles, float, float, float]
 
 
 GRAM_RESOLUTION = 1e-6

@@ -168,9 +168,9 @@ class NystromSketch(NamedTuple):
         values, rotation = leading_eigenpairs(gram, Y.dtype)
         squares = np.cumsum(np.maximum(np.linalg.eigvalsh(error_gram)[::-1], 0.0))
         n = 2 ** np.arange(max(1, k).bit_length())
-        least = 2.0 * gammaincinv(n * W.shape[1] / 2, FAILURE_PROBABILITY)
-        bounds = np.sqrt(squares[np.minimum(n, len(squares)) - 1] / least)
-        amplification = float(np.linalg.norm(W)) / math.sqrt(least[0])
+        quantiles = 2.0 * gammaincinv(n * W.shape[1] / 2, FAILURE_PROBABILITY)
+        bounds = np.sqrt(squares[np.minimum(n, len(squares)) - 1] / quantiles)
+        amplification = float(np.linalg.norm(W)) / math.sqrt(quantiles[0])
         return NystromApproximation(Y, root @ rotation, values, np.repeat(bounds, n)[:k], amplification)
 
     def multiply(self, scale: float) -> Self:
@@ -178,8 +178,8 @@ class NystromSketch(NamedTuple):
         if scale == 1.0:
             return self
         parts = (
-            part._replace(product=part.product * part.product.dtype.type(scale))
-            for part in (self.products, self.probes)
+            gram_product._replace(product=gram_product.product * gram_product.product.dtype.type(scale))
+            for gram_product in (self.products, self.probes)
         )
         return type(self)(self.basis, self.seed, *parts)
 
@@ -229,9 +229,9 @@ def select_pilot_blocks(sizes: tuple[int, ...], seed: int) -> tuple[list[int], i
     n_pilot = max(MIN_PILOT_BLOCKS, -(-len(sizes) // ROWS_PER_PILOT_ROW))
     ranges = np.array_split(np.arange(len(sizes)), min(n_pilot, len(sizes)))
     generator = np.random.default_rng([seed, 3])
-    chosen = [int(generator.choice(blocks)) for blocks in ranges]
+    selected_blocks = [int(generator.choice(blocks)) for blocks in ranges]
     n_rows = min(max(MIN_PILOT_ROWS, sum(sizes) // ROWS_PER_PILOT_ROW), MAX_PILOT_ROWS)
-    return chosen, max(1, sum(sizes[block] for block in chosen) // n_rows)
+    return selected_blocks, max(1, sum(sizes[block] for block in selected_blocks) // n_rows)
 
 
 def find_pilot_basis(rows: Rows, width: int, *, center: bool, seed: int, dtype: DTypeLike) -> FloatArray:
@@ -248,10 +248,14 @@ def find_pilot_basis(rows: Rows, width: int, *, center: bool, seed: int, dtype: 
         scaled: Any = (rows.astype(np.float64) / peak).astype(kind)
 
         def multiply(Z: FloatArray) -> FloatArray:
-            part = GramProduct.from_block(scaled, factor=Z, center=True)
-            added = int(part.projected_total is not None) - int(center)
-            mean = part.total / max(1, part.n_rows)
-            product = add_mean_term(part.product, mean, added * part.n_rows, Z) if added else part.product
+            gram_product = GramProduct.from_block(scaled, factor=Z, center=True)
+            added = int(gram_product.projected_total is not None) - int(center)
+            mean = gram_product.total / max(1, gram_product.n_rows)
+            product = (
+                add_mean_term(gram_product.product, mean, added * gram_product.n_rows, Z)
+                if added
+                else gram_product.product
+            )
             return product.astype(kind, copy=False)
 
         start = generator.standard_normal((n_columns, -(-width // N_PILOT_PRODUCTS)), dtype=np.float32)

@@ -444,14 +444,14 @@ def in_memory_spectrum(rows: Rows, options: SVDOptions) -> Spectrum:
         size, total, residual_bound = (
             options.n_sketch_rows,
             n_rows * svd.mean,
-            svd.left + rounding_floor(values, options.dtype),
+            svd.residual_bound + rounding_floor(values, options.dtype),
         )
         summary = FrequentDirections(
             sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
         )
-    certificate = Certificate.from_bounds(svd.left, svd.energy, k * rounding)
+    certificate = Certificate.from_bounds(svd.residual_bound, svd.energy, k * rounding)
     answer = axes, values, n_rows, svd.mean, svd.energy, certificate
-    return Spectrum(*answer, "in_memory", 1, summary, *svd.about, 0.0)
+    return Spectrum(*answer, "in_memory", 1, summary, *svd.variance_fields, 0.0)
 
 
 def krylov_spectrum(
@@ -479,24 +479,24 @@ def krylov_steps(
     """
     n_passes, width = options.n_passes, n_product_columns(options, n_columns)
     k, to_tol = options.n_components, options.tol > 0.0
-    held = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
-    start = draw_random_columns(n_columns, width, options, in_file=held > get_memory_limit())
+    basis_bytes = n_columns * (n_passes * width + options.n_components) * np.dtype(options.dtype).itemsize
+    start = draw_random_columns(n_columns, width, options, in_file=basis_bytes > get_memory_limit())
     space, n_done, n_reads, scale = KrylovSpace.start(start), 0, 0, 1.0
     del start
     # Invariant: `space` spans Z, C Z, ..., C^(n_done) Z for C = A'A, centered by a rank-one correction if `center`. The
     # last product needs no orthogonalization, but with a tolerance the last one is not known in advance.
     while True:
-        part, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
-        n_done, n_reads, mean = n_done + 1, n_reads + n_more, part.total / max(1, part.n_rows)
-        product, mean_energy = part.product, part.n_rows * float(mean @ mean)
-        part = part._replace(product=product[:0])
-        added = int(part.projected_total is not None) - int(options.center)
+        gram_product, n_more = yield from multiply_by_column_groups(space.newest, math.ceil(width / n_groups))
+        n_done, n_reads, mean = n_done + 1, n_reads + n_more, gram_product.total / max(1, gram_product.n_rows)
+        product, mean_energy = gram_product.product, gram_product.n_rows * float(mean @ mean)
+        gram_product = gram_product._replace(product=product[:0])
+        added = int(gram_product.projected_total is not None) - int(options.center)
         if added:
-            add_mean_term(product, mean, added * part.n_rows, space.newest)
-        energy = max(0.0, part.energy + added * mean_energy)
+            add_mean_term(product, mean, added * gram_product.n_rows, space.newest)
+        energy = max(0.0, gram_product.energy + added * mean_energy)
         if n_done == 1:
             check_range(energy, np.float64)
-            scale = power_of_four_scale(max(energy, part.energy), options.dtype)
+            scale = power_of_four_scale(max(energy, gram_product.energy), options.dtype)
         if scale != 1.0:
             product *= product.dtype.type(scale)
         product = product.astype(options.dtype, copy=False)
@@ -504,19 +504,21 @@ def krylov_steps(
         if to_tol or not is_last:
             space = space.extend(product, keep_short=to_tol)
         if to_tol or is_last:
-            best, most = (
+            best, bounds = (
                 space.approximation_and_bounds(k, -(-width // 3)) if to_tol else (space.close(product), None)
             )
             values = best.values / scale
-            formed = max(energy, part.energy) * best.rounding_factor
-            rounding = product_rounding_bound(part.n_rows, formed, options.dtype)
-            rounding += mean_rounding_bound(part.energy, mean_energy) * (part.projected_total is not None)
+            formed = max(energy, gram_product.energy) * best.rounding_factor
+            rounding = product_rounding_bound(gram_product.n_rows, formed, options.dtype)
+            rounding += mean_rounding_bound(gram_product.energy, mean_energy) * (
+                gram_product.projected_total is not None
+            )
             # The residual is positive semidefinite, so its trace bounds its norm.
             lost_share = max(0.0, energy - math.fsum(values))
             max_lost_share = lost_share + rounding
             certificate = Certificate.from_bounds(max_lost_share, energy, max_lost_share)
-            if most is not None:
-                short = most / scale - np.pad(values, (0, k))[: len(most)] + rounding
+            if bounds is not None:
+                short = bounds / scale - np.pad(values, (0, k))[: len(bounds)] + rounding
                 certificate = Certificate.from_bounds(
                     min(max_lost_share, short.max()), energy, min(max_lost_share, short.sum())
                 )
@@ -528,23 +530,30 @@ def krylov_steps(
     def get_axes(k: int) -> FloatArray:
         return best.rows(1.0 / np.sqrt(best.values[:k]), consume=True)
 
-    yield spectrum_from_products(get_axes, values, part, options, certificate, lost_share, "krylov", n_reads)
+    yield spectrum_from_products(
+        get_axes, values, gram_product, options, certificate, lost_share, "krylov", n_reads
+    )
 
 
 def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
     """Return the spectrum from products with a basis and with random probes, which bound its error."""
-    part, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
-    mean = part.total / max(1, part.n_rows)
-    mean_energy, added = part.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
-    energy, formed = max(0.0, part.energy + added * mean_energy), part.energy + max(0, added) * mean_energy
+    gram_product, k, dtype = sketch.products, options.n_components, sketch.products.product.dtype
+    mean = gram_product.total / max(1, gram_product.n_rows)
+    mean_energy, added = gram_product.n_rows * float(mean @ mean), int(sketch.center) - int(options.center)
+    energy, formed = (
+        max(0.0, gram_product.energy + added * mean_energy),
+        gram_product.energy + max(0, added) * mean_energy,
+    )
     check_range(energy, np.float64)
     scale = power_of_four_scale(formed, dtype)
-    best = sketch.multiply(scale).approximate(k, added * part.n_rows * scale)
+    best = sketch.multiply(scale).approximate(k, added * gram_product.n_rows * scale)
     values, bounds = best.values / scale, best.bounds / scale
     # Products with probes and the error that they show are computed in double precision; the trace of the error is not.
-    sum_rounding = mean_rounding_bound(part.energy, mean_energy) * sketch.center
-    exact = best.amplification * (product_rounding_bound(part.n_rows, formed, np.float64) + sum_rounding)
-    rounding = product_rounding_bound(part.n_rows, formed, dtype) + sum_rounding
+    sum_rounding = mean_rounding_bound(gram_product.energy, mean_energy) * sketch.center
+    exact = best.amplification * (
+        product_rounding_bound(gram_product.n_rows, formed, np.float64) + sum_rounding
+    )
+    rounding = product_rounding_bound(gram_product.n_rows, formed, dtype) + sum_rounding
     residual_energy = max(0.0, energy - math.fsum(values))
     certificate = Certificate.from_bounds(
         min(residual_energy + rounding, bounds[0] + exact),
@@ -552,17 +561,17 @@ def nystrom_spectrum(sketch: NystromSketch, options: SVDOptions) -> Spectrum:
         min(residual_energy, bounds.sum() + k * exact) + rounding,
     )
     lost_share = min(residual_energy, float(bounds.sum())) / (energy or 1.0)
-    products = options._replace(dtype=dtype)
-    found = spectrum_from_products(
-        best.get_axes, values, part, products, certificate, lost_share, "nystrom", 1
+    product_options = options._replace(dtype=dtype)
+    result = spectrum_from_products(
+        best.get_axes, values, gram_product, product_options, certificate, lost_share, "nystrom", 1
     )
-    return found._replace(axes=found.axes.astype(options.dtype, copy=False), summary=sketch)
+    return result._replace(axes=result.axes.astype(options.dtype, copy=False), summary=sketch)
 
 
 def spectrum_from_products(
     get_axes: Callable[[int], FloatArray],
     values: Doubles,
-    part: GramProduct,
+    gram_product: GramProduct,
     options: SVDOptions,
     certificate: Certificate,
     lost_share: float,
@@ -570,23 +579,27 @@ def spectrum_from_products(
     n_reads: int,
 ) -> Spectrum:
     """Return the spectrum from a product of all rows; `get_axes` returns the first k singular vectors (k, d)."""
-    n_rows, is_centered = part.n_rows, part.projected_total is not None
-    mean = part.total / max(1, n_rows)
+    n_rows, is_centered = gram_product.n_rows, gram_product.projected_total is not None
+    mean = gram_product.total / max(1, n_rows)
     mean_energy = n_rows * float(mean @ mean)
-    energy = max(0.0, part.energy + (int(is_centered) - int(options.center)) * mean_energy)
+    energy = max(0.0, gram_product.energy + (int(is_centered) - int(options.center)) * mean_energy)
     # Centering a product after summing may leave only rounding.
-    centers_sum = options.center and not is_centered
+    is_centered_after_sum = options.center and not is_centered
     floor = (
-        rounding_floor(np.array([part.energy if centers_sum else values[0]]), options.dtype)
+        rounding_floor(np.array([gram_product.energy if is_centered_after_sum else values[0]]), options.dtype)
         if len(values)
         else 0.0
     )
     k = min(options.n_components, int(np.sum(values > floor)))
     axes, values = orthonormalize_axes(get_axes(k)), values[:k]
-    scatter = energy if options.center else part.energy if is_centered else max(0.0, energy - mean_energy)
+    scatter = (
+        energy if options.center else gram_product.energy if is_centered else max(0.0, energy - mean_energy)
+    )
     variances = values if options.center else values - n_rows * (axes @ mean) ** 2
     noise_floor = (
-        mean_noise_floor(n_rows, mean_energy) if is_centered else sum_rounding_bound(n_rows, part.energy)
+        mean_noise_floor(n_rows, mean_energy)
+        if is_centered
+        else sum_rounding_bound(n_rows, gram_product.energy)
     )
     statistics = variances, scatter, noise_floor, math.sqrt(floor / values[0]) if k else 1.0, lost_share
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, n_reads, None, *statistics)

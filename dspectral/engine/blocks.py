@@ -107,7 +107,7 @@ def as_dask_rows(X: InMemory | da.Array | HoldsCounts) -> da.Array:
 
 
 def is_lazy(X: object) -> bool:
-    """Report whether ``X`` is a Dask array, a store, or a matrix on disk: sparse of AnnData, dense of h5py or Zarr."""
+    """Report whether ``X`` is a Dask array, a store, or a matrix on disk (sparse in AnnData, dense in h5py or Zarr)."""
     return is_backed(X) or is_disk_array(X) or isinstance(getattr(X, "counts", X), da.Array)
 
 

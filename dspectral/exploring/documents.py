@@ -56,17 +56,17 @@ def compute_points(store: CountStore, space: Space, rows: NDArray[np.int64]) -> 
     """
     items = []
     for block, first in list_blocks_with_offsets(store):
-        inside = rows[(rows >= first) & (rows < first + block.n_rows)] - first
-        if len(inside):
-            items.append((block, inside))
+        local_rows = rows[(rows >= first) & (rows < first + block.n_rows)] - first
+        if len(local_rows):
+            items.append((block, local_rows))
     return np.concatenate(
         run_tasks(partial(_compute_points_in_block, space=space), items, name="project-documents")
     )
 
 
 def _compute_points_in_block(item: tuple[BlockInfo, NDArray[np.int64]], *, space: Space) -> FloatArray:
-    block, inside = item
-    return space.points(block)[inside]
+    block, local_rows = item
+    return space.points(block)[local_rows]
 
 
 def find_nearest_documents(store: CountStore, space: Space, queries: FloatArray, n: int) -> Nearest:
@@ -107,9 +107,9 @@ def read_documents(corpus: Corpus, rows: NDArray[np.int64], text: TextInput) -> 
     firsts = np.cumsum(n_documents) - n_documents
     items: list[tuple[FileRange, NDArray[np.int64]]] = []
     for file_range, first, n in zip(text.ranges, firsts.tolist(), n_documents.tolist(), strict=True):
-        inside = rows[(rows >= first) & (rows < first + n)] - first
-        if len(inside):
-            items.append((file_range, inside))
+        local_rows = rows[(rows >= first) & (rows < first + n)] - first
+        if len(local_rows):
+            items.append((file_range, local_rows))
     read = partial(_read_from_range, read_options=text.read_options)
     return [document for documents in run_tasks(read, items, name="read-excerpts") for document in documents]
 

@@ -361,9 +361,10 @@ def _analyze_words(
 def _check_tokenization(words: FrequentWords, tokenizer: str) -> str:
     """Return a warning if tokens are probably not words, and a tokenizer to use; empty if they are."""
     if tokenizer in ("words", "language") and words.corpus.provenance["corpus"]["tokens"] == CHARACTERS:
-        first = [word[0] for word in words.words[1:]]
+        initials = [word[0] for word in words.words[1:]]
         weights = [
-            sum(words.counts[1:][[low <= letter <= high for letter in first]]) for low, high, _ in TOKENIZERS
+            sum(words.counts[1:][[low <= letter <= high for letter in initials]])
+            for low, high, _ in TOKENIZERS
         ]
         # Japanese comes first: it also uses Chinese characters.
         advice = [text for (*_, text), n in zip(TOKENIZERS, weights, strict=True) if 5 * n > sum(weights)]

@@ -260,7 +260,9 @@ def get_page_data(exploration: Exploration) -> dict[str, Any]:
         data["codes"] = classes.codes[: len(data["words"])]
     if exploration.documents is not None:
         documents = exploration.documents
-        rows = documents.nearest.keys() | {row for near in documents.nearest.values() for row, _ in near}
+        rows = documents.nearest.keys() | {
+            row for neighbors in documents.nearest.values() for row, _ in neighbors
+        }
         texts = {row: documents.texts[row] for row in sorted(rows)}
         data["documents"] = {row: [source, cut_excerpt(text)] for row, (source, text) in texts.items()}
         data["nearest"] = documents.nearest

@@ -183,13 +183,13 @@ def choose_documents(
     is_shown = is_nonzero & np.isin(queries, np.union1d(typical, sample))
     queries, points = queries[is_shown], points[is_shown]
     # More than are shown: neighbors include the document itself, and duplicates are dropped later.
-    near = find_nearest_documents(store, space, points, N_NEAREST * 2 + 1)
+    neighbor_rows = find_nearest_documents(store, space, points, N_NEAREST * 2 + 1)
     nearest = {
         row: [
             (other, round(cosine, 3)) for other, cosine in zip(others, cosines, strict=True) if other != row
         ]
         for row, others, cosines in zip(
-            queries.tolist(), near.rows.tolist(), near.cosines.tolist(), strict=True
+            queries.tolist(), neighbor_rows.rows.tolist(), neighbor_rows.cosines.tolist(), strict=True
         )
     }
     return sample, nearest
@@ -209,12 +209,12 @@ def read_texts(
         | nearest.keys()
         | set(mapped.tolist())
     )
-    rows |= {other for near in nearest.values() for other, _ in near}
+    rows |= {other for neighbor_list in nearest.values() for other, _ in neighbor_list}
     sorted_rows = np.array(sorted(rows), dtype=np.int64)
     texts = dict(zip(sorted_rows.tolist(), read_documents(words.corpus, sorted_rows, text), strict=True))
     neighbors = {}
-    for row, near in nearest.items():
-        cosines = dict(near)
+    for row, neighbor_list in nearest.items():
+        cosines = dict(neighbor_list)
         distinct = _select_distinct([row, *cosines], texts, max_overlap=1.0)
         neighbors[row] = [(i, cosines[i]) for i in distinct[1 : N_NEAREST + 1]]
     return ExploredDocuments(texts, neighbors, sample.tolist())
@@ -291,10 +291,12 @@ def _count_pairs_in_block(
 
 def make_word_space(embedding: WordEmbedding, sizes: Sizes, *, seed: int) -> WordSpace:
     """Return nearest words and the map of words."""
-    near, cosines = find_nearest_words(embedding.vectors_, sizes.n_listed, N_NEAR_WORDS)
+    neighbor_ids, cosines = find_nearest_words(embedding.vectors_, sizes.n_listed, N_NEAR_WORDS)
     mapped = embedding.vectors_[1 : sizes.n_mapped + 1]
     has_map = len(mapped) >= MIN_MAPPED and np.ptp(mapped, axis=0).any()
-    return WordSpace(near, cosines, compute_layout(mapped, seed=seed) if has_map else np.zeros((0, 2)))
+    return WordSpace(
+        neighbor_ids, cosines, compute_layout(mapped, seed=seed) if has_map else np.zeros((0, 2))
+    )
 
 
 def find_classes(words: FrequentWords, n_clusters: int, *, seed: int) -> Classes:

@@ -233,24 +233,26 @@ def _encode_values(sequences: Sequence[Any], numbers: Mapping[Hashable, int]) ->
 
 def _from_lists(X: TokenLists, min_count: int) -> TokenCorpus:
     sentences = as_token_lists(X)
-    counted: Counter[str] = Counter()
+    word_counts: Counter[str] = Counter()
     for sentence in sentences:
-        counted.update(as_python_values(sentence))
-    if not counted:
+        word_counts.update(as_python_values(sentence))
+    if not word_counts:
         raise ValueError(f"X has no words in its {len(sentences)} sentence(s), but must have at least one")
-    frequent_words = [word for word, count in counted.items() if count >= min_count and word != RARE]
+    frequent_words = [word for word, count in word_counts.items() if count >= min_count and word != RARE]
     # Ties are sorted by bytes, as in stores, so that the order of sentences has no effect. A literal "<?>" in the text
     # becomes type 0.
     try:
-        frequent_words.sort(key=lambda word: (-counted[word], word.encode()))
+        frequent_words.sort(key=lambda word: (-word_counts[word], word.encode()))
     except UnicodeEncodeError as error:
         raise ValueError(f"the token {error.object!r:.60} must be valid UTF-8: {error.reason}") from error
-    counts = [counted[word] for word in frequent_words]
+    counts = [word_counts[word] for word in frequent_words]
     words = [RARE, *frequent_words]
     numbers: dict[Hashable, int] = {word: i for i, word in enumerate(words)}
     blocks = [_encode_values(part, numbers) for part in split_sequences(sentences, BLOCK_TOKENS)]
     return TokenCorpus(
-        words, np.array([counted.total() - sum(counts), *counts], dtype=np.int64), as_memory_blocks(blocks)
+        words,
+        np.array([word_counts.total() - sum(counts), *counts], dtype=np.int64),
+        as_memory_blocks(blocks),
     )
 
 

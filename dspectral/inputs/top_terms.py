@@ -140,13 +140,15 @@ def top_terms(
     0: -cats, -purr
     1: bark, dogs
     """
-    last = model
+    model_step = model
     if isinstance(model, Pipeline):
-        *earlier_steps, (_, last) = model.steps
+        *earlier_steps, (_, model_step) = model.steps
         terms = _get_pipeline_names([step for _, step in earlier_steps], terms)
-    if not isinstance(last, TopTermsMixin):
-        raise TypeError(f"{type(last).__name__} has no top terms: the model must have components over terms")
-    return last.top_terms(n, component=component, terms=terms)
+    if not isinstance(model_step, TopTermsMixin):
+        raise TypeError(
+            f"{type(model_step).__name__} has no top terms: the model must have components over terms"
+        )
+    return model_step.top_terms(n, component=component, terms=terms)
 
 
 def resolve_column_names(terms: "Terms | None", n_columns: int) -> ColumnNames:

@@ -224,11 +224,14 @@ def build_labeled_store(
         append=append,
         n_columns=width[0],
         fingerprints=get_fingerprints(ranges),
-    ) as opened:
-        draft = opened._replace(n_columns=width[0])
-        write, find = partial(_write_parsed, draft.location, parse=parse), partial(find_block, draft.location)
-        blocks = build_blocks(ranges, draft, read, write, find, name="parse-block")
-        check_unchanged(draft.location, ranges, options)
+    ) as opened_writer:
+        writer = opened_writer._replace(n_columns=width[0])
+        write, find = (
+            partial(_write_parsed, writer.location, parse=parse),
+            partial(find_block, writer.location),
+        )
+        blocks = build_blocks(ranges, writer, read, write, find, name="parse-block")
+        check_unchanged(writer.location, ranges, options)
         # The number of documents is checked last, since counting first would take an additional pass.
         n_rows, n_promised = (
             sum(block.n_rows for block in blocks),
@@ -240,7 +243,7 @@ def build_labeled_store(
             raise ValueError(
                 f"the header(s) of {sources} declare {n_promised} documents, but {n_rows} follow: correct the header"
             )
-        return finish_store(draft, blocks)
+        return finish_store(writer, blocks)
 
 
 def write_labeled_text(

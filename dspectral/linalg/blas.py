@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def source_hash() -> str:
-    """Return a hash of all source files of dspectral; it tells checkouts of one version apart."""
+    """Return a hash of all source files of dspectral; it differs between checkouts of one version."""
     root = Path(__file__).parents[1]
     source_digest = blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):

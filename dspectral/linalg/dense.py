@@ -31,8 +31,8 @@ MAX_JACOBI_ROWS = 1024
 
 def eigh_descending(K: Doubles, k: int | None = None) -> tuple[Doubles, Doubles]:
     """Return the eigenvalues (n,) of a positive semidefinite matrix, largest first, and its eigenvectors (n, n)."""
-    chosen = None if k is None else (len(K) - k, len(K) - 1)
-    values, vectors = scipy.linalg.eigh(K, subset_by_index=chosen, check_finite=False)
+    index_range = None if k is None else (len(K) - k, len(K) - 1)
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=index_range, check_finite=False)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 

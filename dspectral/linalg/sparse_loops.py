@@ -159,7 +159,7 @@ def fill_panel(
     first: int,
     panel: FloatArray,
 ) -> None:
-    """Write the columns from ``first`` on as a dense tile."""
+    """Write the columns from ``first`` on as a dense panel."""
     number = panel.dtype.type
     panel[:] = 0
     last = first + panel.shape[1]

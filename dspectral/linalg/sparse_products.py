@@ -27,7 +27,7 @@ EIGHT = 8
 MAX_NUMPY_ENTRIES = 1 << 14
 """Number of entries up to which NumPy is as fast as a compiled loop."""
 DENSE_SHARE = 0.25
-"""Share of stored entries from which products convert a block to dense tiles."""
+"""Share of stored entries from which products convert a block to dense panels."""
 GRAM_PANEL_ENTRIES = 1 << 18
 """Entries of a panel whose Gram matrix is summed column by column: 2 MiB, which fit the cache."""
 MIRROR_ROWS = 64
@@ -168,12 +168,12 @@ def gram_times_eight(A: CSRRows, panels: TransposedPanels, Z: FloatArray) -> Dou
 
 
 def is_nearly_dense(A: CSRRows) -> bool:
-    """Return whether products with a block are faster in dense tiles. Shapes: `A` (n, d)."""
+    """Return whether products with a block are faster in dense panels. Shapes: `A` (n, d)."""
     return bool(A.nnz >= DENSE_SHARE * A.shape[0] * A.shape[1] > 0)
 
 
 def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> FloatArray:
-    """Return ``A' (A Z)``, of the rows minus a mean (d,) if given, converting the rows to dense tiles."""
+    """Return ``A' (A Z)``, of the rows minus a mean (d,) if given, converting the rows to dense panels."""
     out = np.zeros_like(Z)
     for start in range(0, A.shape[0], TILE_ROWS):
         stop = min(start + TILE_ROWS, A.shape[0])
@@ -188,13 +188,13 @@ def gram_times_dense(A: Rows, Z: FloatArray, mean: Doubles | None = None) -> Flo
 def iter_dense_column_panels(
     A: Rows, start: int, stop: int, dtype: DTypeLike, mean: Doubles | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield rows as dense tiles from the first column to the last; each tile overwrites the previous one.
+    """Yield rows as dense panels from the first column to the last; each panel overwrites the previous one.
 
     A mean (d,) is subtracted in double precision.
     """
     n_rows = stop - start
     n_columns = max(1, TILE_BYTES // (max(TILE_ROWS, n_rows) * np.dtype(dtype).itemsize))
-    # Invariant: entries of row i before `positions[i - start]` are in earlier tiles.
+    # Invariant: entries of row i before `positions[i - start]` are in earlier panels.
     if is_sparse(A):
         data, indices = read_only(A.data), read_only(A.indices)
         positions, ends = (

@@ -49,14 +49,14 @@ def _sweeps(work: Doubles, Ut: Doubles, tolerance: float, max_sweeps: int) -> No
     # Each rotation changes rows and columns p and q of all matrices, and so the angles of later planes. The fixed
     # sequential order makes the result reproducible.
     for _ in range(max_sweeps):
-        turned = False
+        has_rotated = False
         for p in range(k - 1):
             for q in range(p + 1, k):
                 c, s = _angle(work, p, q)
                 if abs(s) > tolerance:
-                    turned = True
+                    has_rotated = True
                     _jacobi_rotate(work, Ut, p, q, c, s)
-        if not turned:
+        if not has_rotated:
             return
 
 

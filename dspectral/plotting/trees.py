@@ -104,9 +104,11 @@ def _draw_tree(ax: Axes, merges: Int32s, n_clusters: int) -> None:
     ax.set_xlim(-1.02 * n_clusters, 0.0)
 
 
-def _format_words(words: NDArray[Any], counts: IntArray, inside: NDArray[np.bool_], n_words: int) -> str:
+def _format_words(
+    words: NDArray[Any], counts: IntArray, is_in_cluster: NDArray[np.bool_], n_words: int
+) -> str:
     """Return the label of a class: its most frequent words; `<?>` only if there is no other."""
-    members = np.flatnonzero(inside)
+    members = np.flatnonzero(is_in_cluster)
     by_count = members[np.argsort(-counts[members], kind="stable")]
     names = [str(words[i]) for i in by_count if words[i] != "<?>"] or ["<?>"]
     short = [

@@ -49,7 +49,7 @@ UNFINISHED = "dspectral_unfinished"
 def write_array(store: Files, path: str, values: NDArray[Any]) -> None:
     """Write a one-dimensional array, compressed, with a CRC-32C checksum per chunk. Shapes: `values` (n,)."""
     with annotate_disk_full(f"{store}/{path}"):
-        retry(_write_array, store, path, values, what=f"writing {path} of {store}")
+        retry(_write_array, store, path, values, description=f"writing {path} of {store}")
 
 
 def _write_array(store: Files, path: str, values: NDArray[Any]) -> None:
@@ -73,7 +73,7 @@ def read_array(location: Location, store: Files, block: str, part: str) -> NDArr
         f"store {location.url}, block {block}: {part}",
         "remove the block and build the store again",
     )
-    return retry(_read_array, store, f"{block}/{part}", name, remedy, what=f"reading {name}")
+    return retry(_read_array, store, f"{block}/{part}", name, remedy, description=f"reading {name}")
 
 
 def _read_array(store: Files, path: str, name: str, remedy: str) -> NDArray[Any]:
@@ -119,7 +119,7 @@ def read_verified_array(
     store: Store, path: str, name: str, remedy: str
 ) -> tuple["zarr.Array[Any]", NDArray[Any]]:
     """Read an array of any shape; raise StoreError if it is missing or damaged."""
-    return retry(_read_with_zarr, store, path, name, remedy, what=f"reading {name}")
+    return retry(_read_with_zarr, store, path, name, remedy, description=f"reading {name}")
 
 
 def _read_with_zarr(
@@ -227,7 +227,7 @@ def write_stored_group(
     for number, values in enumerate(arrays):
         path = f"{folder}/{number}"
         with annotate_disk_full(f"{location.url}/{path}"):
-            retry(_write_row_chunks, store, path, values, what=f"writing {path} of {location.url}")
+            retry(_write_row_chunks, store, path, values, description=f"writing {path} of {location.url}")
     # The attributes name the generation of the valid arrays, so this single write switches from old to new arrays.
     # Digests and the content hash detect edited shapes and numbers.
     content = {
@@ -240,7 +240,7 @@ def write_stored_group(
         zarr.open_group(store, mode="a", zarr_format=3).attrs.put(with_content_hash(content))
 
     with annotate_disk_full(location.url):
-        retry(finish, what=f"writing the metadata of {location.url}")
+        retry(finish, description=f"writing the metadata of {location.url}")
     if replaced >= 0:
         location.try_remove(_get_arrays_path(replaced))
 

@@ -43,7 +43,7 @@ def write_spill_file(location: Location, path: str, packed_rows: Iterable[NDArra
     table[-1, 2] = _compute_checksum(table.reshape(-1)[:-1].tobytes())
     content = b"".join([table.tobytes(), *bodies])
     write = location.open(read_only=False).write_files
-    retry(write, {path: content}, what=f"writing {path} of {location.url}")
+    retry(write, {path: content}, description=f"writing {path} of {location.url}")
     return table
 
 
@@ -51,7 +51,7 @@ def read_spill_index(location: Location, path: str, n_chunks: int) -> Int64s | N
     """Read the index of a spill file; None if it is missing or incomplete. Shapes: returns (n_pieces + 1, 3)."""
     n_bytes = 8 * FIELDS * (n_chunks + 1)
     try:
-        head = retry(_read_bytes, location, path, 0, n_bytes, what=f"reading {path} of {location.url}")
+        head = retry(_read_bytes, location, path, 0, n_bytes, description=f"reading {path} of {location.url}")
     except FileNotFoundError:
         return None
     if len(head) < n_bytes:
@@ -61,15 +61,15 @@ def read_spill_index(location: Location, path: str, n_chunks: int) -> Int64s | N
 
 
 def read_spill_chunk(
-    location: Location, path: str, open_writer: int, end: int, checksum: int, out: NDArray[np.uint8]
+    location: Location, path: str, begin: int, end: int, checksum: int, out: NDArray[np.uint8]
 ) -> None:
     """Read one chunk into ``out`` and verify its checksum."""
     name = f"store {location.url}: the spill file {path}"
     try:
-        body = retry(_read_bytes, location, path, open_writer, end, what=f"reading {path} of {location.url}")
+        body = retry(_read_bytes, location, path, begin, end, description=f"reading {path} of {location.url}")
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; repeat the call, which writes it again") from error
-    if len(body) != end - open_writer or _compute_checksum(body) != checksum:
+    if len(body) != end - begin or _compute_checksum(body) != checksum:
         raise StoreError(f"{name} is damaged; remove this file and repeat the call")
     if len(out):
         CODEC.decode(body, out=out)
@@ -79,9 +79,9 @@ def _compute_checksum(content: bytes) -> int:
     return int(google_crc32c.extend(0, np.frombuffer(content, np.uint8))) if content else 0
 
 
-def _read_bytes(location: Location, path: str, open_writer: int, end: int) -> bytes:
+def _read_bytes(location: Location, path: str, begin: int, end: int) -> bytes:
     file_system, file = location.path(path)
-    return bytes(file_system.cat_file(file, start=open_writer, end=end))
+    return bytes(file_system.cat_file(file, start=begin, end=end))
 
 
 PACKED_BYTES_PER_ENTRY = 8
@@ -164,8 +164,8 @@ def _spill_block(
     window = make_window(**settings._asdict())
     coding = ByteCoding.from_weights(window.weights)
     # Memory: the packed counts, and the rows of one row block at a time.
-    counted = count_contexts(sentences.read(block), settings.n_types, window, parts)
-    return write_spill_file(writer.location, path, (pack_rows(rows, coding) for rows in counted))
+    row_blocks = count_contexts(sentences.read(block), settings.n_types, window, parts)
+    return write_spill_file(writer.location, path, (pack_rows(rows, coding) for rows in row_blocks))
 
 
 def _get_spill_path(writer: StoreWriter, number: int) -> str:

@@ -144,7 +144,7 @@ class Coordinates:
         """Read the coordinates, or the ids, of a chunk. Shapes: returns (n_rows, n_coordinates), or (n_rows,)."""
         name = f"{self.location.url}, rows {self.rows(chunk).start} to {self.rows(chunk).stop - 1}"
         try:
-            return retry(self._read, chunk, read_ids, what=f"reading {name}")
+            return retry(self._read, chunk, read_ids, description=f"reading {name}")
         except (OSError, ValueError, RuntimeError, TypeError, AttributeError, LookupError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
@@ -417,7 +417,7 @@ def _write_block(
     name = f"{coordinates.location.url}, rows {rows.start} to {rows.stop - 1}"
     digests = np.empty((1, 1), dtype=object)
     with annotate_disk_full(name):
-        digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, what=f"writing {name}")
+        digests[0, 0] = retry(coordinates.write, block_id[0], block, ids, description=f"writing {name}")
     return digests
 
 

@@ -15,7 +15,7 @@ def render_count_store(store: Any) -> str:
     appended = len(store.provenance.get("appended", []))
     labels = None if not store.blocks or store.n_labels is None else f"{store.n_labels:,} columns"
     facts = [
-        ("place", without_secrets(store.location.url)),
+        ("path", without_secrets(store.location.url)),
         *_describe_matrix(store.shape, store.nnz),
         ("in memory", f"{format_bytes(store.n_bytes)} in {number(store.n_blocks)} block(s)"),
         ("columns are", _describe_columns(store.provenance)),
@@ -31,7 +31,7 @@ def render_count_store(store: Any) -> str:
 def render_anndata(url: str, shape: tuple[int, int], nnz: int, n_blocks: int) -> str:
     """Return the HTML card of a matrix of an AnnData file."""
     facts = [
-        ("place", without_secrets(url)),
+        ("path", without_secrets(url)),
         *_describe_matrix(shape, nnz),
         ("in memory", f"{format_bytes(ENTRY_BYTES * nnz)} in {number(n_blocks)} block(s)"),
     ]
@@ -42,7 +42,7 @@ def render_corpus(corpus: Any) -> str:
     """Return the HTML card of a corpus; it shows words only if they were read before."""
     words = vars(corpus).get("words")
     facts = [
-        ("place", without_secrets(corpus.location.url)),
+        ("path", without_secrets(corpus.location.url)),
         ("sentences", corpus.n_sentences),
         ("tokens", f"{corpus.n_tokens:,} in {number(corpus.n_blocks)} block(s)"),
         ("word types", None if words is None else names(words)),
@@ -55,12 +55,12 @@ def render_corpus(corpus: Any) -> str:
 def render_text_files(files: Any) -> str:
     """Return the HTML card of text files; it shows the number of documents only if they were counted before."""
     blocks, read_options = vars(files).get("blocks"), files.read_options
-    counted = "not counted yet"
+    documents = "not counted yet"
     if blocks is not None:
-        counted = f"{sum(block.n_documents for block in blocks):,} in {len(blocks):,} block(s)"
+        documents = f"{sum(block.n_documents for block in blocks):,} in {len(blocks):,} block(s)"
     facts = [
         ("files", names(without_secrets(files.sources))),
-        ("documents", counted),
+        ("documents", documents),
         (
             "a document is",
             read_options.unit
@@ -78,10 +78,10 @@ def render_text_files(files: Any) -> str:
 
 def render_vocabulary(documents: Documents, counts: IntArray) -> str:
     """Return the HTML card of a vocabulary with its first terms."""
-    first = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
+    terms = [documents.text(i).decode() for i in range(min(12, documents.n_documents))]
     facts = [
         ("terms", documents.n_documents),
-        ("in most documents", ", ".join(first)),
+        ("in most documents", ", ".join(terms)),
         ("occurrences", number(float(counts.sum()))),
         ("in memory", format_bytes(documents.data.nbytes + documents.offsets.nbytes + 2 * counts.nbytes)),
     ]

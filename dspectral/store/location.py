@@ -250,7 +250,9 @@ class Location(NamedTuple):
     def read_attributes(self, path: str = "", *, zarr_format: Literal[3] | None = 3) -> dict[str, Any] | None:
         """Return the attributes of a group, of any format if that is None; None where there is no group."""
         at = f"{self.url}, {path}" if path else self.url
-        return retry(self._read_attributes, path, zarr_format, at, what=f"reading the metadata of {at}")
+        return retry(
+            self._read_attributes, path, zarr_format, at, description=f"reading the metadata of {at}"
+        )
 
     def _read_attributes(
         self, path: str, zarr_format: Literal[3] | None, group_name: str
@@ -287,12 +289,12 @@ class Location(NamedTuple):
                 # attrs.update would write once for each key.
                 self._require_group(path).update_attributes(attributes)
 
-        retry(write, what=f"writing the metadata of {self.url}, {path}")
+        retry(write, description=f"writing the metadata of {self.url}, {path}")
 
     def list_names(self, path: str = "") -> list[str]:
         """Return the sorted names of the files and folders in a folder; empty if it does not exist."""
         # Zarr's own listing opens each member and warns about other files, such as ".partial" files.
-        return retry(self._list_dir, path, what=f"listing {self.url}/{path}")
+        return retry(self._list_dir, path, description=f"listing {self.url}/{path}")
 
     def _list_dir(self, path: str) -> list[str]:
         file_system, folder = self.path(path)
@@ -307,7 +309,8 @@ class Location(NamedTuple):
         """Remove groups or arrays with their contents; ignore missing ones."""
         for path in paths:
             retry(
-                lambda path=path: self._require_group().__delitem__(path), what=f"removing {self.url}/{path}"
+                lambda path=path: self._require_group().__delitem__(path),
+                description=f"removing {self.url}/{path}",
             )
 
     def try_remove(self, *paths: str) -> None:

@@ -83,7 +83,7 @@ def unlock(location: Location) -> None:
             retry(
                 file_system.rm_file,
                 f"{root.rstrip('/')}/{HOLDER_FILE}",
-                what=f"removing {HOLDER_FILE} of {location.url}",
+                description=f"removing {HOLDER_FILE} of {location.url}",
             )
     except FileNotFoundError:
         return
@@ -97,7 +97,9 @@ def _try_create(file_system: Any, holder: str, content: bytes) -> bool:
         with _CREATING:  # in-memory file systems have no exclusive create
             if _read(file_system, holder) is not None:
                 return False
-            retry(lambda: file_system.pipe_file(holder, content, mode="create"), what=f"writing {holder}")
+            retry(
+                lambda: file_system.pipe_file(holder, content, mode="create"), description=f"writing {holder}"
+            )
     except Exception as error:
         # S3 responds with 412 or 409, which s3fs may not translate.
         texts = f"{type(error).__name__} {error} {error.__cause__}"
@@ -116,7 +118,7 @@ def _try_create(file_system: Any, holder: str, content: bytes) -> bool:
 def _read(file_system: Any, holder: str) -> bytes | None:
     """Read the description of the lock holder; None without one."""
     try:
-        return bytes(retry(file_system.cat_file, holder, what=f"reading {holder}"))
+        return bytes(retry(file_system.cat_file, holder, description=f"reading {holder}"))
     except FileNotFoundError:
         return None
 

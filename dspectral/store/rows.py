@@ -83,9 +83,9 @@ class CountMatrix(ABC):
     @property
     def counts(self) -> da.Array:
         """Lazy Dask array of the rows, one CSR block per chunk."""
-        pieces = self.block_reader
+        reader = self.block_reader
         shape = self.block_rows, self.shape[1]
-        rows = dask_array_from_blocks(pieces.read, pieces.items, *shape, pieces.n_bytes, dtype=self.dtype)
+        rows = dask_array_from_blocks(reader.read, reader.items, *shape, reader.n_bytes, dtype=self.dtype)
         return annotate_columns(annotate(rows, STORE_ANNOTATION, self), self)
 
     @property

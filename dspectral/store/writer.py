@@ -89,7 +89,7 @@ def open_writer(
     n_columns: int | None = None,
     fingerprints: dict[str, str] | None = None,
 ) -> Iterator[StoreWriter]:
-    """Lock a store and yield its draft: a new one, or one that resumes an interrupted write with the same manifest."""
+    """Lock a store and yield its writer: a new one, or one that resumes an interrupted write with the same manifest."""
     if is_dry_run():
         store, storage_options, append = dry_run_folder(), None, False
     location = Location.from_url(store, storage_options)

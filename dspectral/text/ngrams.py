@@ -99,7 +99,7 @@ def _count_runs(
 def _number_words(tokens: Tokens) -> tuple[NDArray[np.int64], int]:
     """Return the id of each word in byte order, and the number of distinct words."""
     word_ids, first = number_by_first_use(tokens)
-    order = sort_words(tokens.text, tokens.starts, first)
+    order = argsort_words(tokens.text, tokens.starts, first)
     # Only distinct words are sorted; the inverse permutation maps ids by first appearance to ids in byte order.
     numbers = np.empty(order.size, dtype=np.int64)
     for i in range(order.size):
@@ -152,7 +152,7 @@ def _enlarge_table(slots: NDArray[np.int64], codes: NDArray[np.uint32], n: Int) 
 
 
 @compiled
-def sort_words(
+def argsort_words(
     text: NDArray[np.uint8], starts: NDArray[np.int64], words: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the permutation that sorts distinct words by their bytes."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspectral._compiled import compiled, read_only
 from dspectral.text.cleaning import mask_parts
-from dspectral.text.ngrams import number_by_first_use, sort_words
+from dspectral.text.ngrams import argsort_words, number_by_first_use
 from dspectral.text.term_bytes import gather_slices, hash_terms, read_only_terms
 from dspectral.text.term_index import TermIndex, look_up
 from dspectral.text.terms import TermTable
@@ -71,7 +71,7 @@ def _count_words(tokens: Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64], 
             counts[word_id] += 1
             frequency[word_id] += last[word_id] != i
             last[word_id] = i
-    order = sort_words(tokens.text, tokens.starts, first)
+    order = argsort_words(tokens.text, tokens.starts, first)
     return first[order], counts[order], frequency[order]
 
 

@@ -72,7 +72,7 @@ LASTING = [
 @pytest.mark.parametrize("error", TRANSIENT_ERRORS, ids=repr)
 def test_what_may_pass_is_tried_again(error):
     read = Flaky(error)
-    assert retries.retry(read, what="reading") == "there"
+    assert retries.retry(read, description="reading") == "there"
     assert read.calls == 2
 
 
@@ -80,7 +80,7 @@ def test_what_may_pass_is_tried_again(error):
 def test_what_another_attempt_would_meet_again_is_raised_at_once(error):
     read = Flaky(error)
     with pytest.raises(type(error)):
-        retries.retry(read, what="reading")
+        retries.retry(read, description="reading")
     assert read.calls == 1
 
 
@@ -92,7 +92,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
         event_listener(heard.append),
         pytest.raises(TimeoutError, match="3") as raised,
     ):
-        retries.retry(read, what="reading a block")
+        retries.retry(read, description="reading a block")
     assert pauses == [0.25, 1.0, 4.0]
     assert heard == [TaskRetried("reading a block", i + 1, pauses[i], f"busy {i}") for i in range(3)]
     (note,) = raised.value.__notes__
@@ -103,7 +103,7 @@ def test_pauses_grow_attempts_are_told_and_the_last_error_says_how_often_it_was_
 def test_there_are_as_many_attempts_as_wanted_and_none_after_an_inner_call_gave_up(n_retries, n_calls):
     read = Flaky(*(TimeoutError() for _ in range(99)))
     with dask.config.set({"dspectral.retries": n_retries}), pytest.raises(TimeoutError):
-        retries.retry(lambda: retries.retry(read, what="inner"), what="outer")
+        retries.retry(lambda: retries.retry(read, description="inner"), description="outer")
     assert read.calls == n_calls
 
 

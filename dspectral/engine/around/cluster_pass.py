@@ -98,8 +98,12 @@ def get_cluster_state(groups: Sequence[str], dask_scheduler: Scheduler) -> Clust
     workers, spilled = [], 0
     for worker in dask_scheduler.workers.values():
         running = {task: seconds for task, seconds in worker.executing.items() if task is not None}
-        longest = max(running, key=lambda task: running[task], default=None)
-        task, seconds = ("", 0.0) if longest is None else (str(longest.key), float(running[longest]))
+        longest_running = max(running, key=lambda task: running[task], default=None)
+        task, seconds = (
+            ("", 0.0)
+            if longest_running is None
+            else (str(longest_running.key), float(running[longest_running]))
+        )
         memory = int(worker.memory.process), int(worker.memory_limit or 0)
         silent = max(0.0, now - worker.last_seen)
         workers.append(WorkerState(worker.address, worker.status.name, *memory, silent, task, seconds))

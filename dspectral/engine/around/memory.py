@@ -193,8 +193,8 @@ def suggest_sketch(estimator: Any, ratio: float) -> list[str]:
     if "sketch_size" not in parameters or not isinstance(k, Integral):  # it may be a share of the variance
         return []
     k = int(k)
-    now = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
-    fits = int(now * ratio * MARGIN)
+    current_size = parameters["sketch_size"] or (2 if parameters.get("n_passes", 1) == 1 else 3) * k + 10
+    fits = int(current_size * ratio * MARGIN)
     if fits < k:
         return [f"with n_components={(fits - 10) // 3}"] if fits >= 13 else []
     return [f"with sketch_size={fits}"]

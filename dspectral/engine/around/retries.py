@@ -57,13 +57,13 @@ def add_retries(graph: Graph) -> Graph:
     return guard_tasks(graph, call_with_retries, n_retries) if n_retries else graph
 
 
-def retry(function: Callable[..., R], *arguments: object, what: str) -> R:
+def retry(function: Callable[..., R], *arguments: object, description: str) -> R:
     """Call a function, and retry after transient errors as often as ``dspectral.retries`` allows."""
-    return call_with_retries(function, what, get_n_retries(), *arguments)
+    return call_with_retries(function, description, get_n_retries(), *arguments)
 
 
 def call_with_retries(
-    function: Callable[..., R], what: str, n_retries: int, /, *arguments: Any, **options: Any
+    function: Callable[..., R], description: str, n_retries: int, /, *arguments: Any, **options: Any
 ) -> R:
     """Call a function, and retry up to ``n_retries`` times after transient errors, with growing pauses."""
     attempt, pause = 1, FIRST_PAUSE
@@ -79,7 +79,7 @@ def call_with_retries(
                     error.add_note(f"failed in each of {attempt} attempts")
                 raise
             message = " ".join(str(error).split()) or type(error).__name__
-        emit_to_all(TaskRetried(what, attempt, pause, message))
+        emit_to_all(TaskRetried(description, attempt, pause, message))
         time.sleep(pause)
         attempt, pause = attempt + 1, pause * PAUSE_FACTOR
 

@@ -135,14 +135,14 @@ def _merge_means(mean: Doubles, other: Doubles, mass: float, others: float) -> N
 
 @compiled
 def _remove_cluster(
-    gone: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s, names: Int32s
+    removed: int, n: int, means: Doubles, mass: Doubles, bounds: Doubles, partners: Int32s, names: Int32s
 ) -> None:
     """Remove a cluster by moving the last active one to its index."""
     # Active clusters stay contiguous, so scans visit only them. Partners are indices, so those of the moved cluster
     # change with it. The caller has reset partners that point to the removed cluster.
     last = n - 1
-    _copy_point(means[last], means[gone])
-    mass[gone], bounds[gone], partners[gone], names[gone] = (
+    _copy_point(means[last], means[removed])
+    mass[removed], bounds[removed], partners[removed], names[removed] = (
         mass[last],
         bounds[last],
         partners[last],
@@ -150,7 +150,7 @@ def _remove_cluster(
     )
     for i in range(last):
         if partners[i] == last:
-            partners[i] = gone
+            partners[i] = removed
 
 
 # Invariants: means[:n], mass[:n] and names[:n] are the active clusters; bounds[i] is at most the cost of the cheapest

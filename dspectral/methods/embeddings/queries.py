@@ -47,9 +47,9 @@ def nearest_vectors(
         scores = vectors @ (target / length if length else target)
     elif method == "mul":
         # Shift cosines to [0, 1]: products of negative numbers would change the order.
-        near = (1 + vectors @ vectors[list(positive)].T) / 2
-        far = (1 + vectors @ vectors[list(negative)].T) / 2
-        scores = near.prod(axis=1) / (far + EPSILON).prod(axis=1)
+        similarity = (1 + vectors @ vectors[list(positive)].T) / 2
+        dissimilarity = (1 + vectors @ vectors[list(negative)].T) / 2
+        scores = similarity.prod(axis=1) / (dissimilarity + EPSILON).prod(axis=1)
     else:
         raise ValueError(f"method={method!r} must be 'add' or 'mul'")
     # A stable sort returns ties in the order of the vocabulary.

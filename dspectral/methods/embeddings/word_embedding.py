@@ -216,9 +216,9 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
             raise ValueError(
                 f"no word occurs at least min_count = {self.min_count} times: lower min_count or pass more sentences"
             )
-        counted = count_contexts(corpus, int(self.window), recipe)
+        contexts = count_contexts(corpus, int(self.window), recipe)
         scaling = ContextScaling.from_column_sums(
-            counted.column_sums,
+            contexts.column_sums,
             transform=self.count_transform,
             scaling=self.scaling,
             smoothing=recipe.context_smoothing,
@@ -226,7 +226,7 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
         if not scaling.total:
             raise ValueError("no word has a context, but some sentence must have at least two words")
         how: dict[str, Any] = {"dtype": scaling.dtype, "sparse_output": True, "name": "scale"}
-        rows = map_rows(counted.rows, scaling.apply, n_columns=len(counted.column_sums), **how)
+        rows = map_rows(contexts.rows, scaling.apply, n_columns=len(contexts.column_sums), **how)
         # Compute n_skipped additional directions and drop the leading ones, which mostly encode word frequency.
         n_wanted = int(self.n_components) + recipe.n_skipped
         svd_options = SVDOptions(
@@ -237,9 +237,9 @@ class WordEmbedding(RunPlanMixin, WordQueries, BaseEstimator):
             dtype=scaling.dtype,
         )
         # Not solver "in_memory": for the flat spectrum of counts Krylov passes are as accurate and faster.
-        svd_options = svd_options._replace(solver=select_solver(svd_options, len(counted.column_sums)))
+        svd_options = svd_options._replace(solver=select_solver(svd_options, len(contexts.column_sums)))
         result = word_vectors(rows, svd_options, recipe, self.power)
-        self.out_of_core_ = counted.out_of_core
+        self.out_of_core_ = contexts.out_of_core
         self.vectors_, self.singular_values_ = result.vectors, result.singular_values
         self.certificate_: Certificate = result.certificate
         self.n_passes_ = result.n_passes + 1
@@ -305,8 +305,8 @@ def count_contexts(corpus: HoldsSentences, window: int, recipe: EmbeddingRecipe)
     settings = ContextSettings(
         len(corpus.words), window, recipe.context, bool(recipe.distance_weighting), recipe.n_contexts
     )
-    near = make_window(**settings._asdict())
-    entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=near.n_columns)
+    context_window = make_window(**settings._asdict())
+    entries = bound_entries(corpus.counts, n_positions=2 * window, n_contexts=context_window.n_columns)
     location, limit = getattr(corpus, "location", None), get_memory_limit()
     # An upper bound from word counts, without reading the sentences.
     if location is not None and ENTRY_BYTES * int(entries.sum()) > limit:

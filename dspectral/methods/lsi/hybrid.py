@@ -170,10 +170,14 @@ class DocumentProducts:
         if self._streams is None:
             return summarize(self._X, summarize_block=partial(Moments.from_block, center=center), name="gram")
         summarize_block = partial(ClassGramProduct.from_block, alpha=self._alpha)
-        part = summarize(
+        class_product = summarize(
             self._streams.words, self._streams.labels, summarize_block=summarize_block, name="gram"
         )
-        return Moments(part.n_rows, part.total, part.product + self._alpha * (part.sums.T @ part.sums))
+        return Moments(
+            class_product.n_rows,
+            class_product.total,
+            class_product.product + self._alpha * (class_product.sums.T @ class_product.sums),
+        )
 
     def product(self, Z: FloatArray) -> GramProduct:
         """Return ``R'K R Z``, with the number, the sum and the energy of the rows."""
@@ -188,14 +192,19 @@ class DocumentProducts:
         summarize_block = partial(
             ClassGramProduct.from_block, factor=Z, alpha=self._alpha, with_sums=self._sums is None
         )
-        part = summarize(
+        class_product = summarize(
             self._streams.words, self._streams.labels, summarize_block=summarize_block, name="product"
         )
         if self._sums is None:  # class sums of the first pass are reused
-            self._sums = part.sums
+            self._sums = class_product.sums
         # Right to left, so that the d x d matrix M'M is never formed.
         between = self._alpha * (self._sums.T @ (self._sums @ Z))
-        return GramProduct(part.n_rows, part.total, part.energy, part.product + between.astype(Z.dtype))
+        return GramProduct(
+            class_product.n_rows,
+            class_product.total,
+            class_product.energy,
+            class_product.product + between.astype(Z.dtype),
+        )
 
     def _multiply_by_similarity(self, similarity: sparse.csr_array, Z: FloatArray) -> GramProduct:
         """Return ``R'(K (R Z))`` in two passes; R Z, ``8 n r`` bytes, is held by the client process."""
@@ -207,10 +216,12 @@ class DocumentProducts:
         # Two passes, as K couples documents of different blocks.
         mixed = projected + self._alpha * np.asarray(similarity @ projected, dtype=Z.dtype)
         streams = pair_with_labels(self._X, mixed)
-        part = summarize(
+        cross_product = summarize(
             streams.words, streams.labels, summarize_block=CrossProduct.from_block, name="product"
         )
-        return GramProduct(part.n_rows, part.total, part.energy, part.product)
+        return GramProduct(
+            cross_product.n_rows, cross_product.total, cross_product.energy, cross_product.product
+        )
 
 
 def hybrid_spectrum(
@@ -237,8 +248,8 @@ def hybrid_spectrum(
         part = documents.product(root.times(Z)).undo_centering()
         return part._replace(product=root.transpose_times(part.product))
 
-    products = options._replace(dtype=np.float64) if doubles else options
-    result = krylov_spectrum(multiply, shape[1], products)
+    product_options = options._replace(dtype=np.float64) if doubles else options
+    result = krylov_spectrum(multiply, shape[1], product_options)
     return result._replace(axes=result.axes.astype(options.dtype, copy=False))
 
 
@@ -281,11 +292,11 @@ class HybridLSI(
     n_components : int or "auto", default="auto"
         Number of components k. ``"auto"`` is 300, or the smaller dimension of X.
     alpha : float or "auto", default="auto"
-        Weight of the document similarity ``K'``, at least 0 and below ``admissible_alpha_``, the bound at most 1 that
+        Weight of the document similarity ``K'``, at least 0 and below ``admissible_alpha_``, a bound of at most 1 that
         keeps K positive definite. ``"auto"`` is half of the bound, or 0 without classes or similarities. With alpha
         and beta both 0 the result is that of :class:`~dspectral.TruncatedSVD`.
     beta : float, default=0.0
-        Weight of the term similarity ``S'``, at least 0 and below ``admissible_beta_``, the bound at most 1 that
+        Weight of the term similarity ``S'``, at least 0 and below ``admissible_beta_``, a bound of at most 1 that
         keeps S positive definite.
     random_state : int, RandomState, Generator or None, default=0
         Seed. The same seed and blocks give the same bits under every scheduler.

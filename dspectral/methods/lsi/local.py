@@ -55,7 +55,7 @@ N_COPIES = 2 * MAX_PAIRS + 6
 """Arrays of SVM coefficients in memory during training."""
 
 
-class LocalMachines(NamedTuple):
+class LocalSVMs(NamedTuple):
     """Space (k_c, d) and linear SVM of each class, ``coef`` (L, d), and the model of the weights f."""
 
     components: list[NDArray[np.float64]]
@@ -253,7 +253,7 @@ class LocalLSI(
             seed=self.random_state_,
             row_nbytes=mean_row_nbytes(input_rows, X),
         )
-        machines = train_linear_svms(
+        svms = train_linear_svms(
             data,
             Training(float(self.C), recipe.tol, MAX_ITER),
             spaces=self.components_,
@@ -268,9 +268,9 @@ class LocalLSI(
         dense = not (class_rows.exclusive or is_lazy(target) or is_sparse(target))
         self.indicator_dtype_ = target.dtype.str if dense else None
         self.region_sizes_ = np.array([len(region.rows) for region in regions])
-        self.coef_, self.intercept_ = np.ascontiguousarray(machines.axes.T), machines.offsets
-        self.n_iter_ = machines.n_passes
-        self.n_passes_ = n_first + n_gathered + machines.n_passes
+        self.coef_, self.intercept_ = np.ascontiguousarray(svms.axes.T), svms.offsets
+        self.n_iter_ = svms.n_passes
+        self.n_passes_ = n_first + n_gathered + svms.n_passes
         return self
 
     def _check(self) -> LocalRecipe:
@@ -296,9 +296,11 @@ class LocalLSI(
         self.relevancy_: Relevancy | None = None
         if self.method == "rds":
             return [Region(members, np.ones(len(members))) for members in rows], 0
-        first = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
-        self.relevancy_ = Relevancy(first.axes, first.offsets, recipe.a, recipe.b)
-        return find_weighted_regions(data, rows, self.relevancy_, float(self.gamma)), first.n_passes + 1
+        initial_svms = train_linear_svms(data, Training(INITIAL_C, recipe.tol, MAX_ITER))
+        self.relevancy_ = Relevancy(initial_svms.axes, initial_svms.offsets, recipe.a, recipe.b)
+        return find_weighted_regions(
+            data, rows, self.relevancy_, float(self.gamma)
+        ), initial_svms.n_passes + 1
 
     def _term_weights(self) -> NDArray[np.float64]:
         return self.coef_
@@ -320,8 +322,8 @@ class LocalLSI(
         X = self._check_input(X)
         # scikit-learn expects one score for each document of two classes, positive for the second.
         if self.exclusive_ and len(self.classes_) == 2:
-            return map_rows(X, self._machines.score_difference, n_columns=1, name="score")[:, 0]
-        return map_rows(X, self._machines.scores, n_columns=len(self.classes_), name="score")
+            return map_rows(X, self._local_svms.score_difference, n_columns=1, name="score")[:, 0]
+        return map_rows(X, self._local_svms.scores, n_columns=len(self.classes_), name="score")
 
     def predict(self, X: RowsLike) -> Any:
         """Return the class of highest score, or, after a fit to an indicator matrix, all classes of positive score.
@@ -339,11 +341,11 @@ class LocalLSI(
         """
         X = self._check_input(X)
         if self.exclusive_:
-            best = partial(self._machines.predict_class, classes=self.classes_)
+            best = partial(self._local_svms.predict_class, classes=self.classes_)
             return map_rows(X, best, n_columns=1, dtype=self.classes_.dtype, name="predict")[:, 0]
         indicator = map_rows(
             X,
-            self._machines.predict_indicator,
+            self._local_svms.predict_indicator,
             n_columns=len(self.classes_),
             sparse_output=True,
             name="predict",
@@ -390,7 +392,7 @@ class LocalLSI(
             Coordinates in the space of the first class, followed by those of the second, and so on.
         """
         X = self._check_input(X)
-        return map_rows(X, self._machines.fold_in, n_columns=self._n_features_out, name="fold-in")
+        return map_rows(X, self._local_svms.fold_in, n_columns=self._n_features_out, name="fold-in")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -408,5 +410,5 @@ class LocalLSI(
         return validate_rows(self, X, reset=False)
 
     @property
-    def _machines(self) -> LocalMachines:
-        return LocalMachines(self.components_, self.coef_, self.intercept_, self.relevancy_)
+    def _local_svms(self) -> LocalSVMs:
+        return LocalSVMs(self.components_, self.coef_, self.intercept_, self.relevancy_)

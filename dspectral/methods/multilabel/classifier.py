@@ -106,8 +106,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
     log_words_ : ndarray, shape (n_words, n_states)
         Logarithms of the words' probabilities after smoothing.
     own_words_ : ndarray of int, shape (m,)
-        Words with a coefficient each: all that occur, if at most 2,048 with 16 million coefficients for all labels,
-        else the most informative ones.
+        Words with a coefficient each: all words that occur if there are at most 2,048 with at most 16 million
+        coefficients for all labels; otherwise the most informative ones.
     directions_ : ndarray, shape (n_words, s)
         Directions, at most 2 r; none if all words have coefficients.
     linear_ : ndarray, shape (n_labels, m + s + 1), or None
@@ -151,8 +151,8 @@ class MomentMultiLabelClassifier(LabelPrediction):
     in the second, with ``(n_words + n_labels) (n_states + 2 r)`` in later ones, and ``q (q + n_labels)`` in the last
     for q = m + s features, independent of the number of documents. Documents without labels contribute their words.
 
-    One eigendecomposition of the Gram matrix of the features serves all labels and penalties: one Newton step of
-    logistic regression from the label rates, and ridge regression. Penalties, and a shift and scale of the log-odds of
+    One eigendecomposition of the Gram matrix of the features serves all labels and penalties. It gives one Newton step
+    of logistic regression from the label rates, and ridge regression. Penalties, shifts and scales of the log-odds of
     each label, are selected by leave-one-out scores of at most 4,096 documents, those with the smallest hashes.
 
     States use word counts or occurrence. The linear model uses fractional values, such as those of TfidfTransformer,

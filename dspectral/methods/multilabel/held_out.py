@@ -207,12 +207,12 @@ class LeaveOneOut(NamedTuple):
             words, leading.column_weights, leading.own_words, leading.directions, dtype
         )
         m = word_features.shape[1]
-        eigenvectors = np.ascontiguousarray(regression.turn[:m])
+        eigenvectors = np.ascontiguousarray(regression.eigenvectors[:m])
         features = (
             sparse_products.times(word_features, eigenvectors)
-            + direction_features[:, :-1] @ regression.turn[m:]
+            + direction_features[:, :-1] @ regression.eigenvectors[m:]
         )
-        features -= (regression.mean @ regression.turn).astype(dtype)
+        features -= (regression.mean @ regression.eigenvectors).astype(dtype)
         truth = labels.toarray().astype(dtype)
         rows = word_rows(words, keep_counts=settings.counts, dtype=dtype)
         scores = sparse_products.times(rows, model.log_words) + np.log(model.weights)

@@ -90,12 +90,12 @@ class ScoringWeights(NamedTuple):
 class EigenbasisRegression(NamedTuple):
     """Linear models of the labels in the eigenbasis of the centered features.
 
-    Shapes: `values` (r,): eigenvalues; `turn` (q, r): eigenvectors; `mean` (q,); `labels` (L, r): ``Y'F``; `rates`
-    (L,): means of the labels. `n_rows`: number of documents.
+    Shapes: `values` (r,): eigenvalues; `eigenvectors` (q, r): eigenvectors; `mean` (q,); `labels` (L, r): ``Y'F``;
+    `rates` (L,): means of the labels. `n_rows`: number of documents.
     """
 
     values: FloatArray
-    turn: FloatArray
+    eigenvectors: FloatArray
     mean: NDArray[np.float64]
     labels: FloatArray
     rates: NDArray[np.float64]
@@ -148,6 +148,6 @@ class EigenbasisRegression(NamedTuple):
         shift, scale = scales.T
         scaled = self.ridge(linear.alpha) * self.values.dtype.type(linear.weight)
         scaled += self.odds(linear.odds_alpha) * scale[:, None].astype(scaled.dtype)
-        coefficients = scaled @ self.turn.T
+        coefficients = scaled @ self.eigenvectors.T
         intercept = linear.weight * self.rates + shift + scale * self.log_odds - coefficients @ self.mean
         return np.concatenate([coefficients, intercept[:, None].astype(coefficients.dtype)], axis=1)

@@ -94,9 +94,9 @@ def _sum_moments(state: LevelState) -> Moments:
         )
     # Sums over distinct pairs instead of tokens do not depend on the blocks, and multiply each vector once.
     count_pairs = partial(TokenPairCounts.from_block, n_types=len(trees.table), length=trees.length)
-    counted = summarize(blocks, summarize_block=count_pairs, name="pairs")
+    pair_counts = summarize(blocks, summarize_block=count_pairs, name="pairs")
     with blas_in_one_thread():
-        return counted.moments(trees.table)
+        return pair_counts.moments(trees.table)
 
 
 def _next_state(state: LevelState, level: Spectrum, n_left: int, settings: LevelSettings) -> LevelState:
@@ -152,9 +152,9 @@ def level_moments(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> 
     # Invariant: total = sum x and gram = sum x x' over the concatenated vectors x so far; width^2 operations each.
     for panel in trees.panels(block):
         above = join_neighbors(project_levels(panel, axes, trees.arity), trees.arity)
-        part = Moments.from_block(above.rows)
-        total += part.total
-        gram += part.gram
+        moments = Moments.from_block(above.rows)
+        total += moments.total
+        gram += moments.gram
         n_trees += len(above.sizes)
     return Moments(n_trees * trees.length // trees.arity ** (len(axes) + 1), total, gram)
 

@@ -149,9 +149,9 @@ def encode_roots(block: Block, *, trees: Trees, axes: Sequence[FloatArray]) -> F
     parts = [np.zeros((0, len(axes[-1])), dtype=dtype)]
     for panel in trees.panels(block):
         top = project_levels(panel, axes, trees.arity)
-        part = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
-        part[top.sizes > 0] = top.rows
-        parts.append(part)
+        roots = np.zeros((len(top.sizes), len(axes[-1])), dtype=dtype)
+        roots[top.sizes > 0] = top.rows
+        parts.append(roots)
     return np.concatenate(parts)
 
 

@@ -105,8 +105,8 @@ def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
         )
     if not lazy:
         X = np.asarray(X)
-    joined = X.ndim == 2 and X.shape[1] and X.shape[1] % length == 0
-    if not joined and (X.ndim != 3 or X.shape[1] != length or not X.shape[2]):
+    is_joined = X.ndim == 2 and X.shape[1] and X.shape[1] % length == 0
+    if not is_joined and (X.ndim != 3 or X.shape[1] != length or not X.shape[2]):
         raise ValueError(
             f"X has shape {X.shape}, but must have (n, {length}, n_dimensions) or (n, {length} * n_dimensions), for "
             f"length={length}"
@@ -120,7 +120,7 @@ def _stream_from_array(X: Any, settings: TreeSettings) -> Stream:
     if lazy and np.isnan(X.chunks[0]).any():
         raise ValueError("X has chunks of unknown size, but they must be known: call X.compute_chunk_sizes()")
     # One row for each sentence, without a copy.
-    rows = X if joined else X.reshape(X.shape[0], length * X.shape[2])
+    rows = X if is_joined else X.reshape(X.shape[0], length * X.shape[2])
     return Stream(rows, Trees(length, settings.arity, rows.shape[1] // length))
 
 
@@ -135,7 +135,7 @@ def token_table(vectors: WordVectors | None, words: Sequence[str], n_dimensions:
     words : sequence of str
         Words to look up.
     n_dimensions : int
-        Number of hash buckets without vectors.
+        Number of hash buckets; used only if ``vectors`` is None.
 
     Returns
     -------

@@ -59,7 +59,7 @@ class TopicAxes(NamedTuple):
 
 
 class CoordinateSample(NamedTuple):
-    """Coordinates of every n-th row, shape (n, k)."""
+    """Coordinates of every i-th row, shape (n_sampled, k)."""
 
     coordinates: NDArray[np.float64]
 

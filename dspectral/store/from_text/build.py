@@ -163,7 +163,7 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         provenance["id_field"] = id_field
         if text.texts is None:
             id_options = read_options._replace(field=id_field, text_field=field)
-            ids = open_text(sources, id_options, is_ids=True)  # with the byte ranges of the texts
+            ids = open_text(sources, id_options, is_ids=True)  # split into the same byte ranges as the texts
     provenance |= {"keep_texts": True} if keep_texts else {}
     with open_writer(
         store, storage_options, provenance, append=append, fingerprints=text.fingerprints
@@ -232,7 +232,7 @@ def _make_provenance(text: TextInput, settings: Settings, keep: int | None) -> d
 def _make_encoder(
     writer: StoreWriter, ranges: Sequence[Any], read: Read, settings: Settings
 ) -> tuple[StoreWriter, Callable[[Documents], CSRRows]]:
-    """Return the draft with its number of columns, and the function from documents to rows."""
+    """Return the writer with its number of columns, and the function from documents to rows."""
     if isinstance(settings, HashingSettings):
         return writer._replace(n_columns=settings.n_features), partial(hash_documents, settings=settings)
     if not writer.generation:  # an append uses the existing columns

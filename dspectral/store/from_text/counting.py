@@ -60,16 +60,16 @@ def count_terms(
     count = partial(_count_range, read=read, make_table=make_table, **facts)
     expect_passes(2)  # this one and the pass that writes rows
     with count_as_pass(is_pass=True), thread_pool_options() as threads:
-        counted = run_tasks(
+        block_sizes = run_tasks(
             count, list(enumerate(ranges)), name="count-terms", n_bytes=get_total_bytes(ranges), **threads
         )
     # Tasks return only numbers of documents; the tables stay in the store and are merged by one task per partition.
     names = [
         f"{scratch}/{number:06d}/{part}"
-        for number, n_blocks in enumerate(counted)
+        for number, n_blocks in enumerate(block_sizes)
         for part in range(len(n_blocks))
     ]
-    n_documents = sum(sum(n_blocks) for n_blocks in counted)
+    n_documents = sum(sum(n_blocks) for n_blocks in block_sizes)
     if not n_documents:
         raise ValueError(
             f"no document at all in {', '.join(sorted({file_range.url for file_range in ranges}))}"

@@ -353,12 +353,12 @@ def _split_at_lines(
     file: _LineEndReader, position: int, stop: int, chunk_bytes: int, max_line_bytes: int
 ) -> Iterator[tuple[bytes, int]]:
     """Yield groups of whole lines from ``position`` to ``stop`` with their size in the file; long lines are cut."""
-    # Invariant: `position` is the position of the next byte to read; `held` is the prefix of a line whose end is not
+    # Invariant: `position` is the position of the next byte to read; `pending` is the prefix of a line whose end is not
     # read yet, `n_held` its size, and `n_read` the bytes read of the line, more than `n_held` if it is too long.
     # After `stop`, reads are small, because the last line usually ends soon.
-    held: list[bytes] = []
+    pending: list[bytes] = []
     n_held = n_read = 0
-    while stop < 0 or position < stop or held:
+    while stop < 0 or position < stop or pending:
         data = file.read(chunk_bytes if stop < 0 else min(chunk_bytes, max(TAIL_READ_BYTES, stop - position)))
         if not data:
             break
@@ -367,22 +367,22 @@ def _split_at_lines(
         cut = end + 1 if end >= 0 else file.find_last_line_end(data)
         position += len(data)
         if not cut:
-            held.append(data[: max(0, max_line_bytes - n_held)])
-            n_held, n_read = n_held + len(held[-1]), n_read + len(data)
+            pending.append(data[: max(0, max_line_bytes - n_held)])
+            n_held, n_read = n_held + len(pending[-1]), n_read + len(data)
             continue
         first = 0
         if n_held < n_read:  # drop the middle of a line that is too long
             first = data.find(b"\n") + 1
-            yield b"".join((*held, b"\n")), n_read + first
-            held, n_read = [], 0
+            yield b"".join((*pending, b"\n")), n_read + first
+            pending, n_read = [], 0
         if first < cut:
-            yield b"".join((*held, data[first:cut])), n_read + cut - first
+            yield b"".join((*pending, data[first:cut])), n_read + cut - first
         if end >= 0:
             return
-        held = [data[cut:]] if cut < len(data) else []
+        pending = [data[cut:]] if cut < len(data) else []
         n_held = n_read = len(data) - cut
-    if held:
-        yield b"".join(held), n_read
+    if pending:
+        yield b"".join(pending), n_read
 
 
 def check_utf8(chunk: LineChunk, errors: str) -> LineChunk:

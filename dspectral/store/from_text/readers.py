@@ -203,29 +203,29 @@ def _rows_to_dicts(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[str,
 
 def pack_blocks(parts: Iterable[Documents], block_bytes: int) -> Iterator[Documents]:
     """Yield blocks of as many documents as fit, independent of the boundaries of the input parts."""
-    # Invariant: `held` is the current block, of `n_bytes` and `n_documents`; all documents before `first` are in it or
-    # were yielded. Each inner step takes all documents that still fit, by binary search in the offsets, so the cost
-    # grows with the number of parts and blocks, not of documents.
+    # Invariant: `pending` is the current block, of `n_bytes` and `n_documents`; all documents before `first` are in
+    # it or were yielded. Each inner step takes all documents that still fit, by binary search in the offsets, so the
+    # cost grows with the number of parts and blocks, not of documents.
     max_documents = max(1, block_bytes // OFFSET_BYTES)
-    held: list[Documents] = []
+    pending: list[Documents] = []
     n_bytes = n_documents = 0
     for part in parts:
         first = 0
         while first < part.n_documents:
             stop = _find_fitting_stop(part, first, block_bytes - n_bytes, max_documents - n_documents)
-            if stop == first and not held:
+            if stop == first and not pending:
                 stop = first + 1  # a document larger than a block
             if stop > first:
-                held.append(slice_documents(part, first, stop))
+                pending.append(slice_documents(part, first, stop))
                 n_bytes += int(part.offsets[stop] - part.offsets[first])
                 n_documents += stop - first
             else:
-                held = [concatenate_documents(held)]
-                yield held.pop()  # no reference remains here
+                pending = [concatenate_documents(pending)]
+                yield pending.pop()  # no reference remains here
                 n_bytes = n_documents = 0
             first = stop
-    if held:
-        yield concatenate_documents(held)
+    if pending:
+        yield concatenate_documents(pending)
 
 
 def _find_fitting_stop(part: Documents, first: int, n_bytes: int, n_documents: int) -> int:
@@ -248,6 +248,6 @@ def concatenate_documents(parts: list[Documents]) -> Documents:
     if len(parts) == 1:
         return parts[0]
     begins = np.cumsum([0, *(len(part.data) for part in parts)])
-    offsets = [part.offsets[1:] + open_writer for part, open_writer in zip(parts, begins, strict=False)]
+    offsets = [part.offsets[1:] + begin for part, begin in zip(parts, begins, strict=False)]
     data = np.concatenate([part.data for part in parts])
     return Documents(data, np.concatenate([np.zeros(1, dtype=np.int64), *offsets]))

@@ -227,10 +227,10 @@ def check_unchanged(location: Location, ranges: Sequence[FileRange], options: di
         url: fingerprint for file_range in ranges for url, fingerprint in file_range.iter_fingerprints()
     }
     with ThreadPoolExecutor() as pool:
-        now = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
+        current_fingerprints = pool.map(lambda url: get_current_fingerprint(url, options), fingerprints)
         changed = [
             url
-            for (url, fingerprint), other in zip(fingerprints.items(), now, strict=True)
+            for (url, fingerprint), other in zip(fingerprints.items(), current_fingerprints, strict=True)
             if other != fingerprint
         ]
     if changed:
@@ -265,7 +265,7 @@ def split_files(
                 fingerprints=(fingerprint,),
             )
             cut = partial(_split_file, file, path, size, read_options)
-            ranges += retry(cut, what=f"reading the header of {without_secrets(url)}")
+            ranges += retry(cut, description=f"reading the header of {without_secrets(url)}")
     return list(_coalesce_small_files(ranges, read_options.block_bytes))
 
 
@@ -276,7 +276,7 @@ def _find_source_files(sources: Any, source: str, read_options: ReadOptions) -> 
         find_source = partial(
             find_files, source, read_options.options, has_records=records, any_ending=any_ending
         )
-        return retry(find_source, what=f"looking for {without_secrets(source)}")
+        return retry(find_source, description=f"looking for {without_secrets(source)}")
     except FileNotFoundError as error:
         if isinstance(sources, str | PathLike):
             raise
@@ -404,23 +404,23 @@ def _split_file(file: FileRange, path: str, size: int | None, read_options: Read
 
 def _coalesce_small_files(ranges: list[FileRange], span_bytes: int) -> Iterator[FileRange]:
     """Yield ranges, with small neighboring files of one format in one range."""
-    # `held` is the current range; the next whole file is added to it if it fits.
+    # `current` is the current range; the next whole file is added to it if it fits.
     for _, group in groupby(
         ranges, key=lambda file_range: file_range._replace(url="", n_bytes=None, fingerprints=())
     ):
-        held, *others = group
+        current, *others = group
         for file_range in others:
-            n_bytes = get_total_bytes((held, file_range)) if held.stop < 0 else None
+            n_bytes = get_total_bytes((current, file_range)) if current.stop < 0 else None
             if n_bytes is not None and n_bytes <= span_bytes:
-                held = held._replace(
+                current = current._replace(
                     n_bytes=n_bytes,
-                    also=(*held.also, file_range.url),
-                    fingerprints=(*held.fingerprints, *file_range.fingerprints),
+                    also=(*current.also, file_range.url),
+                    fingerprints=(*current.fingerprints, *file_range.fingerprints),
                 )
             else:
-                yield held
-                held = file_range
-        yield held
+                yield current
+                current = file_range
+        yield current
 
 
 def _locate_columns(file_range: FileRange, read_options: ReadOptions) -> tuple[FileRange, int]:

@@ -46,7 +46,7 @@ def get_fingerprint(
 
 def get_current_fingerprint(url: str, options: dict[str, Any]) -> str:
     """Return the current fingerprint of a file, ignoring cached listings."""
-    return retry(_get_current_fingerprint, url, options, what=f"looking at {without_secrets(url)}")
+    return retry(_get_current_fingerprint, url, options, description=f"looking at {without_secrets(url)}")
 
 
 def _get_current_fingerprint(url: str, options: dict[str, Any]) -> str:

@@ -109,18 +109,18 @@ class TextFiles:
     def blocks(self) -> tuple[TextBlock, ...]:
         """Blocks of documents in the order of the files, counted in one pass on first access."""
         ranges = split_files(self.sources, self.read_options)
-        counted = run_tasks(
+        block_counts = run_tasks(
             partial(_count_documents, read_options=self.read_options), ranges, name="count-documents"
         )
-        self._n_long = sum(counts.count for _, counts in counted)
+        self._n_long = sum(counts.count for _, counts in block_counts)
         if self._n_long:
-            positions = [position for _, counts in counted for position in counts.positions]
+            positions = [position for _, counts in block_counts for position in counts.positions]
             warn_long_documents(
                 self.read_options.size_limit, self._n_long, positions[:MAX_POSITIONS], stacklevel=3
             )
         return tuple(
             TextBlock(file_range, number, *block)
-            for file_range, (n_documents, _) in zip(ranges, counted, strict=True)
+            for file_range, (n_documents, _) in zip(ranges, block_counts, strict=True)
             for number, block in enumerate(n_documents)
         )
 

@@ -102,7 +102,7 @@ class TextInput(NamedTuple):
         return get_fingerprints(self.ranges)
 
     def check_unchanged(self, writer: StoreWriter) -> StoreWriter:
-        """Raise StoreError if a file has changed; return the draft with read counts in its provenance."""
+        """Raise StoreError if a file has changed; return the writer with read counts in its provenance."""
         check_unchanged(writer.location, self.ranges, self.read_options.options)
         return add_read_counts(writer, self.read_options.size_limit) if self.counts else writer
 
@@ -161,7 +161,7 @@ def write_read_counts(writer: StoreWriter, text_range: object, counts: ReadCount
 
 
 def add_read_counts(writer: StoreWriter, size_limit: DocumentSizeLimit) -> StoreWriter:
-    """Return the draft with all read counts in its provenance; warn about long documents."""
+    """Return the writer with all read counts in its provenance; warn about long documents."""
     path = f"{writer.scratch}/{COUNTS}"
     records = [writer.location.read_attributes(f"{path}/{name}") for name in writer.location.list_names(path)]
     count = sum(record["count"] for record in records if record)

@@ -167,7 +167,7 @@ def test_the_linear_part_is_a_ridge_regression_and_a_newton_step_of_logistic_reg
 def test_a_document_left_out_is_scored_by_the_ridge_regression_of_all_others(part):
     F, Y, sums = part
     turned, without = (EigenbasisRegression.from_sums(each) for each in sums[:2])
-    Z = (F - turned.mean) @ turned.turn
+    Z = (F - turned.mean) @ turned.eigenvectors
     out = LeaveOneOut(Z, Z * Z, Y, None, None, turned)
     found = without.coefficients(ScoringWeights(1.0, 1.0, 2.0), np.zeros((N_LABELS, 2)))
     np.testing.assert_allclose(out.ridge(2.0)[0], found[:, :-1] @ F[0] + found[:, -1], atol=1e-8)

@@ -16,7 +16,7 @@ from dspectral.preprocessing.hashing import NgramHashing
 from dspectral.store.from_text import lines as limits
 from dspectral.store.from_text.lines import DocumentSizeLimit, ReadCounts, ReadOptions, read_line_chunks
 from dspectral.store.from_text.readers import read_file_range
-from dspectral.text.ngrams import sort_words
+from dspectral.text.ngrams import argsort_words
 from dspectral.text.words import tokenize_sentences
 from dspectral.types import Documents
 from tests.store.from_text.texts import COMPRESS, put, spans_of
@@ -233,7 +233,7 @@ def test_words_that_begin_alike_are_sorted_by_all_their_bytes():
     )
     shuffled = [words[i] for i in generator.permutation(len(words))]
     tokens = tokenize_sentences(Documents.from_strings([" ".join(shuffled)]))
-    order = sort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
+    order = argsort_words(tokens.text, tokens.starts, np.arange(len(shuffled)))
     assert [shuffled[i] for i in order] == words
 
 

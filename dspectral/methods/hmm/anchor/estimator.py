@@ -215,31 +215,33 @@ class AnchorHMM(StateDecoder):
         numbers, counts = types.get_types(corpus.words), types.counts(corpus)
         sentences = renumber_blocks(corpus.sentences, numbers)
         location = getattr(corpus, "location", None)
-        near = NeighborCounts(
+        neighbor_counts = NeighborCounts(
             count_adjacent_pairs(sentences, counts, location=location, numbers=numbers), counts
         )
         self.n_passes_ = 1
-        if not near.pairs.nnz:
+        if not neighbor_counts.pairs.nnz:
             raise ValueError("X has no sentence of two or more words, but counts of neighbors need them")
-        candidates, fixed_anchors = self._candidates(types, near.counts)
+        candidates, fixed_anchors = self._candidates(types, neighbor_counts.counts)
         features = types.features() if self.spelling else None
         # With one BLAS thread, sums and therefore anchors do not depend on the number of cores.
         with blas_in_one_thread():
             n_dimensions = N_DIMENSIONS or self.n_states
             points = compute_word_points(
-                near, features, self._recipe, n_dimensions, self.spelling, self.random_state_
+                neighbor_counts, features, self._recipe, n_dimensions, self.spelling, self.random_state_
             )
             anchors = find_anchors(
                 points, candidates, self.n_states, fixed_anchors=fixed_anchors, reselect=self._recipe.reselect
             )
             membership = project_to_simplex(points, points[anchors])
         if self.n_sweeps:
-            weights = self.spelling * near.counts
-            labels = sweep_types(near.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps)
+            weights = self.spelling * neighbor_counts.counts
+            labels = sweep_types(
+                neighbor_counts.pairs, membership, anchors, features, weights, n_sweeps=self.n_sweeps
+            )
             membership = np.eye(self.n_states)[labels]
         self.anchors_ = [(types.words + types.classes)[i] for i in anchors]
-        self._set_model(near, membership)
-        self._run_em(sentences, near)
+        self._set_model(neighbor_counts, membership)
+        self._run_em(sentences, neighbor_counts)
         return self
 
     @property
@@ -260,21 +262,23 @@ class AnchorHMM(StateDecoder):
             )
         return candidates, fixed_anchors
 
-    def _set_model(self, near: NeighborCounts, membership: Doubles) -> None:
+    def _set_model(self, neighbor_counts: NeighborCounts, membership: Doubles) -> None:
         """Set the model by the method of moments."""
-        counts = near.counts.astype(np.float64)
+        counts = neighbor_counts.counts.astype(np.float64)
         emission, marginal = emission_from_membership(membership, counts)
         # A type without tokens ("<?>" without rare words) has no contexts: its membership is the marginal.
         self.membership_ = np.where(counts[:, None] > 0, membership, marginal)
-        self.model_ = chain_from_moments(self.membership_, emission, near.pairs, near.first, prior=1.0)
+        self.model_ = chain_from_moments(
+            self.membership_, emission, neighbor_counts.pairs, neighbor_counts.first, prior=1.0
+        )
 
-    def _run_em(self, sentences: Blocks, near: NeighborCounts) -> None:
+    def _run_em(self, sentences: Blocks, neighbor_counts: NeighborCounts) -> None:
         """Run EM: first for the transitions alone, with emissions fixed, then for all parameters."""
         self.log_likelihoods_: list[float] = []
         n_fixed = self._recipe.n_transition_em_iter
         for step in range(n_fixed + self.n_em_iter):
             if step == n_fixed:
-                emission = smooth_emissions(self.membership_, near.counts.astype(np.float64))
+                emission = smooth_emissions(self.membership_, neighbor_counts.counts.astype(np.float64))
                 self.model_ = self.model_._replace(emission=emission)
             summarize_block = partial(ExpectedCounts.from_block, model=self.model_)
             expected = summarize(sentences, summarize_block=summarize_block, name="expect")

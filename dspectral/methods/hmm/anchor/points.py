@@ -227,7 +227,7 @@ class NeighborCounts(NamedTuple):
 
 
 def compute_word_points(
-    near: NeighborCounts,
+    neighbor_counts: NeighborCounts,
     features: "CSRRows | None",
     recipe: AnchorRecipe,
     n_dimensions: int,
@@ -235,26 +235,33 @@ def compute_word_points(
     random_state: int,
 ) -> Doubles:
     """Return a point for each type from its contexts and, weighted by ``spelling``, its spelling features."""
-    parts = [(compute_context_points(near, recipe, n_dimensions, random_state), 1.0)]
+    parts = [(compute_context_points(neighbor_counts, recipe, n_dimensions, random_state), 1.0)]
     if features is not None:
         parts.append(
-            (compute_spelling_points(features, near.counts, 2 * n_dimensions, random_state), spelling)
+            (
+                compute_spelling_points(features, neighbor_counts.counts, 2 * n_dimensions, random_state),
+                spelling,
+            )
         )
-    points = join_points(parts, near.counts, n_dimensions)
+    points = join_points(parts, neighbor_counts.counts, n_dimensions)
     # Points have mean 0 over tokens, so shrinkage to the mean is a multiplication. The floor of 1 avoids 0 / 0.
-    shrunk = near.counts / np.maximum(near.counts + SMOOTHING, 1.0)
+    shrunk = neighbor_counts.counts / np.maximum(neighbor_counts.counts + SMOOTHING, 1.0)
     return np.asarray(points * shrunk[:, None])
 
 
 def compute_context_points(
-    near: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
+    neighbor_counts: NeighborCounts, recipe: AnchorRecipe, n_dimensions: int, random_state: int
 ) -> Doubles:
     """Return a point for each type from its neighbors, shape (n_types, n_coordinates)."""
     clustered = recipe.reduction == "clusters"
-    n_types = len(near.counts)
+    n_types = len(neighbor_counts.counts)
     # Counts by cluster are few columns and need no further reduction; counts by type do.
-    groups = cluster_groups(near, recipe, random_state) if clustered else sparse.eye_array(n_types).tocsr()
-    counts = near.count_contexts(sparse.csr_array(groups))
+    groups = (
+        cluster_groups(neighbor_counts, recipe, random_state)
+        if clustered
+        else sparse.eye_array(n_types).tocsr()
+    )
+    counts = neighbor_counts.count_contexts(sparse.csr_array(groups))
     columns = np.asarray(counts.sum(axis=0), dtype=np.float64)
     # "reg" divides each row by its transformed sum, an estimate of the distribution of contexts.
     rows = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="reg").apply(
@@ -266,7 +273,7 @@ def compute_context_points(
         rng = np.random.default_rng(random_state)
         return np.asarray(rows @ rng.standard_normal((rows.shape[1], n_dimensions)))
     if recipe.reduction == "svd":
-        return project_leading(rows, near.counts, n_dimensions, random_state)
+        return project_leading(rows, neighbor_counts.counts, n_dimensions, random_state)
     # CCA: left singular vectors times singular values of T(counts), scaled by the square roots of both sums, are the
     # projected rows times the square root of their row sum, which is divided out.
     scaling = ContextScaling.from_column_sums(columns, transform=recipe.count_transform, scaling="cca")
@@ -277,17 +284,17 @@ def compute_context_points(
     return vectors * values / np.where(sizes > 0, sizes, 1.0)[:, None]
 
 
-def cluster_groups(near: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
+def cluster_groups(neighbor_counts: NeighborCounts, recipe: AnchorRecipe, random_state: int) -> CSRRows:
     """Return the indicator of the cluster of each type, shape (n_types, n_clusters)."""
-    n_types = len(near.counts)
+    n_types = len(neighbor_counts.counts)
     # There are at most as many clusters as words with a neighbor.
-    n_neighbor_types = int(np.sum(near.pairs.n_following + near.pairs.n_preceding > 0))
+    n_neighbor_types = int(np.sum(neighbor_counts.pairs.n_following + neighbor_counts.pairs.n_preceding > 0))
     brown = SpectralBrownClustering(
         max(1, min(N_CLUSTERS, n_neighbor_types)),
         count_transform=recipe.count_transform,
         random_state=random_state,
     )
-    labels = brown.clusters(near.pairs, near.counts)
+    labels = brown.clusters(neighbor_counts.pairs, neighbor_counts.counts)
     ones = np.ones(n_types)
     return sparse.csr_array((ones, labels, np.arange(n_types + 1)), shape=(n_types, int(labels.max()) + 1))
 
