@@ -38,6 +38,10 @@ _COLUMNS: dict[int, Columns] = {}
 """Columns of the two most recently read vocabularies, by digest; each fit and transform compares them."""
 
 
+STORED_NAMES = {"min_df": "min_document_frequency", "max_df": "max_document_frequency"}
+"""Names in the format of stores, where they differ."""
+
+
 @register_class
 class VocabularySettings(NamedTuple):
     """Settings of an exact vocabulary.
@@ -83,7 +87,27 @@ class VocabularySettings(NamedTuple):
         dict
             Values by parameter; a tokenizer is replaced by its name.
         """
-        return replace_tokenizer_by_name(self._asdict())
+        settings = {STORED_NAMES.get(name, name): value for name, value in self._asdict().items()}
+        return replace_tokenizer_by_name(settings)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "VocabularySettings":
+        """Return the settings that :meth:`record` describes.
+
+        Parameters
+        ----------
+        record : dict
+            Values in the provenance of a store.
+
+        Returns
+        -------
+        VocabularySettings
+            The settings.
+        """
+        settings = {
+            name: record[key] for name in cls._fields if (key := STORED_NAMES.get(name, name)) in record
+        }
+        return cls(**{**settings, "ngram_range": tuple(record["ngram_range"])})
 
     def limits(self, n_documents: int) -> tuple[float, float]:
         """Return the smallest and largest document frequency of a column.

@@ -1,5 +1,7 @@
 """Which n-grams are columns, and in which order."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,3 +81,10 @@ def test_a_vocabulary_without_its_mark_does_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(Location, "write_attributes", lambda *_: None)
     write_vocabulary(where, Vocabulary.from_tables([table_of(["zoo ab"])]))
     assert find_vocabulary(where) is None
+
+
+def test_the_record_of_settings_has_the_names_of_the_format_and_comes_back():
+    settings = VocabularySettings((1, 2), min_df=3, max_df=0.5, max_features=7)
+    record = settings.record()
+    assert (record["min_document_frequency"], record["max_document_frequency"]) == (3, 0.5)
+    assert VocabularySettings.from_record(json.loads(json.dumps(record))) == settings

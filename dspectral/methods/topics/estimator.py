@@ -484,9 +484,7 @@ def _is_text_column(X: Any) -> "TypeIs[TextColumn]":
 def _vocabulary_settings(X: object) -> VocabularySettings | None:
     """Return the vocabulary settings of a store, or None if it has none."""
     settings = getattr(X, "provenance", {}).get("vocabulary")
-    if not settings:
-        return None
-    return VocabularySettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})
+    return VocabularySettings.from_record(settings) if settings else None
 
 
 def _weigh_block(rows: Rows, *, weighting: Weighting) -> CSRRows:
