@@ -134,7 +134,7 @@ def test_of_two_that_create_the_object_at_the_same_time_one_is_told(answer, monk
 
     system, root = lock.fsspec.url_to_fs(where.url)
     original = system.pipe_file
-    monkeypatch.setattr(lock, "retry", lambda function, *arguments, what: function(*arguments))
+    monkeypatch.setattr(lock, "retry", lambda function, *arguments, description: function(*arguments))
     monkeypatch.setattr(system, "pipe_file", create)
     kind, said = (OSError, "damaged") if "damaged" in str(answer) else (StoreError, "process 7 on rival")
     with pytest.raises(kind, match=said), hold_write_lock(where):
