@@ -321,7 +321,7 @@ def _normalize_query(model: Any, points: Any, query: Any) -> Any:
 
 
 def _compute(X: Any) -> Any:
-    return X.compute() if engine.is_lazy(X) and not isinstance(X, CountMatrix) else X
+    return engine.as_dask_rows(X).compute() if engine.is_lazy(X) and not isinstance(X, CountMatrix) else X
 
 
 def _add_documents(rows: Any, lists: list[list[Neighbor]]) -> list[list[Neighbor]]:

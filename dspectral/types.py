@@ -97,12 +97,10 @@ def is_backed(X: object) -> bool:
     return isinstance(getattr(X, "format", None), str) and hasattr(X, "group") and hasattr(X, "to_memory")
 
 
-def is_disk_array(X: object) -> bool:
-    """Report whether ``X`` is a dense array of h5py or Zarr on disk."""
-    return all(hasattr(type(X), name) for name in ("chunks", "shape", "attrs")) and not hasattr(
-        type(X),
-        "to_dataset",  # of xarray
-    )
+def is_disk_array(X: Any) -> bool:
+    """Report whether ``X`` is a dense matrix of h5py or Zarr on disk."""
+    has_chunks = all(hasattr(type(X), name) for name in ("chunks", "shape", "attrs"))
+    return has_chunks and not hasattr(type(X), "to_dataset") and len(X.shape) == 2  # xarray has `to_dataset`
 
 
 def unwrap_xarray(X: Any) -> Any:

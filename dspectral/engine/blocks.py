@@ -139,8 +139,8 @@ def wrap_disk_array(X: Any) -> Any:
         return X
     # Whole stored chunks of about BLOCK_BYTES.
     n_stored = X.chunks[0] if X.chunks else 1
-    n_rows = max(1, BLOCK_BYTES // max(1, n_stored * math.prod(X.shape[1:]) * X.dtype.itemsize)) * n_stored
-    return da.from_array(X, chunks=(n_rows, *(-1,) * (X.ndim - 1)), name=False)
+    n_rows = max(1, BLOCK_BYTES // max(1, n_stored * X.shape[1] * X.dtype.itemsize)) * n_stored
+    return da.from_array(X, chunks=(n_rows, -1), name=False)
 
 
 def as_row_chunks(X: Stream, name: str, *, is_local: bool) -> da.Array:

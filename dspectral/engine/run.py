@@ -104,7 +104,7 @@ def summarize(
     *streams : ndarray, SciPy sparse, Dask array, Blocks, or an object with a Dask array ``counts``
         Data of shape ``(n_rows, n_columns)`` in the same row blocks; ``summarize_block`` gets one block of each stream.
     summarize_block : callable
-        ``of(block, ...) -> Summary``. A block is a ``csr_array``, an ndarray, or a result of ``Blocks.read``.
+        Function from blocks to a summary. A block is a ``csr_array``, an ndarray, or a result of ``Blocks.read``.
     fan_in : int, optional
         Number of neighboring summaries that one merge takes; by default ``dspectral.fan-in`` of Dask's configuration,
         or 2.
