@@ -47,7 +47,9 @@ USES = {
     ),
     "hashing by its name": lambda store, _: NgramHashing(64, tokenizer=names_of(store)).transform(LINES),
     "names of names": lambda store, place: build_store(
-        Texts(LINES), f"{place}-2", vocabulary=VocabularySettings(**VocabularySettings(**own(store)).record())
+        Texts(LINES),
+        f"{place}-2",
+        vocabulary=VocabularySettings.from_record(VocabularySettings(**own(store)).record()),
     ),
 }
 
@@ -67,7 +69,7 @@ def again(store):
     settings = store.provenance["vocabulary"]
     if settings is None:
         return {"hashing": store.hashing}
-    return {"vocabulary": VocabularySettings(**{**settings, "ngram_range": tuple(settings["ngram_range"])})}
+    return {"vocabulary": VocabularySettings.from_record(settings)}
 
 
 @pytest.fixture
