@@ -446,10 +446,11 @@ class SketchedPCA(Decomposition):
         - ``"nystrom"``: one pass of products with a basis, which is computed from about a twentieth of the rows (the
           pilot, read from at least four blocks); the error bound is random;
         - ``"krylov"``: ``n_passes`` passes, close to exact from the third on;
-        - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory;
-        - ``"auto"``: ``"gram"`` up to 2,048 columns; else ``"in_memory"`` if the stored entries are known to take at
-          most ``dspectral.in-memory-bytes`` (128 MiB); else ``"frequent_directions"`` for one pass and ``"krylov"``
-          for more.
+        - ``"in_memory"``: one pass, exact up to rounding, for rows that fit in memory; one task gets all rows;
+        - ``"auto"``: ``"gram"`` up to 2,048 columns; else ``"frequent_directions"`` for one pass and ``"krylov"`` for
+          more, or ``"in_memory"`` in their place if the stored entries are known to take at most
+          ``dspectral.in-memory-bytes`` (128 MiB), and a quarter of it (32 MiB) for ``"krylov"`` without a `tol`. It
+          depends on the rows alone, not on the cluster.
     n_passes : int, optional
         Number of passes of ``"krylov"``, by default 1, or at most 12 with a ``tol``. Each pass but the last multiplies
         by ``sketch_size / (n_passes - 1)`` columns. Other solvers take one pass.

@@ -8,7 +8,7 @@ Dense rows are always centered before the product; without centering the mean is
 import math
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 from warnings import warn
 
 import numpy as np
@@ -68,6 +68,11 @@ Solver = Literal[
 SOLVERS: tuple[str, ...] = get_args(Solver)
 GRAM_COLUMNS = 2048
 """Largest number of columns for which ``solver="auto"`` uses the exact Gram matrix (32 MiB)."""
+FIXED_PASSES_SHARE = 0.25
+"""Share of ``dspectral.in-memory-bytes`` up to which ``"auto"`` replaces a fixed number of Krylov passes.
+
+Some 350 products with one column in one task cost as much as five passes over a store of 30 MB, which use all workers.
+"""
 OVERSAMPLING = 10
 FINEST_RESOLUTION = 1e-12
 """Resolution of solvers that compute no squares."""
@@ -117,8 +122,9 @@ def select_solver(options: SVDOptions, n_columns: int) -> str:
 def select_solver_for_rows(X: "CheckedRows | HoldsRows", options: SVDOptions) -> str:
     """Return the solver of rows; ``"auto"`` is ``"in_memory"`` for small rows under every scheduler."""
     solver = select_solver(options, X.shape[1])
-    is_small = options.solver in ("auto", "full") and solver not in ("gram", "full") and engine.is_small(X)
-    return "in_memory" if is_small else solver
+    share = FIXED_PASSES_SHARE if solver == "krylov" and not options.tol else 1.0
+    may_collect = options.solver in ("auto", "full") and solver not in ("gram", "full")
+    return "in_memory" if may_collect and engine.is_small(X, share) else solver
 
 
 def n_solver_passes(options: SVDOptions, solver: str) -> int:
@@ -283,12 +289,9 @@ def spectrum(X: "CheckedRows | HoldsRows", options: SVDOptions, *, is_last: bool
     if is_last:
         engine.expect_passes(n_reads)
     if solver == "in_memory":
-        return pad_components(
-            in_memory_spectrum(
-                engine.summarize(X, summarize_block=AllRows.from_block, name="read").rows, options
-            ),
-            options,
-        )
+        finish = ("decompose", partial(in_memory_spectrum, options=options))
+        answer: Any = engine.summarize(X, summarize_block=AllRows.from_block, name="read", finish=finish)
+        return pad_components(answer, options)
     products = options._replace(dtype=product_dtype(X, options))
     if solver == "krylov":
         steps = krylov_steps(X.shape[1], products, n_reads // options.n_passes)
@@ -433,12 +436,12 @@ def spectrum_from_summary(summary: UpdatableSummary, options: SVDOptions) -> Spe
     return Spectrum(axes, values, n_rows, mean, energy, certificate, solver, 1, summary, *statistics)
 
 
-def in_memory_spectrum(rows: Rows, options: SVDOptions) -> Spectrum:
+def in_memory_spectrum(summary: AllRows, options: SVDOptions) -> Spectrum:
     """Decompose rows in memory; with one pass also return a sketch that can be extended."""
-    n_rows, k = rows.shape[0], options.n_components
+    rows, n_rows, k = summary.rows, summary.n_rows, options.n_components
     typed_rows: Rows = rows.astype(options.dtype, copy=False)  # type: ignore[assignment]
     svd = exact_svd(typed_rows, k, center=options.center, seed=options.seed)
-    axes, values, rounding, summary = svd.axes, svd.values, svd.rounding, None
+    axes, values, rounding, sketch_summary = svd.axes, svd.values, svd.rounding, None
     if options.n_passes == 1:
         sketch = np.sqrt(values).astype(options.dtype)[:, None] * axes
         size, total, residual_bound = (
@@ -446,12 +449,12 @@ def in_memory_spectrum(rows: Rows, options: SVDOptions) -> Spectrum:
             n_rows * svd.mean,
             svd.residual_bound + rounding_floor(values, options.dtype),
         )
-        summary = FrequentDirections(
+        sketch_summary = FrequentDirections(
             sketch, size, "full", n_rows, total, options.center, svd.energy, residual_bound
         )
     certificate = Certificate.from_bounds(svd.residual_bound, svd.energy, k * rounding)
     answer = axes, values, n_rows, svd.mean, svd.energy, certificate
-    return Spectrum(*answer, "in_memory", 1, summary, *svd.variance_fields, 0.0)
+    return Spectrum(*answer, "in_memory", 1, sketch_summary, *svd.variance_fields, 0.0)
 
 
 def krylov_spectrum(

@@ -335,12 +335,15 @@ def _get_bytes_and_kind(X: Stream) -> tuple[Any, int | None, bool]:
     return rows, n_bytes, isinstance(rows._meta if is_lazy_array else rows, np.ndarray)  # noqa: SLF001
 
 
-def is_small(X: Stream) -> bool:
-    """Report whether rows are small enough to be decomposed in memory; lazy sparse rows only if annotated."""
+def is_small(X: Stream, share: float = 1.0) -> bool:
+    """Report whether rows take at most a share of the bytes of a matrix that is decomposed in memory.
+
+    The size of lazy sparse rows is known only if they are annotated.
+    """
     rows, n_bytes, is_dense = _get_bytes_and_kind(X)
     if is_dense and min(rows.shape) > MAX_DENSE_SIDE:
         return False
-    return n_bytes is not None and n_bytes <= get_in_memory_bytes()
+    return n_bytes is not None and n_bytes <= share * get_in_memory_bytes()
 
 
 def has_few_zeros(X: Stream, share: float) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from dspectral.configuration import count_merges, get_fan_in, requires_same_bits
-from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints
+from dspectral.engine.around.checkpoints import CheckpointError, CheckpointFolder, Checkpoints, TimedSummary
 from dspectral.engine.around.cluster import compare_machines, get_machine_kinds, require_same_bits
 from dspectral.engine.around.cluster_pass import compute_on_cluster
 from dspectral.engine.around.context import (
@@ -72,7 +72,7 @@ from dspectral.engine.graph import (
     task_ref,
 )
 from dspectral.engine.summary import Summary, get_nbytes
-from dspectral.linalg.blas import blas_in_one_thread
+from dspectral.linalg.blas import blas_in_one_thread, copy_unaligned
 from dspectral.paths import ResolvedURL, resolve_url
 from dspectral.types import Rows, is_sparse
 
@@ -96,6 +96,7 @@ def summarize(
     name: str = "summary",
     checkpoints: str | Path | None = None,
     blocks: Sequence[int] | None = None,
+    finish: tuple[str, Callable[[S], Any]] | None = None,
 ) -> S:
     """Summarize every row block and merge the summaries in a tree.
 
@@ -115,10 +116,12 @@ def summarize(
         dspectral.
     blocks : sequence of int, optional
         Numbers of the blocks to read, by default all.
+    finish : (str, callable), optional
+        Name and function of a last task, which gets the summary of all rows on the worker that holds it.
 
     Returns
     -------
-    Summary
+    Summary, or result of ``finish``
         Summary of all rows, in the caller's process.
 
     Raises
@@ -154,7 +157,7 @@ def summarize(
     cache = current_cache() if checkpoints is None else resolve_url(checkpoints)
     while True:
         result, pass_info, pass_memory = _build_pass_graph(
-            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks
+            context, arrays, summarize_block, fan_in, name, is_local, cache, damaged, blocks, finish
         )
         try:
             with _pass_context(
@@ -168,7 +171,7 @@ def summarize(
             if context.fit is not None:  # the failed attempt does not count as a pass
                 context.fit.n_started = n_started
         else:
-            return summary if cache is None else summary.summary  # type: ignore[no-any-return]
+            return summary if cache is None or finish else summary.summary  # type: ignore[no-any-return]
 
 
 def _build_pass_graph(
@@ -181,6 +184,7 @@ def _build_pass_graph(
     cache: ResolvedURL | None,
     damaged: set[str],
     blocks: Sequence[int] | None,
+    finish: tuple[str, Callable[[S], Any]] | None,
 ) -> tuple[Delayed, PassStarted, PassMemory]:
     """Return the graph of one attempt at a pass, its description and its memory estimate."""
     # Keys are new in each pass, because a scheduler reuses the result of an earlier task with the same key.
@@ -205,6 +209,7 @@ def _build_pass_graph(
         n_rows=count_rows(arrays) if blocks is None else None,
         n_bytes=count_bytes(arrays) if blocks is None else None,
         n_joined=n_blocks if len(leaves) < n_blocks else 0,
+        finish=finish[0] if finish else "",
     )
     client = _get_client(is_local=is_local)
     emit_from_workers = client is not None and (context.has_listeners or context.counts_blocks)
@@ -222,9 +227,18 @@ def _build_pass_graph(
         pass_info = pass_info._replace(
             n_kept=pass_info.n_blocks - n_blocks, n_kept_merges=pass_info.n_merges - n_merges
         )
+    if finish is not None:
+        key = (f"{finish[0]}-{run}", 0)
+        graph[key], root = make_task(key, _call_on_summary, finish[1], task_ref(root)), key
     label, graph = f"merge-{run}", _add_guards(leaves, graph)
     result = Delayed(root, HighLevelGraph.from_collections(label, graph), layer=label)
     return result, pass_info, estimate_pass_memory(summarize_block, arrays, block_groups, fan_in)
+
+
+def _call_on_summary(function: Callable[[Any], Any], summary: Any) -> Any:
+    """Call a function of the summary of all rows, with BLAS in one thread."""
+    with blas_in_one_thread():
+        return function(copy_unaligned(summary.summary if isinstance(summary, TimedSummary) else summary))
 
 
 def check_pass_memory(X: Stream, summarize_block: Callable[..., S], name: str) -> None:

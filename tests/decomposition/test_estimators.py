@@ -181,6 +181,16 @@ def test_auto_takes_the_solver_that_it_documents(width, n_passes):
         assert found.n_passes_ == n_passes
 
 
+def test_auto_takes_krylov_passes_from_a_quarter_of_the_size_on_unless_there_is_a_tolerance():
+    wide = sparse.random_array((60, GRAM_COLUMNS + 1), density=0.01, format="csr", rng=0, dtype=np.float32)
+    size = wide.data.nbytes + wide.indices.nbytes + wide.indptr.nbytes
+    for limit, solver in ((4 * size, "in_memory"), (3 * size, "krylov")):
+        with dask.config.set({"dspectral.in-memory-bytes": limit}):
+            assert TruncatedSVD(2).fit(wide).solver_ == solver
+            assert TruncatedSVD(2, tol=0.1).fit(wide).solver_ == "in_memory"
+            assert SketchedPCA(2).fit(wide).solver_ == "in_memory"
+
+
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(900, 3000), (3000, 900), (50, 3000), (3000, 50)])

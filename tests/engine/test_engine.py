@@ -3,6 +3,7 @@
 import traceback
 from collections import Counter
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import cloudpickle
@@ -253,3 +254,17 @@ def test_a_debugger_that_stops_in_a_summary_shows_at_most_six_frames_of_ours(
         estimator.fit(rows, labels)
     expected = ["call_and_emit", "fit", step, "summarize", "call_with_retries", "call_on_blocks"]
     assert stacks == [expected] * rows.numblocks[0]
+
+
+def test_the_last_task_of_a_pass_gets_the_summary_of_all_rows(counts, tmp_path):
+    for _ in range(2):  # without checkpoints, and with the one that the first turn wrote
+        for checkpoints in (None, str(tmp_path)):
+            with Tasks() as tasks, dask.config.set(scheduler="sync"):
+                found = summarize(
+                    counts if checkpoints is None else as_dask_rows(counts).compute(),
+                    summarize_block=Moments.from_block,
+                    finish=("count", attrgetter("n_rows")),
+                    checkpoints=checkpoints,
+                )
+            assert found == sum(SIZES)
+            assert tasks.groups["count"] == 1

@@ -10,9 +10,10 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.callbacks import Callback
-from distributed import Client
+from distributed import Client, get_worker
 
 import dspectral
+from dspectral.decomposition import spectrum
 from dspectral.engine import count_as_pass, event_listener, expect_passes, run_tasks, tracked_fit
 from dspectral.engine import summarize as summarize_blocks
 from dspectral.engine.around import events
@@ -101,6 +102,18 @@ def test_on_a_cluster_the_same_events_are_heard_and_the_scheduler_has_them(clien
         assert current_context().has_listeners
         sketch(rows)
     assert messages_of(client, lambda kinds: len(kinds) > len(messages))[len(messages) :]
+
+
+def test_rows_that_are_collected_are_decomposed_by_a_named_task_of_a_worker(client, rows, monkeypatch):
+    workers, exact_svd = [], spectrum.exact_svd
+    calm = dspectral.TruncatedSVD(3, solver="in_memory").fit(rows.compute())
+    recorded = lambda *args, **options: (workers.append(get_worker().address), exact_svd(*args, **options))[1]  # noqa: E731
+    monkeypatch.setattr(spectrum, "exact_svd", recorded)
+    model = dspectral.TruncatedSVD(3, solver="in_memory")
+    (began,) = of_kind(heard_of(lambda: model.fit(rows)), events.PassStarted)
+    assert (began.name, began.finish) == ("read", "decompose")
+    assert workers == list(client.scheduler_info()["workers"])
+    assert model.components_.tobytes() == calm.components_.tobytes()
 
 
 def test_without_a_listener_the_graph_has_no_task_that_tells(client, rows, monkeypatch):

@@ -51,7 +51,8 @@ class PassStarted(NamedTuple):
     `run`: token of the pass; `block_group, merge_groups`: Dask task groups of the blocks and of each level of merges;
     `n_blocks`: number of block tasks; `n_kept, n_kept_merges`: block and merge tasks whose summaries are read from
     checkpoints; `n_joined`: number of blocks if a task reads several, else 0; `fit, fit_name`: token and name of the
-    fit; `number`: number of the pass in the fit, None for work that is not a pass.
+    fit; `number`: number of the pass in the fit, None for work that is not a pass; `finish`: name of the task of the
+    summary of all rows, or empty.
     """
 
     run: str
@@ -70,6 +71,7 @@ class PassStarted(NamedTuple):
     fit_name: str = ""
     number: int | None = None
     n_passes: int | None = None
+    finish: str = ""
 
     @property
     def n_levels(self) -> int:

@@ -252,10 +252,10 @@ class SentenceRepresentation(TopTermsMixin, SentenceFeatures):
       frequency, so that frequent words do not dominate.
     - Only words are projected: the directions of longer n-grams are noisier.
 
-    Up to ``dspectral.in-memory-bytes`` (128 MiB) of weighted sentences are decomposed exactly in memory. Larger input
-    uses block Krylov iteration with ``2.5 n_components`` columns per pass in single precision. Except for rounding,
-    neither depends on the block size or on the order of sentences. If the sentences have fewer than ``n_components``
-    independent directions, the remaining columns of P are zero, and a warning states the number.
+    Up to a quarter of ``dspectral.in-memory-bytes`` (32 MiB) of weighted sentences are decomposed exactly in memory.
+    Larger input uses block Krylov iteration with ``2.5 n_components`` columns per pass in single precision. Except for
+    rounding, neither depends on the block size or on the order of sentences. If the sentences have fewer than
+    ``n_components`` independent directions, the remaining columns of P are zero, and a warning states the number.
 
     References
     ----------
