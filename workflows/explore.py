@@ -2,7 +2,8 @@
 
 Words are counted, laid out on a map and grouped into classes; documents get topics and nearest neighbors.
 Everything is found out of core, and written into one HTML page that needs no other file; the topics also go to
-``topics.json``, with their words and the row numbers of their most typical documents.
+``topics.json``, with their words and the row numbers of their most typical documents, and with ``--by`` their shares in
+each group.
 """
 
 import argparse
@@ -26,6 +27,7 @@ def main(argv: list[str] | None = None) -> None:
             found = dspectral.explore(
                 arguments.text,
                 sizes=sizes_of(arguments),
+                by=arguments.by,
                 min_count=arguments.min_count,
                 seed=arguments.seed,
                 tokens=arguments.tokenizer or {"word": "language", "char": "characters"}[arguments.analyzer],
@@ -42,6 +44,10 @@ def main(argv: list[str] | None = None) -> None:
         run.note(found.sentence())
         run.attach("explore.html", found.html())
         topics = [{"words": topic.words, "documents": topic.documents} for topic in found.topics]
+        if found.topics_by is not None:
+            for topic, record in zip(found.topics, topics, strict=True):
+                shares = found.topics_by.shares[:, topic.number].tolist()
+                record["shares"] = dict(zip(found.topics_by.names, shares, strict=True))
         run.attach("topics.json", json.dumps(topics, indent=1, ensure_ascii=False) + "\n")
     print(f"page: {arguments.out / 'explore.html'}")
 
@@ -53,6 +59,8 @@ def options() -> form.Parser:
     add("text", nargs="+", metavar="FILE", help="files, folders, patterns of files, or URLs")
     add("--name", help="title of the page (default: the name of the first file)")
     fewest = "of a word with a vector and a class (default: 1 to 10, rising with the text)"
+    by = "column or key of a group or date: shows the topics of each group, or over time (default: none)"
+    add("--by", metavar="NAME", help=by)
     add("--min-count", type=form.positive, metavar="N", help=fewest)
     analyzer = (
         "what words are: those between blanks and signs, or pairs of letters in Japanese, Chinese or Thai"

@@ -1,6 +1,5 @@
 """Explore a text: from sources to an HTML page."""
 
-import re
 import resource
 import sys
 import tempfile
@@ -29,7 +28,9 @@ from dspectral.exploring.findings import (
 )
 from dspectral.exploring.frequent_words import FrequentWords, describe_documents
 from dspectral.exploring.function_words import MIN_SCORE, score_function_words
+from dspectral.exploring.groups import DocumentGroups, compute_topics_by, read_groups
 from dspectral.exploring.page import Exploration
+from dspectral.exploring.sources import detect_unit, list_sources
 from dspectral.inputs.parameters import check_integer
 from dspectral.methods.embeddings.word_embedding import WordEmbedding
 from dspectral.paths import expand_path
@@ -53,10 +54,6 @@ TOKENIZERS = (
 """First and last letter of a script without blanks, and a tokenizer for it."""
 MIN_TOKENS = 1_000
 """Tokens from which on words are expected to repeat."""
-CODE_ENDINGS = re.compile(
-    r"\.(c|cc|cpp|cs|go|h|hpp|java|js|md|php|pl|py|pyx|r|rb|rs|rst|scala|sh|sql|tex|ts)$"
-)
-"""Endings of files that are one document each, because their lines are not."""
 SOURCE_FIELDS = ("unit", "field", "encoding", "delimiter")
 """Fields of :class:`ReadOptions` that describe a source."""
 
@@ -67,6 +64,7 @@ def explore(  # noqa: PLR0913  options of the reader
     texts: Iterable[str] | None = None,
     unit: str | None = None,
     field: str | None = None,
+    by: str | Sequence[str] | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     sizes: Sizes | None = None,
@@ -89,13 +87,17 @@ def explore(  # noqa: PLR0913  options of the reader
     Parameters
     ----------
     sources : str, path, or sequence of these, default=()
-        Paths, glob patterns or fsspec URLs of text files, also compressed. Each line is a document.
+        Paths, glob patterns or fsspec URLs of text files, also compressed, and folders of text or of source code.
     texts : iterable of str, optional
         Documents in memory instead of sources: a list, a generator, a column of a data frame.
-    unit : {"line", "file", "field"}, optional
-        Unit of text that is one document; by default a line of a txt file, a field of a record, a file of source code.
+    unit : {"line", "file", "field", "record"}, optional
+        Unit of text that is one document; by default a line of a txt file, a field of a record, a file of source code,
+        and of a log a line with a date or time together with the lines after it that have none.
     field : str, optional
         Field or column with the text; required for jsonl, csv, tsv and Parquet files.
+    by : str or sequence of str, optional
+        Field or column, or one value for each of the texts: the page shows the shares of topics in each of at most 24
+        groups, or over time if all values are dates such as 2026-11-27, 2026-11 or 2026.
     encoding : str, optional
         Encoding of the files; by default UTF-8.
     delimiter : str, optional
@@ -138,7 +140,8 @@ def explore(  # noqa: PLR0913  options of the reader
     Raises
     ------
     ValueError
-        If the text has no word, not exactly one of sources and texts is given, or a source cannot be read.
+        If the text has no word, not exactly one of sources and texts is given, a source cannot be read, or ``by`` has
+        no dates and more than 24 different values.
     FileNotFoundError
         If a source does not exist.
 
@@ -169,12 +172,16 @@ def explore(  # noqa: PLR0913  options of the reader
         limit = DocumentSizeLimit.validate(max_document_bytes, long_documents)
         kind = unit, field, encoding, delimiter
         read_options = ReadOptions(*kind, block_bytes, errors, source_options, limit, missing, format)
-        text = open_text(paths, read_options, as_sentences=True)
-        files = [file.url.lower() for source in text.ranges for file in source.files()]
-        if unit is None and files and all(map(CODE_ENDINGS.search, files)):
-            read_options = read_options._replace(unit="file")
-            text = open_text(paths, read_options, as_sentences=True)
-        corpus = _build_corpus(paths, folder, read_options, stages, tokens, rules)
+        files = paths if texts is not None else list_sources(paths, read_options)
+        text = open_text(files, read_options, as_sentences=True)
+        if unit is None and (detected := detect_unit(text)):
+            read_options = read_options._replace(unit=detected)
+            text = open_text(files, read_options, as_sentences=True)
+        groups = None
+        if by is not None:
+            with stages.measure("Read the groups of documents", TEXT if isinstance(by, str) else "memory"):
+                groups = read_groups(by, files, read_options, n_texts)
+        corpus = _build_corpus(files, folder, read_options, stages, tokens, rules)
         min_count = min_count or get_default_min_count(corpus.n_tokens)
         words = FrequentWords.from_corpus(corpus, min_count=min_count, n_words=sizes.n_words, clean=rules)
         if not words.n_tokens:
@@ -185,9 +192,11 @@ def explore(  # noqa: PLR0913  options of the reader
         title = name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
         title = title if texts is None else f"{n_texts:,} texts"
         tokenizer = tokens if isinstance(tokens, str) else repr(as_tokenizer(tokens))
-        exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer)
+        exploration = _analyze_words(title, words, text, folder, sizes, stages, seed, tokenizer, groups)
     names = None if texts is not None else [_get_public_name(path) for path in paths]
     exploration.settings |= {"sources": names} | _record_settings(read_options, min_count, seed)
+    if by is not None:
+        exploration.settings["by"] = by if isinstance(by, str) else "groups"
     if tokenizer in ("words", "language"):
         tokenizer = corpus.provenance["corpus"]["tokens"]
     if tokenizer != "language":
@@ -312,6 +321,7 @@ def _analyze_words(
     stages: StageTimer,
     seed: int,
     tokenizer: str,
+    groups: DocumentGroups | None,
 ) -> Exploration:
     """Compute all findings from the counted words."""
     with stages.measure("Count documents and sentences", TOKENS):
@@ -337,7 +347,7 @@ def _analyze_words(
     exploration.warning = _check_tokenization(words, tokenizer)
     if exploration.warning:
         warnings.warn(exploration.warning, stacklevel=3)
-    _add_topics(exploration, store, words, text, sizes, stages, seed)
+    _add_topics(exploration, store, words, text, sizes, stages, seed, groups)
     if sizes.n_clusters < MIN_CLUSTERS:
         exploration.missing["words"] = (
             f"vectors and classes need at least {8 * MIN_CLUSTERS} words, but the text has {len(words.words) - 1}"
@@ -388,6 +398,7 @@ def _add_topics(
     sizes: Sizes,
     stages: StageTimer,
     seed: int,
+    groups: DocumentGroups | None,
 ) -> None:
     """Add topics and documents, or the reason why there are none."""
     pairs = words.corpus.provenance["corpus"]["tokens"] == CHARACTERS
@@ -426,5 +437,8 @@ def _add_topics(
         exploration.topics, n_hidden = steps.describe_topics(
             store, topics, exploration.documents, words.words, scores, n_distinct
         )
+    if groups is not None:
+        with stages.measure("Compute the topics of each group", ROWS):
+            exploration.topics_by = compute_topics_by(store, topics, groups)
     if n_hidden:
         exploration.missing["function words"] = f"{n_hidden} topics of function words"

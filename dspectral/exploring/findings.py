@@ -230,6 +230,19 @@ class DocumentMap(NamedTuple):
     topics: NDArray[np.int64]
 
 
+class TopicsBy(NamedTuple):
+    """Mean shares (n_groups, n_topics) of topics in the documents of groups, which are periods if `is_time`.
+
+    `n_documents`: documents of each group that have words of topics (n_groups,).
+    """
+
+    column: str
+    names: list[str]
+    is_time: bool
+    n_documents: NDArray[np.int64]
+    shares: FloatArray
+
+
 class WordSpace(NamedTuple):
     """Nearest words and cosines (n_listed, n) from word 1 on, and positions on the map (n_mapped, 2)."""
 

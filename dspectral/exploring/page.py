@@ -32,6 +32,7 @@ from dspectral.exploring.findings import (
     ExploredDocuments,
     ExploredTopic,
     Stage,
+    TopicsBy,
     WordFrequencies,
     WordSpace,
     get_leaves,
@@ -100,6 +101,8 @@ class Exploration:
         Documents of the page.
     document_map : DocumentMap or None
         Map of a sample of documents.
+    topics_by : TopicsBy or None
+        Mean shares of topics in the groups of ``by``.
     space : WordSpace or None
         Nearest words and the map of words.
     classes : Classes or None
@@ -132,6 +135,7 @@ class Exploration:
     topics: list[ExploredTopic] = dataclasses.field(default_factory=list)
     documents: ExploredDocuments | None = None
     document_map: DocumentMap | None = None
+    topics_by: TopicsBy | None = None
     space: WordSpace | None = None
     classes: Classes | None = None
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -289,7 +293,7 @@ def _format_arguments(settings: dict[str, Any]) -> str:
     sources = settings["sources"]
     source = "texts=texts" if sources is None else repr(sources[0] if len(sources) == 1 else sources)
     keywords = [
-        f"{name}={settings[name]!r}" for name in ("unit", "field", "tokens", "seed") if name in settings
+        f"{name}={settings[name]!r}" for name in ("unit", "field", "by", "tokens", "seed") if name in settings
     ]
     return ", ".join([source, *keywords])
 

@@ -259,3 +259,83 @@ def test_records_are_explored_as_the_same_lines_of_text_are(tmp_path):
     ours, theirs = of_records.documents.texts, of_lines.documents.texts
     assert {row: text for row, (_, text) in ours.items()} == {row: text for row, (_, text) in theirs.items()}
     assert of_records.settings["field"] == "body"
+
+
+def write_table(path, values):
+    texts = two_subjects(len(values))
+    rows = [json.dumps({"text": text, "about": value}) for text, value in zip(texts, values, strict=True)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return texts
+
+
+def test_topics_by_a_column_are_mean_shares_of_its_groups(tmp_path):
+    """Documents are alternately about a garden and the sea, and the groups are just these but for the empty ones."""
+    path = tmp_path / "table.jsonl"
+    values = [("land", "sea", "", "sea")[i % 4] for i in range(240)]
+    texts = write_table(path, values)
+    of_records = dspectral.explore(path, field="text", by="about", sizes=SMALL, block_bytes=4_000)
+    of_texts = dspectral.explore(texts=texts, by=values, sizes=SMALL)
+    by = of_records.topics_by
+    assert (by.column, by.names, by.is_time) == ("about", ["sea", "land"], False)
+    assert by.n_documents.tolist() == [120, 60]
+    assert by.shares.sum(axis=1) == pytest.approx(1)
+    np.testing.assert_allclose(by.shares, of_texts.topics_by.shares, atol=1e-6)
+    for topic in of_records.topics:
+        own = by.names.index("sea" if set(topic.words) & set(SEA) else "land")
+        assert by.shares[own, topic.number] > 0.01 > by.shares[1 - own, topic.number]
+    page = Page(of_records.html())
+    assert "topics-by" in page.ids
+    assert "by='about'" in page.text
+    assert page.text.count("up to") == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "names"),
+    [
+        ("2026-01-30", 1, ["2026-01-30", "2026-01-31", "2026-02-01", "2026-02-02"]),
+        ("2025-11-30", 31, ["2025-11", "2025-12", "2026-01", "2026-02", "2026-03"]),
+        ("1990-05-01", 9000, ["1990", "1991"]),
+    ],
+)
+def test_dates_become_days_months_or_years_without_gaps(first, days, names):
+    dates = (np.datetime64(first) + days * (np.arange(240) % 4)).astype(str).tolist()
+    by = dspectral.explore(texts=two_subjects(), by=[f"{d}T10:00:00Z" for d in dates], sizes=SMALL).topics_by
+    assert by.is_time
+    assert by.names[: len(names)] == names
+    assert by.n_documents.sum() == 240
+    assert "up to" in Page(dspectral.explore(texts=two_subjects(), by=dates, sizes=SMALL).html()).text
+
+
+def test_columns_that_are_no_groups_are_refused(tmp_path):
+    path = tmp_path / "table.jsonl"
+    write_table(path, [str(i) for i in range(240)])
+    with pytest.raises(ValueError, match=r"by='about'.*240.*24"):
+        dspectral.explore(path, field="text", by="about")
+    with pytest.raises(ValueError, match="year"):
+        dspectral.explore(path, field="text", by="year")
+    with pytest.raises(ValueError, match=r"by='about'.*field="):
+        dspectral.explore(texts=two_subjects(), by="about")
+    with pytest.raises(ValueError, match=r"by.* 3 .*240"):
+        dspectral.explore(texts=two_subjects(), by=["a", "b", "a"])
+
+
+def test_a_folder_of_code_is_explored_by_file(tmp_path):
+    (tmp_path / "src" / "inner").mkdir(parents=True)
+    (tmp_path / "src" / ".git").mkdir()
+    (tmp_path / "src" / ".git" / "hidden.py").write_text("hidden = 1")
+    for i, text in enumerate(two_subjects(60)):
+        folder = tmp_path / "src" / ("inner" if i % 3 else "")
+        (folder / f"m{i}.py").write_text(text.replace(". ", ".\n"), encoding="utf-8")
+    made = dspectral.explore(tmp_path / "src", sizes=SMALL)
+    assert (made.name, made.size["documents"], made.settings["unit"]) == ("src", 60, "file")
+    (tmp_path / "src" / "notes.txt").write_text("one line\nanother line\n")
+    assert dspectral.explore(tmp_path / "src", sizes=SMALL).size["documents"] == 2
+
+
+def test_the_lines_of_a_stack_trace_belong_to_the_record_before(tmp_path):
+    path = tmp_path / "app.log"
+    lines = [f"2026-11-27 04:13:09 ERROR {text}\n  at main\nCaused by: x" for text in two_subjects(60)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    made = dspectral.explore(path, sizes=SMALL)
+    assert (made.size["documents"], made.settings["unit"]) == (60, "record")
+    assert dspectral.explore(path, sizes=SMALL, unit="line").size["documents"] == 180

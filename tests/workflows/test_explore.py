@@ -29,3 +29,13 @@ def test_a_page_and_a_report_are_written(text, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"page: {tmp_path / 'out' / 'explore.html'}" in printed
     assert "240 documents with 2,640 words" in printed
+
+
+def test_topics_by_a_column_are_written_with_the_topics(tmp_path):
+    path = tmp_path / "posts.csv"
+    rows = [f"{text};{('sea', 'land')[i % 2]}" for i, text in enumerate(two_subjects())]
+    path.write_text("\n".join(["text;about", *rows]), encoding="utf-8")
+    explore.main([str(path), "--field", "text", "--by", "about", "--out", str(tmp_path / "out"), *SMALL])
+    topics = json.loads((tmp_path / "out" / "topics.json").read_text(encoding="utf-8"))
+    assert [set(topic["shares"]) for topic in topics] == [{"sea", "land"}] * 4
+    assert sum(topic["shares"]["sea"] for topic in topics) == pytest.approx(1)

@@ -109,6 +109,7 @@ METRICS = {
     "held_out_accuracy": "share of frames with the right label in held-out training sequences",
     "inner_error_rate": "error rate in the cross-validation of the training texts",
     "label_error_rate": "edits of the label sequence per true label",
+    "ami": "adjusted mutual information of the largest topics of the texts and their labels",
     "npmi": "normalized pointwise mutual information of a topic's words in the test texts, averaged over topics",
     "precision_at_1": "share of documents whose label of highest score is one of theirs",
     "precision_at_3": "share of a document's labels among its three labels of highest score",

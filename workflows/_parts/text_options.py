@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LABELED_FILES = "jsonl, CSV, TSV or Parquet, .sgm files of Reuters-21578, or a folder for each label"
 INTENT_METHODS = ("auto", "sent", "sketch", "idf", "idf+sent", "sent+", "characters")
 """Methods that use unlabeled text; `sent`, `sent+` and `characters` are always fitted."""
-UNITS = ("line", "file", "field")
+UNITS = ("line", "file", "field", "record")
 NAMES = (
     "unit",
     "field",

@@ -1,10 +1,11 @@
 """Compare default settings with strong simple peers on labeled text that is held out.
 
 `intents` classifies sentences, with all labels or with `--labelled` labels an intent. `search` counts the ten nearest
-training rows that have the label of a query. `topics` computes NPMI of the ten words of each topic in the test texts.
-`labels` ranks the labels of documents. `over_peer` is the margin over the best peer, with its standard error: paired
-over the scored items and over the draws of labels, and unpaired for topics. `--data` is the folder of `defaults`; any
-folder of `intent/NAME/{train,test}.tsv.gz` with the fields text and intent is a data set as well.
+training rows that have the label of a query. `topics` computes NPMI of the ten words of each topic in the test texts,
+and AMI of the largest topics of the training texts with their labels; BERTopic runs if it is installed. `labels` ranks
+the labels of documents. `over_peer` is the margin over the best peer, with its standard error: paired over the scored
+items and over the draws of labels (for AMI a jackknife of twenty parts), and unpaired for NPMI. `--data` is the folder
+of `defaults`; any folder of `intent/NAME/{train,test}.tsv.gz` with the fields text and intent is a data set as well.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD as ArpackSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.svm import LinearSVC
 
@@ -42,9 +44,9 @@ from dspectral.metrics import document_auc, precision_at
 from .._form import form
 from .._parts import multilabel_baselines as baselines
 from ._defaults.sets import MULTILABEL, Data, read_multilabel, read_whole
-from .topics import METHODS, coherence
+from .topics import METHODS, coherence, list_methods
 
-N_NEAREST, N_QUERIES, N_COMPONENTS = 10, 500, 100
+N_NEAREST, N_QUERIES, N_COMPONENTS, N_PARTS = 10, 500, 100, 20
 Scores: TypeAlias = Iterator[tuple[str, str, NDArray[np.float64]]]
 """Method, metric, and the score of each test item."""
 
@@ -137,10 +139,26 @@ class Okapi(CountVectorizer):
 
 
 def score_topics(data: Data, arguments: argparse.Namespace, _draw: int) -> Scores:
-    """Score topics by NPMI of their words in the test texts."""
-    (texts, _), test = data.final
-    for method in ("Topics", "scikit-learn NMF"):
-        yield method, "npmi", coherence(test.X, METHODS[method](texts, arguments.topics).words)
+    """Score topics by NPMI of their words in the test texts, and by AMI of the groups of the texts."""
+    (texts, labels), test = data.final
+    for method in list_methods(("Topics", "scikit-learn NMF", "BERTopic", "BERTopic, k-means")):
+        model = METHODS[method](texts, arguments.topics)
+        yield method, "npmi", coherence(test.X, model.words)
+        yield method, "ami", ami_of_parts(labels, model.largest)
+
+
+def ami_of_parts(labels: NDArray[Any], topics: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return pseudo-values of the jackknife over parts of the texts, whose mean estimates AMI. Shape (N_PARTS,).
+
+    >>> ami_of_parts(np.arange(80) % 4, np.arange(80) % 4).round(9).tolist() == [1.0] * N_PARTS
+    True
+    """
+    parts = np.random.default_rng(0).permutation(len(labels)) % N_PARTS
+    without = [
+        adjusted_mutual_info_score(labels[parts != part], topics[parts != part]) for part in range(N_PARTS)
+    ]
+    whole = adjusted_mutual_info_score(labels, topics)
+    return N_PARTS * whole - (N_PARTS - 1) * np.array(without)
 
 
 def score_labels(data: Data, _arguments: argparse.Namespace, _draw: int) -> Scores:
@@ -216,7 +234,7 @@ def compare(run: form.Run, name: str, data: str) -> dict[str, tuple[float, float
         peers = {method: draws for method, draws in methods.items() if method not in OURS}
         best = max(peers.values(), key=np.mean)
         for method, draws in methods.items():
-            margin, error = margin_and_error(draws, best, paired=name != "topics")
+            margin, error = margin_and_error(draws, best, paired=metric != "npmi")
             fields = {"over_peer": margin, "over_peer_error": error, "n": len(draws[0])}
             run.row(data=data, method=method, metric=metric, value=float(np.mean(draws)), job=name, **fields)
             margins.setdefault(metric, (margin, error))

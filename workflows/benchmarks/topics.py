@@ -1,4 +1,4 @@
-"""Race ``Topics`` against scikit-learn's NMF and LDA and gensim's LDA and LSI on texts whose groups are known.
+"""Race ``Topics`` against scikit-learn's NMF and LDA, gensim's LDA and LSI, and BERTopic on texts with known groups.
 
 Each reads the same texts in a process of its own and counts words its own way. Coherence is NPMI of a topic's ten words
 over documents of the same texts, or of others. A group is found if some topic's ten most typical documents hold seven
@@ -7,26 +7,27 @@ of it. NMI compares each document's largest topic with its group.
 
 import argparse
 import gzip
-import importlib.util
 import json
 import re
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import normalized_mutual_info_score
 
-from dspectral import Topics
+from dspectral import Topics, embedder
 
 from .._form import form
 
@@ -84,6 +85,27 @@ def of_gensim(texts: list[str], k: int, *, name: str, counter: Any, **seed: int)
     return ranked(np.abs(model.get_topics()), counter, documents)
 
 
+def bertopic(texts: list[str], k: int, *, with_kmeans: bool = False) -> Model:
+    """BERTopic with our embedder and the words of NMF: at most k topics by HDBSCAN, or k topics by k-means."""
+    bertopic, umap = import_module("bertopic"), import_module("umap")
+    words = TfidfVectorizer(**LIMITS).fit(texts).vocabulary_
+    encoder = embedder()
+    vectors = encoder.encode(texts)
+    clusters = {"hdbscan_model": KMeans(k, random_state=0)} if with_kmeans else {"nr_topics": k + 1}
+    model = bertopic.BERTopic(
+        embedding_model=encoder,
+        umap_model=umap.UMAP(15, n_components=5, min_dist=0.0, metric="cosine", random_state=0),
+        vectorizer_model=CountVectorizer(vocabulary=words),
+        **clusters,
+    )
+    largest = np.array(model.fit_transform(texts, vectors)[0])
+    topics = sorted(set(largest.tolist()) - {-1})  # -1 are documents outside of all topics
+    means = np.array([vectors[largest == topic].mean(axis=0) for topic in topics])
+    typical = np.argsort(-(means @ vectors.T), axis=1, kind="stable")[:, :N_FIRST].tolist()
+    own = [[word for word, _ in model.get_topic(topic) if word] for topic in topics]
+    return Model(own, typical, largest)
+
+
 def ranked(weights: NDArray[np.float64], counter: Any, documents: NDArray[np.float64]) -> Model:
     """Return the words of largest weight and the documents of largest score."""
     names = counter.get_feature_names_out()
@@ -98,7 +120,15 @@ METHODS: dict[str, Callable[[list[str], int], Model]] = {
     "scikit-learn LDA": lda,
     "gensim LDA": partial(of_gensim, name="LdaModel", counter=CountVectorizer(**LIMITS), random_state=0),
     "gensim LSI": partial(of_gensim, name="LsiModel", counter=TfidfVectorizer(**LIMITS), random_seed=0),
+    "BERTopic": bertopic,
+    "BERTopic, k-means": partial(bertopic, with_kmeans=True),
 }
+
+
+def list_methods(names: Iterable[str]) -> list[str]:
+    """Return the methods whose package is installed."""
+    packages = ((name, name.split()[0].strip(",").lower()) for name in names)
+    return [name for name, package in packages if package not in ("gensim", "bertopic") or find_spec(package)]
 
 
 def run_one(name: str, texts: list[str], k: int) -> Ran:
@@ -183,9 +213,8 @@ def race(run: Any, arguments: argparse.Namespace) -> None:
     other = (
         read(arguments.other, arguments.text_field, arguments.label_field)[0] if arguments.other else texts
     )
-    there = [name for name in arguments.methods if "gensim" not in name or importlib.util.find_spec("gensim")]
     for k in arguments.topics:
-        for name in there:
+        for name in list_methods(arguments.methods):
             with (
                 run.measure(f"{name}, {k} topics"),
                 ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,

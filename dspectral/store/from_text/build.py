@@ -74,8 +74,9 @@ def build_store(  # noqa: PLR0913  keyword-only options of the text
         list of strings names files.
     store : str or path-like
         Local path or fsspec URL of the new store.
-    unit : {"line", "file", "field"}, optional
-        What a document is: by default a line of a txt file, or a field of a record in other formats.
+    unit : {"line", "file", "field", "record"}, optional
+        What a document is: by default a line of a txt file, or a field of a record in other formats. "record" is a
+        line of a log that begins with a date or time, and the lines after it that do not, such as a stack trace.
     field : str, optional
         Field or column with the text; required for jsonl, csv, tsv and Parquet files, and for tables.
     encoding : str, optional

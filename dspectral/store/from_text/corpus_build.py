@@ -74,9 +74,9 @@ def build_corpus(  # noqa: PLR0913  options of the reader
         Paths or patterns of files, or texts in memory or in Dask, as for :func:`build_store`.
     store : str or path-like
         Local path or fsspec URL of the new corpus.
-    unit : {"line", "file", "field"}, optional
+    unit : {"line", "file", "field", "record"}, optional
         What a sentence is: by default each line of a file, field or text; "file" makes each file one sentence,
-        "field" each field or text.
+        "field" each field or text, "record" each record of a log, as for :func:`build_store`.
     field : str, optional
         Field or column with the text, as for :func:`build_store`.
     encoding, delimiter : str, optional

@@ -1,8 +1,10 @@
 """Options for reading text, and reading of files in chunks of whole UTF-8 lines with bounded memory."""
 
 import codecs
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
@@ -21,9 +23,13 @@ MAX_DOCUMENT_BYTES = 16 << 20
 """Default limit of the size of a document, in bytes."""
 RECORD_BYTES = 4 << 20
 """Smallest limit of the size of a whole record, in bytes."""
-UNITS = ("line", "file", "field")
+UNITS = ("line", "file", "field", "record")
 FORMATS = {"txt": "line", "jsonl": "field", "csv": "field", "tsv": "field", "parquet": "field"}
 """Default document unit of each format."""
+RECORD_START = re.compile(
+    rb"^(?=\S)[^\n]{0,32}?\b(?:\d\d:\d\d:\d\d|\d{6} \d{6}|(?:19|20)\d\d[-/.]\d\d[-/.]\d\d)", re.MULTILINE
+)
+"""Beginning of a line of a log with a date or a time."""
 MISSING = "missing='empty' reads a missing text as an empty one, 'skip' leaves it out"
 MAX_POSITIONS = 3
 """Number of positions of long documents in a warning."""
@@ -411,6 +417,49 @@ def split_lines(data: bytes) -> Documents:
     last = [] if data.endswith(b"\n") or not data else [len(text)]
     offsets = np.concatenate([[0], ends - np.arange(len(ends)), last]).astype(np.int64)
     return Documents(np.frombuffer(text, dtype=np.uint8), offsets)
+
+
+def join_records(
+    chunks: Iterable[LineChunk],
+    following: Iterable[LineChunk],
+    size_limit: DocumentSizeLimit,
+    *,
+    is_first: bool,
+) -> Iterator[Documents]:
+    r"""Yield the records that start in a byte range: a line with a timestamp, and the lines after it without one.
+
+    `following`: the lines after the range, which may continue its last record. Lines before the first timestamp of a
+    file are one record; those of later ranges belong to the range before.
+
+    >>> chunks = [LineChunk(b"10:00:01 failed\n  at f\n", "a.log", 0, 1), LineChunk(b"  at g\n10:00:02 ok\n", "", 0, 1)]
+    >>> [records.text(i) for records in join_records(chunks, [], DEFAULT_SIZE_LIMIT, is_first=True)
+    ...  for i in range(records.n_documents)]
+    [b'10:00:01 failed\n  at f\n  at g', b'10:00:02 ok']
+    """
+    # Invariant: `pending` is the last record as far as it was read, at most a byte longer than the limit; `position` is
+    # that of its first line. Each byte is searched once for timestamps and copied twice.
+    pending, position, is_open = b"", "", is_first
+    for chunk in chunks:
+        starts = [match.start() for match in RECORD_START.finditer(chunk.data)]
+        first = starts[0] if starts else len(chunk.data)
+        if is_open:
+            position = position or chunk.describe_position(0)
+            pending += chunk.data[: min(first, size_limit.n_bytes + 1 - len(pending))]
+        if starts:
+            texts = [pending] if pending.strip() else []
+            positions = [position] * len(texts) + [chunk.describe_position(start) for start in starts[:-1]]
+            texts += [chunk.data[a:b] for a, b in pairwise(starts)]
+            records = Documents.from_strings([text.rstrip() for text in texts])
+            yield size_limit.apply(records, positions.__getitem__)
+            pending, position, is_open = chunk.data[starts[-1] :], chunk.describe_position(starts[-1]), True
+    for chunk in following if is_open else ():
+        match = RECORD_START.search(chunk.data)
+        stop = match.start() if match else len(chunk.data)
+        pending += chunk.data[: min(stop, size_limit.n_bytes + 1 - len(pending))]
+        if match:
+            break
+    if pending.strip():
+        yield size_limit.apply(Documents.from_strings([pending.rstrip()]), lambda _: position)
 
 
 def split_documents(documents: Documents) -> Documents:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -15,6 +16,7 @@ from dspectral.store.from_text.lines import (
     LineChunk,
     ReadOptions,
     decode_to_utf8,
+    join_records,
     read_line_chunks,
     read_whole_file,
     split_lines,
@@ -65,11 +67,10 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             return
         # The end of a too long csv record is unknown, so it is always an error.
         line_size_limit = size_limit if file_range.format == "txt" else size_limit.record_limit
-        chunks = read_line_chunks(
+        read_chunks = partial(
+            read_line_chunks,
             file,
             file_range.url,
-            start=file_range.start,
-            stop=file_range.stop,
             chunk_bytes=min(read_options.block_bytes, LINE_CHUNK_BYTES),
             size_limit=line_size_limit._replace(treatment="error")
             if file_range.format == "csv"
@@ -78,7 +79,16 @@ def _read_documents(file_range: FileRange, read_options: ReadOptions) -> Iterato
             empty=_empty_record(file_range, narrow_encoding),
             keep_returns=file_range.format == "csv",
         )
-        texts: Iterator[LineChunk] = (decode_to_utf8(chunk, file_range.encoding, errors) for chunk in chunks)
+        texts, following = (
+            (decode_to_utf8(chunk, file_range.encoding, errors) for chunk in chunks)
+            for chunks in (
+                read_chunks(start=file_range.start, stop=file_range.stop),
+                read_chunks(start=file_range.stop) if file_range.stop >= 0 else (),
+            )
+        )
+        if file_range.unit == "record":
+            yield from join_records(texts, following, size_limit, is_first=not file_range.start)
+            return
         text_column = file_range.column if file_range.text_column is None else file_range.text_column
         if file_range.format == "csv":
             yield from parse_csv(

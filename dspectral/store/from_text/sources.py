@@ -298,7 +298,7 @@ def _detect_format(file: FileRange, path: str, read_options: ReadOptions) -> Fil
         or (_sniff_format(file, read_options, format_by_name) if looked else None)
         or format_by_name
     )
-    file_format = file_format or ("txt" if unit in ("line", "file") else None)
+    file_format = file_format or ("txt" if unit in ("line", "file", "record") else None)
     if file_format is None:
         endings = ", ".join(f".{name}" for name in ENDINGS)
         raise ValueError(

@@ -122,7 +122,7 @@ def open_text(
     sources = as_file_list(sources)
     texts = as_texts(sources, read_options.field)
     if texts is None:
-        if as_sentences and unit != "file":
+        if as_sentences and unit not in ("file", "record"):
             unit = "line" if read_options.field is None and unit != "field" else "field"
         ranges = split_files(sources, read_options._replace(unit=unit), is_ids=is_ids)  # type: ignore[arg-type]
         return TextInput(read_options, ranges, None, by_lines)

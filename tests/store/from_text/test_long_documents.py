@@ -247,3 +247,33 @@ def test_memory_is_bounded_by_the_longest_document_and_not_by_the_line(tmp_path)
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
+
+
+LOG = [
+    "2026-11-27 04:13:09 ERROR request failed\nTraceback (most recent call last):\n  File a, line 12\nValueError: x",
+    "2026-11-27 04:13:10 INFO served",
+    "2026-11-27 04:13:12 WARN slow\n\n\tat b.c(D.java:7)",
+    *(f"2026-11-27 04:14:{i:02} INFO step {i}" + "\n  detail" * (i % 4) for i in range(60)),
+]
+
+
+@pytest.mark.parametrize("span_bytes", [30, 100, 1000, 1 << 20])
+def test_a_record_of_a_log_is_a_line_with_a_time_and_the_lines_after_it(tmp_path, span_bytes):
+    """Byte ranges that begin inside of a record leave it to the range before."""
+    path = tmp_path / "app.log"
+    path.write_text("\n".join(["started", *LOG]) + "\n\n", encoding="utf-8")
+    texts, _ = read(str(path), DocumentSizeLimit(), unit="record", span_bytes=span_bytes, block_bytes=400)
+    assert texts == ["started", *LOG]
+
+
+def test_a_record_that_is_too_long_is_named_by_its_first_line_or_cut(tmp_path):
+    path = tmp_path / "app.log"
+    path.write_text("\n".join(LOG), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1: .*80"):
+        read(str(path), DocumentSizeLimit(80), unit="record")
+    for span_bytes in (30, 1 << 20):
+        texts, counts = read(
+            str(path), DocumentSizeLimit(80, "truncate"), unit="record", span_bytes=span_bytes
+        )
+        assert texts == [LOG[0][:80], *LOG[1:]]
+        assert counts.count == 1
